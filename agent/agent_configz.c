@@ -23,7 +23,7 @@ static void on_configz(void *arg, struct gt_kube_answer *answer, const char *bod
         snprintf(kubelet.unknown, sizeof(kubelet.unknown), "%s: %.200s", source, gt_err_text(answer->error));
         gt_text_make_printable(kubelet.unknown);
     } else
-        gt_kubelet_config_parse(body, body_len, source, &kubelet);
+        gt_kubelet_config_parse(body, body_len, source, true, &kubelet);
     if (!agent->scanner || !gt_scanner_kubelet(agent->scanner, &kubelet))
         return;
     if (kubelet.unknown[0])

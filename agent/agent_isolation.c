@@ -53,8 +53,7 @@ static void measured_on_timer(void *arg)
 {
     struct gt_agent *agent = arg;
     unsigned before = agent->measured_dir.told.count;
-    if (gt_measured_dir_read(agent->options->measured_dir, &agent->measured_dir) &&
-        (before || agent->measured_dir.told.count)) {
+    if (gt_measured_dir_read(agent->options->measured_dir, &agent->measured_dir)) {
         gt_info("measured values have changed", GT_INT("before", before),
                 GT_INT("now", agent->measured_dir.told.count));
         gt_scanner_measure(agent->scanner, &agent->measured_dir.told);

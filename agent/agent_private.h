@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/fault_dir.h"
+#include "agent/measured_dir.h"
 #include "agent/metrics.h"
 #include "agent/options.h"
 #include "agent/plans.h"

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "topology/model/isolation.h"
-#include "topology/model/measured.h"
 
 /*
  * The faults that other programs tell: `*.json` in a directory of root's (docs/how-to/isolate-a-gpu.md). What
@@ -35,15 +34,3 @@ bool gt_fault_dir_read(const char *path, struct gt_fault_dir *dir);
 int gt_fault_dir_check(const struct stat *of, mode_t type, const char *path, struct gt_err **err);
 uint64_t gt_fault_dir_stamp(const struct stat *of);
 int gt_fault_dir_json(int in, const char *name, cJSON **ret, struct gt_err **err);
-
-/* What programs have measured on this node: `*.json` in a directory of root's, under the rules of
- * fault_dir.h. A file that cannot be read says nothing. */
-struct gt_measured_dir {
-    struct gt_measured told; /* of all files together */
-    uint64_t stamp;          /* of the files' state when they were last read */
-    int64_t end_s;           /* when the first value is too old; 0: never */
-};
-
-/* Reads all files if one has changed or a value has become too old, and logs what is wrong. Returns whether
- * `told` was made again. */
-bool gt_measured_dir_read(const char *path, struct gt_measured_dir *dir);

@@ -43,7 +43,8 @@ static bool read_word(const cJSON *config, const char *key, const char *const *w
     return false;
 }
 
-void gt_kubelet_config_parse(const char *text, size_t len, const char *source, struct gt_kubelet *ret)
+void gt_kubelet_config_parse(const char *text, size_t len, const char *source, bool is_answer,
+                             struct gt_kubelet *ret)
 {
     gt_auto_err struct gt_err *err = NULL;
     cJSON *root = NULL;
@@ -54,7 +55,7 @@ void gt_kubelet_config_parse(const char *text, size_t len, const char *source, s
         kubelet_config_give_up(ret, why);
         return;
     }
-    const cJSON *inner = gt_get(root, "kubeletconfig"), *config = inner ? inner : root;
+    const cJSON *inner = gt_get(root, "kubeletconfig"), *config = inner || is_answer ? inner : root;
     struct gt_kubelet read = {.policy = ""};
     if (!cJSON_IsObject(config)) {
         snprintf(why, sizeof(why), "%.120s: this is no KubeletConfiguration", source);
@@ -81,7 +82,7 @@ int gt_kubelet_config_read(const char *path, struct gt_kubelet *ret)
     if (r < 0)
         kubelet_config_give_up(ret, gt_err_text(err));
     else
-        gt_kubelet_config_parse(text, len, path, ret);
+        gt_kubelet_config_parse(text, len, path, false, ret);
     return r;
 }
 

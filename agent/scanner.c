@@ -2,7 +2,6 @@
 #include "agent/scanner.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mailbox.h"
+#include "base/process.h"
 
 enum { CLASSES_KEPT = 8, STACK_BYTES = 1 << 20 };
 
@@ -320,7 +320,7 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
     const struct gt_probe_client *probe = scanner->options.scan.probe;
     result.early = result.inventory && probe && gt_probe_scan_is_due(probe);
     result.seconds = (double)(gt_clock_ms() - begin) / 1000;
-    malloc_trim(0); /* a scan leaves large holes */
+    gt_process_trim(); /* a scan leaves large holes */
     return result;
 }
 

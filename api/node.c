@@ -103,17 +103,17 @@ bool gt_node_taint_write(const cJSON *node, const char *key, const char *effect,
 {
     const cJSON *had = gt_get_at(node, "spec", "taints"), *item;
     gt_auto_json cJSON *taints = cJSON_CreateArray();
-    bool same = false, gone = false;
+    unsigned own_count = 0, same = 0;
     cJSON_ArrayForEach(item, had)
     {
         bool own = strcmp(gt_get_string(item, "key"), key) == 0;
-        same = same || (own && effect && strcmp(gt_get_string(item, "effect"), effect) == 0);
-        gone = gone || own;
+        own_count += own;
+        same += own && effect && strcmp(gt_get_string(item, "effect"), effect) == 0;
         cJSON *copy = own ? NULL : cJSON_Duplicate(item, true);
         if (!own && (!copy || !cJSON_AddItemToArray(taints, copy)))
             return false;
     }
-    if (same || (!effect && !gone))
+    if (own_count == same && own_count == (effect != NULL))
         return false;
     cJSON *own = effect ? cJSON_CreateObject() : NULL;
     cJSON_AddStringToObject(own, "key", key);

@@ -41,10 +41,8 @@ __attribute__((format(printf, 4, 0))) static int err_fail(struct gt_err **err, i
     e->code = errnum;
     e->text[0] = '\0';
     int n = vsnprintf(e->text, sizeof(e->text), format, args);
-    if (show && n >= 0 && (size_t)n < sizeof(e->text)) {
-        char buffer[128];
-        snprintf(e->text + n, sizeof(e->text) - (size_t)n, ": %s", strerror_r(show, buffer, sizeof(buffer)));
-    }
+    if (show && n >= 0 && (size_t)n < sizeof(e->text)) /* strerror() has no shared buffer in glibc and musl */
+        snprintf(e->text + n, sizeof(e->text) - (size_t)n, ": %s", strerror(show));
     make_one_line(e->text);
     *err = e;
     return -errnum;

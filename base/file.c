@@ -70,6 +70,17 @@ int gt_file_read_attribute(int dirfd, const char *path, char *to, size_t size)
     return (int)n;
 }
 
+DIR *gt_file_open_dir(int dirfd, const char *path)
+{
+    int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    int errnum = errno;
+    if (!dir && fd >= 0)
+        close(fd);
+    errno = errnum;
+    return dir;
+}
+
 static int write_all(int fd, const char *data, size_t len)
 {
     while (len) {

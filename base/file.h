@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,6 +24,10 @@ int gt_file_read_all(int fd, const char *path, size_t max, char **ret_data, size
  * is no error object, since a missing attribute is normal.
  */
 int gt_file_read_attribute(int dirfd, const char *path, char *to, size_t size);
+
+/* To read the names in a directory, relative to the directory `dirfd`; NULL, and errno: it cannot be opened.
+ */
+DIR *gt_file_open_dir(int dirfd, const char *path);
 
 /* 0 if `dir`/`name` exists and is not a directory. It uses the path only: it needs no descriptor and opens no
  * device. */

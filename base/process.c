@@ -4,19 +4,38 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/options.h"
 
-enum { STEP_NS = 1000000 };
+enum {
+    STEP_NS = 1000000,
+    DESCRIPTORS_CLOSED_MAX = 4096, /* where each has to be asked for */
+};
+
+int gt_child_close_from(posix_spawn_file_actions_t *files, int first)
+{
+#ifdef __GLIBC__
+    return posix_spawn_file_actions_addclosefrom_np(files, first);
+#else
+    long count = sysconf(_SC_OPEN_MAX);
+    int r = 0;
+    for (int fd = first; fd < count && fd < DESCRIPTORS_CLOSED_MAX && r == 0; fd++)
+        if (fcntl(fd, F_GETFD) >= 0)
+            r = posix_spawn_file_actions_addclose(files, fd);
+    return r;
+#endif
+}
 
 int gt_child_spawn(const struct gt_child_spec *spec, pid_t *ret, struct gt_err **err)
 {
@@ -142,9 +161,18 @@ int gt_process_need_descriptors(uint64_t needed, struct gt_err **err)
  * to the system. */
 static void keep_small(void)
 {
+#ifdef __GLIBC__
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
     mallopt(M_TRIM_THRESHOLD, 128 << 10);
+#endif
+}
+
+void gt_process_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 int gt_process_run(const char *program, uint64_t descriptors,

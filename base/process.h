@@ -31,6 +31,9 @@ int gt_process_need_descriptors(uint64_t needed, struct gt_err **err);
 int gt_process_run(const char *program, uint64_t descriptors,
                    int (*run)(const void *options, struct gt_err **err), const void *options);
 
+/* Gives free memory back to the system, where the C library can. */
+void gt_process_trim(void);
+
 /* A program and how it is started: without a shell, and with the signals of a new session. */
 struct gt_child_spec {
     const char *program;
@@ -40,6 +43,9 @@ struct gt_child_spec {
     const posix_spawn_file_actions_t *files;
 };
 int gt_child_spawn(const struct gt_child_spec *spec, pid_t *ret, struct gt_err **err);
+/* Adds to the actions that descriptors from `first` on are closed; of a C library that cannot, those of now,
+ * up to a limit. Returns an errno. */
+int gt_child_close_from(posix_spawn_file_actions_t *files, int first);
 
 /* Waits at most `patience_ms` for its end, then kills it. Returns its status as from waitpid(), -1 if nobody
  * knows it. */

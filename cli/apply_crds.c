@@ -71,4 +71,5 @@ static int apply_crds_run(const struct cli_verb *verb, int argc, char **argv)
         r = apply_crd(api, argv[i], &said, &err);
     return r < 0 ? cli_failed(verb->name, err) : cli_print(verb->name, &said);
 }
-const struct cli_verb cli_apply_crds = {"apply-crds", apply_crds_run};
+const struct cli_verb cli_apply_crds = {"apply-crds", apply_crds_run,
+                                        "apply definitions of custom resources, for the Helm chart"};

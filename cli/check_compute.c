@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/file.h"
 #include "base/json_write.h"
 #include "base/process.h"
@@ -18,13 +20,39 @@
 
 extern char **environ;
 
-enum { COMPUTE_TEXT_MAX = 64 << 10, COMPUTE_ENV_MAX = 4096 };
+enum {
+    COMPUTE_TEXT_MAX = 64 << 10,
+    COMPUTE_ENV_MAX = 4096,
+    COMPUTE_LATE_MS = 5000,
+    COMPUTE_NOT_RUN = 125, /* to COMPUTE_NOT_FOUND: timeout's and the shell's own exit codes */
+    COMPUTE_NOT_FOUND = 127,
+};
+
+/* It reads nothing, and prints to where the messages go: the report alone is this program's output. */
+static int compute_spawn(const struct cli_compute *compute, const char *const *env, pid_t *ret,
+                         struct gt_err **err)
+{
+    char seconds[16];
+    snprintf(seconds, sizeof(seconds), "%u", compute->seconds);
+    /* timeout ends all of its processes, and waits for none that hangs in the driver */
+    const char *const argv[] = {"timeout", "-s", "KILL", seconds, "/bin/sh", "-c", compute->command, NULL};
+    posix_spawn_file_actions_t files;
+    const struct gt_child_spec spec = {
+        .program = "timeout", .search = true, .argv = argv, .env = env, .files = &files};
+    int r = posix_spawn_file_actions_init(&files);
+    if (r != 0)
+        return gt_fail_sys(err, r, "%s", spec.program);
+    r = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    r = r ? r : posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+    r = r ? gt_fail_sys(err, r, "%s", spec.program) : gt_child_spawn(&spec, ret, err);
+    posix_spawn_file_actions_destroy(&files);
+    return r;
+}
 
 /* Runs the command for one GPU; "" in `why`: it has succeeded. */
 static int compute_run(const struct cli_compute *compute, const struct gt_gpu *gpu, char *why, size_t size,
                        struct gt_err **err)
 {
-    const char *const argv[] = {"sh", "-c", compute->command, NULL};
     char index[40], vendor[40], uuid[GT_ID_SIZE + 20], bdf[GT_BDF_SIZE + 20];
     const char *env[COMPUTE_ENV_MAX] = {index, vendor, uuid, bdf};
     unsigned count = 4;
@@ -35,9 +63,12 @@ static int compute_run(const struct cli_compute *compute, const struct gt_gpu *g
     snprintf(bdf, sizeof(bdf), "GPUTOPO_BDF=%s", gpu->bdf);
     for (char **own = environ; *own && count + 1 < COMPUTE_ENV_MAX; own++)
         env[count++] = *own;
-    const struct gt_child_spec spec = {.program = "/bin/sh", .argv = argv, .env = env};
-    GT_TRY(gt_child_spawn(&spec, &pid, err));
-    int status = gt_child_end(pid, (int64_t)compute->seconds * 1000);
+    GT_TRY(compute_spawn(compute, env, &pid, err));
+    int status = gt_child_end(pid, (int64_t)compute->seconds * 1000 + COMPUTE_LATE_MS);
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    if (code >= COMPUTE_NOT_RUN && code <= COMPUTE_NOT_FOUND)
+        return gt_fail(err, ENOEXEC, "the compute test cannot be run, exit code %d; no GPU is judged by it",
+                       code);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         snprintf(why, size, "the compute test does not end within %u s", compute->seconds);
     else if (WIFSIGNALED(status))
@@ -83,7 +114,11 @@ int cli_check_compute(const struct cli_checked *of, const struct cli_compute *co
     gt_json_begin(&faults, "faults", '[');
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
         char why[GT_ISOLATION_REASON_SIZE] = "";
-        GT_TRY(compute_run(compute, &of->node->gpus[i], why, sizeof(why), err));
+        int r = compute_run(compute, &of->node->gpus[i], why, sizeof(why), err);
+        if (r < 0) {
+            cli_check_cannot(check, "it cannot be run on GPU %u", i);
+            return r;
+        }
         if (!why[0])
             continue;
         cli_check_found(check, "GPU %u: %s", i, why);

@@ -19,7 +19,7 @@
 /* Whether the machine is ready for containers with GPUs: the kubelet, the runtime, device nodes, the clock.
  * Each reads a file or two below the host's root. */
 
-enum { HOST_FILE_MAX = 1 << 20, FIRST_RDMA_MAX = 64 };
+enum { HOST_FILE_MAX = 1 << 20, RDMA_NODES_MAX = 1024 };
 
 #define HOST_KUBELET_CONFIG "/var/lib/kubelet/config.yaml"
 #define HOST_CONTAINERD     "/etc/containerd/config.toml"
@@ -157,7 +157,7 @@ static void check_rdma(const struct cli_checked *of, struct cli_checks *to)
         cli_check_cannot(check, "there is no RDMA NIC");
         return;
     }
-    for (unsigned i = 0; i < FIRST_RDMA_MAX; i++) {
+    for (unsigned i = 0; i < RDMA_NODES_MAX; i++) {
         int len = snprintf(path, sizeof(path), "%s/infiniband/uverbs%u", of->dev_root, i);
         nodes += len < PATH_MAX && access(path, F_OK) == 0;
     }
@@ -217,7 +217,7 @@ static void check_containerd(const struct cli_checked *of, struct cli_checks *to
         to, "containerd-cdi",
         "containerd resolves CDI names: its configuration has version 3 (containerd 2), or version 2 with "
         "enable_cdi = true");
-    char path[PATH_MAX], version[16] = "1", cdi[16] = "";
+    char path[PATH_MAX], version[16] = "1", cdi[16] = "", imports[16] = "";
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *text = NULL;
     if (!host_is_here(of, check) || !host_path(of, HOST_CONTAINERD, path))
@@ -229,7 +229,11 @@ static void check_containerd(const struct cli_checked *of, struct cli_checks *to
     host_toml(text, "version", version, sizeof(version));
     bool said = host_toml(text, "enable_cdi", cdi, sizeof(cdi));
     cli_check_found(check, "version %s%s%s", version, said ? ", enable_cdi " : "", cdi);
-    cli_check_evaluate(check, said ? strcmp(cdi, "true") == 0 : strcmp(version, "3") >= 0);
+    if (!said && host_toml(text, "imports", imports, sizeof(imports)) && strcmp(imports, "[") == 0 &&
+        strcmp(version, "3") < 0)
+        cli_check_cannot(check, "it imports other files, which are not read here");
+    else
+        cli_check_evaluate(check, said ? strcmp(cdi, "true") == 0 : strcmp(version, "3") >= 0);
 }
 
 static void check_pod_resources(const struct cli_checked *of, struct cli_checks *to)

@@ -213,7 +213,7 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
     if (options.source.from && options.compute.command)
         return cli_usage(verb->name, "--compute: not together with --from");
 
-    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_err struct gt_err *err = NULL, *failure = NULL;
     __attribute__((cleanup(material_done))) struct material material = {0};
     struct cli_checked checked;
     if (inspect(&options.source, &material, &checked, &err) < 0)
@@ -225,8 +225,7 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
     cli_check_identity(&checked, &checks);
     cli_check_links(&checked, &checks);
     cli_check_health(&checked, &checks);
-    if (options.compute.command && cli_check_compute(&checked, &options.compute, &checks, &err) < 0)
-        return cli_failed(verb->name, err);
+    int r = options.compute.command ? cli_check_compute(&checked, &options.compute, &checks, &failure) : 0;
 
     if (options.record && write_recording(&options, &material, &checks) != CLI_DONE)
         return CLI_FAILED;
@@ -235,7 +234,9 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
         print_text(material.node, &checks, &text);
     else if (print_with_checks(cJSON_CreateObject(), &checks, &text, &err) < 0)
         return cli_failed(verb->name, err);
-    return cli_print(verb->name, &text);
+    exit_code = cli_print(verb->name, &text);
+    return r < 0 ? cli_failed(verb->name, failure) : exit_code;
 }
 
-const struct cli_verb cli_check_node = {"check-node", check_node_run};
+const struct cli_verb cli_check_node = {"check-node", check_node_run,
+                                        "check what is taken for granted about GPUs, driver and library"};

@@ -20,11 +20,16 @@ enum { CLI_OUTPUT_MAX = 64 << 20 }; /* most bytes of one output */
 struct cli_verb {
     const char *name;
     int (*run)(const struct cli_verb *verb, int argc, char **argv);
+    const char *about; /* one line for --help */
 };
 
 extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simulate, cli_cluster,
     cli_supernodes, cli_explain, cli_isolate, cli_release, cli_isolated, cli_withdraw, cli_check_node,
     cli_apply_crds;
+
+/* The verbs of this program, in the order of --help, up to NULL: verbs.c, or verbs_client.c in the client
+ * alone. */
+extern const struct cli_verb *const cli_verbs[];
 
 /* The program as the user calls it: "gputopo", or "kubectl gputopo" as a plugin. */
 extern const char *cli_program;

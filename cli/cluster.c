@@ -152,10 +152,12 @@ static int run_cluster(const struct cli_verb *verb, int argc, char **argv)
 {
     return run_with(verb, &cluster_command, argc, argv);
 }
-const struct cli_verb cli_cluster = {"cluster", run_cluster};
+const struct cli_verb cli_cluster = {"cluster", run_cluster,
+                                     "show the GPUs of a Kubernetes cluster and who uses them"};
 
 static int run_supernodes(const struct cli_verb *verb, int argc, char **argv)
 {
     return run_with(verb, &supernodes_command, argc, argv);
 }
-const struct cli_verb cli_supernodes = {"supernodes", run_supernodes};
+const struct cli_verb cli_supernodes = {"supernodes", run_supernodes,
+                                        "list the supernodes of a Kubernetes cluster"};

@@ -130,4 +130,5 @@ static int cli_explain_run(const struct cli_verb *verb, int argc, char **argv)
     return cli_print(verb->name, &answer);
 }
 
-const struct cli_verb cli_explain = {"explain", cli_explain_run};
+const struct cli_verb cli_explain = {"explain", cli_explain_run,
+                                     "say why a pod or a job is where it is, or waits"};

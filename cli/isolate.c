@@ -186,10 +186,12 @@ static int isolate_patch(struct cli_api *api, const char *name, const char *vers
     gt_auto_buf struct gt_buf body = GT_BUF(256 << 10);
     GT_NEED(gt_isolated_patch_write(version, list, &body), err, "%s", name);
     GT_TRY(gt_buf_check(&body, "patch", err));
+    /* strict: without its grade an entry would take the GPU out of use */
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
                                             .resource = &gt_kube_node_gpu_topologies,
                                             .name = name,
                                             .body = body.data,
+                                            .strict = true,
                                             .metadata_only = true};
     return cli_api_request(api, &request, NULL, err);
 }
@@ -492,6 +494,7 @@ static int isolate_run(const struct cli_verb *verb, int argc, char **argv)
         r = isolated_print(api, verb->name, argv[first], options.format, &err);
     return r < 0 ? cli_failed(verb->name, err) : r;
 }
-const struct cli_verb cli_isolate = {"isolate", isolate_run};
-const struct cli_verb cli_release = {"release", isolate_run};
-const struct cli_verb cli_isolated = {"isolated", isolate_run};
+const struct cli_verb cli_isolate = {"isolate", isolate_run,
+                                     "take a GPU, a link or a node out of use by hand"};
+const struct cli_verb cli_release = {"release", isolate_run, "give back what isolate took"};
+const struct cli_verb cli_isolated = {"isolated", isolate_run, "list what is out of use by hand"};

@@ -214,4 +214,5 @@ static int cli_loss_run(const struct cli_verb *verb, int argc, char **argv)
     return cli_print(verb->name, &text);
 }
 
-const struct cli_verb cli_loss = {"loss", cli_loss_run};
+const struct cli_verb cli_loss = {"loss", cli_loss_run,
+                                  "choose the best connected GPUs of those that are free"};

@@ -491,4 +491,4 @@ static int cli_plan_run(const struct cli_verb *verb, int argc, char **argv)
     return cli_print(verb->name, &text);
 }
 
-const struct cli_verb cli_plan = {"plan", cli_plan_run};
+const struct cli_verb cli_plan = {"plan", cli_plan_run, "place a job on a cluster that a file describes"};

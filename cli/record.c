@@ -48,4 +48,4 @@ static int record_run(const struct cli_verb *verb, int argc, char **argv)
     return cli_write_file(verb->name, options.output, text);
 }
 
-const struct cli_verb cli_record = {"record", record_run};
+const struct cli_verb cli_record = {"record", record_run, "save a node in a file that --from replays"};

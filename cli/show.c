@@ -269,4 +269,5 @@ static int show_run(const struct cli_verb *verb, int argc, char **argv)
     return options.node ? show_cluster_node(&options) : show_machine(&options);
 }
 
-const struct cli_verb cli_show = {"show", show_run};
+const struct cli_verb cli_show = {"show", show_run,
+                                  "print the GPUs and NICs of a node and how they are wired"};

@@ -26,4 +26,5 @@ static int simulate_run(const struct cli_verb *verb, int argc, char **argv)
     return cli_failed(verb->name, err);
 }
 
-const struct cli_verb cli_simulate = {"simulate", simulate_run};
+const struct cli_verb cli_simulate = {"simulate", simulate_run,
+                                      "play jobs through a cluster in simulated time"};

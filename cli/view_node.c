@@ -57,19 +57,25 @@ static void write_conditions(const struct gt_condition *conditions, struct gt_bu
         gt_picture_add_note(to, "not registered");
 }
 
+static void write_gpu(unsigned i, const struct gt_gpu *gpu, bool usable, struct gt_buf *to)
+{
+    const char *why = usable ? gpu->grade_reason : gpu->unhealthy_reason;
+    char text[64];
+    gt_text_shorten(text, sizeof(text), why);
+    gt_picture_add_note(to, "GPU %u %s%s%s%s", i, usable ? gt_gpu_grade_name(gpu->grade) : "unhealthy",
+                        *why ? " (" : "", text, *why ? ")" : "");
+}
+
 static void write_problems(const struct gt_node_gpu_topology *topology, int64_t age,
                            const struct gt_picture_node *node, struct gt_buf *to)
 {
     const struct gt_node *wired = topology->node;
     for (unsigned i = 0; i < wired->gpu_count; i++)
         if (!gt_gpu_usable(&wired->gpus[i]))
-            gt_picture_add_note(
-                to, "GPU %u unhealthy%s%.60s%s", i, wired->gpus[i].unhealthy_reason[0] ? " (" : "",
-                wired->gpus[i].unhealthy_reason, wired->gpus[i].unhealthy_reason[0] ? ")" : "");
+            write_gpu(i, &wired->gpus[i], false, to);
     for (unsigned i = 0; i < wired->gpu_count; i++)
         if (gt_gpu_usable(&wired->gpus[i]) && wired->gpus[i].grade)
-            gt_picture_add_note(to, "GPU %u %s (%.60s)", i, gt_gpu_grade_name(wired->gpus[i].grade),
-                                wired->gpus[i].grade_reason);
+            write_gpu(i, &wired->gpus[i], true, to);
     if (node->unknown) {
         gt_auto_buf struct gt_buf list = GT_BUF(PROBLEMS_TEXT_MAX);
         gt_text_add_mask(&list, node->unknown);

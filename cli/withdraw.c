@@ -382,4 +382,5 @@ static int withdraw_run(const struct cli_verb *verb, int argc, char **argv)
     withdraw_count_all(&all, true, &text);
     return cli_print(verb->name, &text);
 }
-const struct cli_verb cli_withdraw = {"withdraw", withdraw_run};
+const struct cli_verb cli_withdraw = {"withdraw", withdraw_run,
+                                      "take back what a removed gputopo has written into a cluster"};

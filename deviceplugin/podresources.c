@@ -2,13 +2,13 @@
 #include "deviceplugin/podresources.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/mailbox.h"
+#include "base/process.h"
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/podresources_call.h"
 
@@ -120,7 +120,7 @@ static bool take_answer(struct gt_podresources *client, const struct podresource
         client->events.listed(client->events.arg, &answer.holdings);
     gt_pod_answer_done(&answer);
     if (done->len > LARGE)
-        malloc_trim(0);
+        gt_process_trim();
     return true;
 }
 

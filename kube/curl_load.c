@@ -35,11 +35,12 @@ void gt_pem_close(struct gt_pem *pem)
     pem->fd = -1;
 }
 
+static struct gt_curl table;
+
 #define CURL_LIBRARY "libcurl-gnutls.so.4" /* the flavour that shares its TLS library with libmicrohttpd */
 
 int gt_curl_load(struct gt_curl *ret, struct gt_err **err)
 {
-    static struct gt_curl table;
     static void *library; /* stays: a library with global state is not to be unloaded and loaded again */
     if (!library) {
         void *handle = dlopen(CURL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -57,9 +58,17 @@ int gt_curl_load(struct gt_curl *ret, struct gt_err **err)
             dlclose(handle);
             return gt_fail(err, ENOENT, "HTTP client: %s has no %s", CURL_LIBRARY, missing);
         }
+        found.http2 = true;
         table = found;
         library = handle;
     }
     *ret = table;
     return 0;
+}
+
+CURLcode gt_pem_use(CURL *easy, const struct gt_pem *pem, CURLoption blob, const char *path, CURLoption file)
+{
+    (void)blob;
+    path = pem->fd >= 0 ? pem->path : path;
+    return path ? table.curl_easy_setopt(easy, file, path) : CURLE_OK;
 }

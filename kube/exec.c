@@ -186,7 +186,7 @@ static int spawn_plugin(const cJSON *exec, bool interactive, const char *info, i
     if (code == 0)
         code = posix_spawn_file_actions_adddup2(&files, out, 1);
     if (code == 0)
-        code = posix_spawn_file_actions_addclosefrom_np(&files, 3);
+        code = gt_child_close_from(&files, 3);
     const struct gt_child_spec spec = {.program = gt_get_string(exec, "command"),
                                        .search = true,
                                        .argv = (const char *const *)(void *)argv.data,

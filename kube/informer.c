@@ -2,12 +2,12 @@
 #include "kube/informer.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <string.h>
 
 #include "api/meta.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "kube/index.h"
 #include "kube/internal.h"
 
@@ -273,7 +273,7 @@ static void on_list_done(void *arg, const char *version, const struct gt_err *er
     informer_enter(informer);
     if (version) {
         informer->counters.lists++;
-        malloc_trim(0); /* pages of a long list lie freed below what stays */
+        gt_process_trim(); /* pages of a long list lie freed below what stays */
         sweep(informer);
         if (!informer->dead) {
             informer->counters.synced = true;

@@ -283,7 +283,7 @@ static int build_path(const struct gt_kube_request *request, char **ret, struct 
     if (request->verb != GT_KUBE_GET && request->verb != GT_KUBE_DELETE) {
         gt_kube_query(&path, "fieldManager", request->field_manager);
         /* Else the API server looks for unknown and double members, to warn of them. */
-        gt_kube_query(&path, "fieldValidation", "Ignore");
+        gt_kube_query(&path, "fieldValidation", request->strict ? "Strict" : "Ignore");
     }
     if (request->verb == GT_KUBE_APPLY && request->force)
         gt_kube_query(&path, "force", "true");

@@ -410,22 +410,21 @@ int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, 
 static CURLcode set_tls(CURL *easy, const struct gt_transport *transport)
 {
     const struct gt_kube_config *config = transport->config;
-    const char *ca = config->ca_data ? transport->ca.path : config->ca_file;
-    const char *certificate =
-        config->certificate_data ? transport->certificate.path : config->certificate_file;
-    const char *key = config->key_data ? transport->key.path : config->key_file;
+    bool has_certificate = config->certificate_data || config->certificate_file;
+    bool has_key = config->key_data || config->key_file;
     CURLcode code = CURLE_OK;
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    if (ca) {
-        SET(CURLOPT_CAINFO, ca);
+    if (config->ca_data || config->ca_file)
         SET(CURLOPT_CAPATH, NULL); /* this authority and no other */
-    }
-    if (certificate && key) {
-        SET(CURLOPT_SSLCERT, certificate);
-        SET(CURLOPT_SSLKEY, key);
-    }
+    if (code == CURLE_OK)
+        code = gt_pem_use(easy, &transport->ca, CURLOPT_CAINFO_BLOB, config->ca_file, CURLOPT_CAINFO);
+    if (code == CURLE_OK && has_certificate && has_key)
+        code = gt_pem_use(easy, &transport->certificate, CURLOPT_SSLCERT_BLOB, config->certificate_file,
+                          CURLOPT_SSLCERT);
+    if (code == CURLE_OK && has_certificate && has_key)
+        code = gt_pem_use(easy, &transport->key, CURLOPT_SSLKEY_BLOB, config->key_file, CURLOPT_SSLKEY);
     return code;
 }
 
@@ -472,13 +471,14 @@ int gt_transfer_start(struct gt_transport *transport, const struct gt_transfer_s
     CURL *easy = transport->idle_count ? transport->idle[--transport->idle_count] : curl.curl_easy_init();
     if (!transfer || !easy)
         goto no_memory;
-    *transfer = (struct gt_transfer){.transport = transport,
-                                     .body = GT_BUF(spec->body_max),
-                                     .body_max = spec->body_max,
-                                     .http2 = spec->http2 && gt_clock_ms() >= transport->http1_until,
-                                     .on_data = spec->on_data,
-                                     .on_done = spec->on_done,
-                                     .arg = spec->arg};
+    *transfer =
+        (struct gt_transfer){.transport = transport,
+                             .body = GT_BUF(spec->body_max),
+                             .body_max = spec->body_max,
+                             .http2 = curl.http2 && spec->http2 && gt_clock_ms() >= transport->http1_until,
+                             .on_data = spec->on_data,
+                             .on_done = spec->on_done,
+                             .arg = spec->arg};
     for (const char *const *header = spec->headers; *header; header++) {
         struct curl_slist *more = curl.curl_slist_append(transfer->headers, *header);
         if (!more)

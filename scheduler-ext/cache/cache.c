@@ -42,7 +42,7 @@ static void free_nodes(struct gt_cache *cache)
         gt_cache_forget_topology(cache, node);
         gt_cache_forget_labels(cache, node);
         gt_cache_forget_report(cache, node);
-        gt_cache_string_drop(cache, node->report.label);
+        gt_cache_forget_report_labels(cache, node);
         gt_cache_string_drop(cache, node->name);
         gt_cache_release(&cache->bytes, node);
     }

@@ -169,6 +169,7 @@ void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node);
 struct gt_node_gpu_topology;
 bool gt_cache_set_report(struct gt_cache *cache, struct cache_node *node,
                          const struct gt_node_gpu_topology *topology);
+void gt_cache_forget_report_labels(struct gt_cache *cache, struct cache_node *node);
 bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *node,
                                   const struct gt_node_object *object);
 void gt_cache_forget_report(struct gt_cache *cache, struct cache_node *node);

@@ -96,8 +96,7 @@ static void forget_node(struct gt_cache *cache, struct cache_node *node)
 {
     gt_cache_forget_labels(cache, node);
     gt_cache_set_allocatable(cache, node->row, NULL);
-    gt_cache_string_drop(cache, node->report.label);
-    node->report.label = NULL;
+    gt_cache_forget_report_labels(cache, node);
     cache->reports_changed = true;
 }
 

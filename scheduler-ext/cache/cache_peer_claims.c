@@ -69,7 +69,7 @@ enum { ATTACH_DRIVERS_MAX = 8, ATTACH_SHARED_MAX = 64, ATTACH_NAME_MAX = 256 };
 
 struct attached {
     uint32_t node, driver, count;
-    const void *volume; /* or claim */
+    const void *volume; /* or claim; NULL: a device that is of no other */
 };
 
 struct device_pool {
@@ -79,7 +79,7 @@ struct device_pool {
 
 struct attach_work {
     struct peer_work *of;
-    const char *drivers[ATTACH_DRIVERS_MAX];
+    const char *drivers[ATTACH_DRIVERS_MAX], *unlimited; /* unlimited: the last one without limits */
     uint32_t *devices[ATTACH_DRIVERS_MAX]; /* [node] INT32_MAX: not known; NULL: it is a driver of volumes */
     uint64_t who[ATTACH_DRIVERS_MAX];      /* sorts that use one of its volumes */
     uint32_t own[ATTACH_DRIVERS_MAX][GT_PLAN_SORTS_MAX]; /* volumes of each pod alone */
@@ -117,6 +117,17 @@ static void share_volume(struct attach_work *work, unsigned driver, const void *
             (struct attached){.driver = driver, .volume = volume, .count = count};
 }
 
+/* Most drivers have no limit: then nobody counts their volumes, of all pods there are. */
+static bool has_attach_limit(const struct gt_cache *cache, const char *driver)
+{
+    bool has = false;
+    for (uint32_t n = 0; n < gt_cluster_nodes(cache->cluster) && !has; n++) {
+        const struct cache_node *node = gt_cache_node_of(cache, n);
+        has = node && gt_cache_attach_limit(cache, node, driver) < INT32_MAX;
+    }
+    return has;
+}
+
 static void use_claims(struct attach_work *work, unsigned sort, const cJSON *names, bool own)
 {
     const struct gt_cache *cache = work->of->cache;
@@ -126,6 +137,10 @@ static void use_claims(struct attach_work *work, unsigned sort, const cJSON *nam
         if (!gt_cache_attached(cache, namespace_, cJSON_GetStringValue(item), &name, &volume))
             continue;
         unsigned driver = attach_driver(work, name, false);
+        if (driver == work->driver_count && (name == work->unlimited || !has_attach_limit(cache, name))) {
+            work->unlimited = name;
+            continue;
+        }
         if (driver == ATTACH_DRIVERS_MAX) {
             work->of->rules->incomplete = true;
             continue;
@@ -201,6 +216,17 @@ static const char *next_request(const struct gt_cache *cache, const char *list, 
     return NULL;
 }
 
+/* How many devices of the driver a claim asks for. */
+static uint32_t asked_devices(const struct gt_cache *cache, const struct cache_related *claim,
+                              const char *driver)
+{
+    uint32_t all = 0, count;
+    const char *name;
+    for (const char *at = claim->of; (at = next_request(cache, at, &name, &count));)
+        all += name == driver ? count : 0;
+    return all;
+}
+
 /* What a pod's entry asks for; NULL: nothing, or it has its devices. */
 static const struct cache_related *asking_claim(const struct gt_cache *cache, const char *namespace_,
                                                 const cJSON *item, bool *ret_own)
@@ -252,7 +278,7 @@ static int use_devices(struct attach_work *work, unsigned sort, const struct gt_
             work->who[driver] |= UINT64_C(1) << sort;
             work->own[driver][sort] += own ? count : 0;
             if (!own) {
-                share_volume(work, driver, at, count); /* by its request: a claim may have several */
+                share_volume(work, driver, claim, asked_devices(cache, claim, name));
                 bind_together(work, sort, claim);
             }
         }
@@ -265,7 +291,6 @@ static int meet_asked_devices(struct attach_work *work, const struct cache_pod *
 {
     const struct gt_cache *cache = work->of->cache;
     const cJSON *devices = pod->peers.rules ? pod->peers.rules->devices : NULL;
-    const char *own_claim = (const char *)pod; /* another address for each of them */
     int r = 0;
     for (const cJSON *item = devices ? devices->child : NULL; item && r >= 0; item = item->next) {
         bool own;
@@ -276,7 +301,9 @@ static int meet_asked_devices(struct attach_work *work, const struct cache_pod *
              at && r >= 0 && (at = next_request(cache, at, &name, &count));) {
             unsigned driver = attach_driver(work, name, true);
             if (driver < work->driver_count)
-                r = note_attached(work, pod->plan->node->id, driver, own ? own_claim++ : at, count);
+                r = own ? note_attached(work, pod->plan->node->id, driver, NULL, count)
+                        : note_attached(work, pod->plan->node->id, driver, claim,
+                                        asked_devices(cache, claim, name));
         }
     }
     return r;
@@ -339,8 +366,8 @@ static int meet_device_claim(struct attach_work *work, const struct cache_relate
                                      *at = work->pool_count ? bsearch(&wanted, work->pools, work->pool_count,
                                                                       sizeof(wanted), pool_compare)
                                                             : NULL;
-            if (at) /* each line is a device of its own */
-                r = note_attached(work, at->node, driver, line, 1);
+            if (at)
+                r = note_attached(work, at->node, driver, NULL, 1);
         }
     }
     return r;
@@ -415,7 +442,8 @@ static int attach_left(struct attach_work *work, unsigned driver, uint32_t *left
         uint64_t barred = 0, taken = shared; /* those of the plan that are there already are in both */
         for (; at < work->count && work->list[at].node == n; at++)
             if (work->list[at].driver == driver &&
-                (!at || attached_compare(&work->list[at - 1], &work->list[at]) != 0))
+                (!work->list[at].volume || !at ||
+                 attached_compare(&work->list[at - 1], &work->list[at]) != 0))
                 taken += is_shared(work, &work->list[at]) ? 0 : work->list[at].count;
         uint32_t limit = work->devices[driver] ? work->devices[driver][n]
                          : node                ? gt_cache_attach_limit(of->cache, node, work->drivers[driver])

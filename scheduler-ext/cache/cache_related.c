@@ -101,9 +101,12 @@ void gt_cache_related_deleted(struct gt_cache *cache, enum gt_related_kind kind,
 
 void gt_cache_set_related(struct gt_cache *cache, enum gt_related_kind kind, enum gt_cache_reading known)
 {
-    *(kind == GT_RELATED_NAMESPACE      ? &cache->namespaces_known
-      : kind == GT_RELATED_DEVICE_CLAIM ? &cache->devices_known
-                                        : &cache->volumes_known) = known;
+    enum gt_cache_reading *of = kind == GT_RELATED_NAMESPACE      ? &cache->namespaces_known
+                                : kind == GT_RELATED_DEVICE_CLAIM ? &cache->devices_known
+                                                                  : &cache->volumes_known;
+    if (*of == known)
+        return; /* each failure of an informer says it again */
+    *of = known;
     related_changed(cache);
 }
 

@@ -121,6 +121,13 @@ static const char *values_of(struct gt_cache *cache, const struct gt_node_object
     return made;
 }
 
+void gt_cache_forget_report_labels(struct gt_cache *cache, struct cache_node *node)
+{
+    gt_cache_string_drop(cache, node->report.label);
+    gt_cache_string_drop(cache, node->report.tiers);
+    node->report.label = node->report.tiers = NULL;
+}
+
 bool gt_cache_set_supernode_label(struct gt_cache *cache, struct cache_node *node,
                                   const struct gt_node_object *object)
 {

@@ -23,6 +23,13 @@ static void supernodes_changed(void *arg)
     gt_source_arm(self->timer, at - now);
 }
 
+static void supernodes_network_changed(void *arg)
+{
+    struct gt_supernodes *self = arg;
+    gt_view_network_forget(&self->kept);
+    supernodes_changed(self);
+}
+
 static bool knows_enough(const struct gt_supernodes *self)
 {
     const struct gt_informers *informers = self->env->informers;
@@ -156,6 +163,7 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
     const struct gt_view_spec spec = {
         .groups = groups_of(self),
         .network = network_of(self),
+        .kept = &self->kept,
         .network_labels = self->env->options->network_labels,
         .servers = self->servers,
         .spare_nodes = (uint32_t)self->env->options->placement.spare_nodes,
@@ -249,6 +257,7 @@ static void supernodes_free(void *arg)
     gt_config_source_free(self->source);
     gt_config_source_free(self->network);
     gt_groups_free(self->recovered);
+    gt_view_network_forget(&self->kept);
     gt_network_free(self->recovered_network);
     gt_servers_free(self->servers);
     gt_source_free(self->timer);
@@ -305,7 +314,7 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     GT_TRY(gt_config_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config,
                                 &gt_config_groups, supernodes_changed, self, &self->source, err));
     GT_TRY(gt_config_source_new(env->loop, env->kube, env->namespace_, options->network, &gt_config_network,
-                                supernodes_changed, self, &self->network, err));
+                                supernodes_network_changed, self, &self->network, err));
     GT_TRY(start_apply_set(self, err));
     gt_informers_add_handlers(env->informers,
                               &(struct gt_cache_handlers){.observe = supernodes_observe,

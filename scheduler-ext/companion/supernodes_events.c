@@ -74,7 +74,7 @@ static void supernodes_report_unread(struct gt_supernodes *self, bool is_network
     supernodes_events_add(self, &event);
 }
 
-static void report_config(struct gt_supernodes *self, const struct gt_view *view)
+static void report_config(struct gt_supernodes *self)
 {
     const struct gt_groups *groups = gt_config_source_get(self->source);
     const struct gt_network *network = gt_config_source_get(self->network);
@@ -84,8 +84,8 @@ static void report_config(struct gt_supernodes *self, const struct gt_view *view
         report_notes(self, false, groups->notes, groups->note_count);
     if (network)
         report_notes(self, true, network->notes, network->note_count);
-    if (view->network)
-        report_notes(self, true, view->network->notes, view->network->note_count);
+    if (self->kept.network)
+        report_notes(self, true, self->kept.network->notes, self->kept.network->note_count);
 }
 
 static void report_problem(struct gt_supernodes *self, const struct gt_view *view,
@@ -117,7 +117,7 @@ void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view
 {
     const struct gt_join *join = view->join;
     self->now_count = 0;
-    report_config(self, view);
+    report_config(self);
     for (uint32_t i = 0; i < join->problem_count; i++)
         report_problem(self, view, &join->problems[i]);
     for (uint32_t s = 0; s < join->supernode_count; s++) {

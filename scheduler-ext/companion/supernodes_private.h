@@ -63,7 +63,8 @@ struct gt_supernodes {
     const struct gt_part_env *env;
     struct gt_config_source *source, *network;
     struct gt_groups *recovered; /* from the published Supernodes, while the configuration cannot be read */
-    struct gt_network *recovered_network;                 /* likewise */
+    struct gt_network *recovered_network; /* likewise */
+    struct gt_view_network kept;
     struct gt_apply_set *set, *hypernodes, *nodefeatures; /* the last two are NULL where not wanted */
     struct gt_servers *servers;
     bool knows_servers; /* it has learned the holders that were published before this replica led */

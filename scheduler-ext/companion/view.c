@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/text.h"
 
 void gt_view_free(struct gt_view *view)
@@ -10,7 +11,6 @@ void gt_view_free(struct gt_view *view)
     if (!view)
         return;
     gt_join_free(view->join);
-    gt_network_free(view->network);
     free(view->reports);
     free(view->sums);
     free(view->problem_first);
@@ -18,8 +18,16 @@ void gt_view_free(struct gt_view *view)
     free(view);
 }
 
+void gt_view_network_forget(struct gt_view_network *kept)
+{
+    gt_network_places_free(kept->places);
+    gt_network_free(kept->network);
+    *kept = (struct gt_view_network){0};
+}
+
 /* The labels as a table, which is read as the operator's is. */
-static int companion_view_labels(struct gt_view *view, const char *keys, struct gt_err **err)
+static int companion_view_labels(const struct gt_view *view, const char *keys, struct gt_network *network,
+                                 struct gt_err **err)
 {
     gt_auto_buf struct gt_buf table = GT_BUF(GT_NETWORK_TEXT_MAX);
     char key[GT_CACHE_LABEL_KEY_SIZE];
@@ -32,10 +40,10 @@ static int companion_view_labels(struct gt_view *view, const char *keys, struct 
     gt_buf_puts(&table, "\n");
     for (uint32_t i = 0; i < view->node_count; i++)
         if (view->reports[i]->tiers &&
-            gt_network_find(view->network, false, 0, view->reports[i]->name) == GT_NETWORK_NONE)
+            gt_network_find(network, false, 0, view->reports[i]->name) == GT_NETWORK_NONE)
             gt_buf_printf(&table, "%s,%s\n", view->reports[i]->name, view->reports[i]->tiers);
     GT_TRY(gt_buf_check(&table, "labels of the network", err));
-    return gt_network_read(view->network, table.data, table.len, err);
+    return gt_network_read(network, table.data, table.len, err);
 }
 
 /* The next line of a text of gt_cache_report.ports; *at moves behind it. */
@@ -48,41 +56,90 @@ static void companion_view_line(const char **at, char to[static GT_NETWORK_NAME_
 
 /* What a node's agent has observed of its switches. One that the operator has named as a leaf is that leaf.
  */
-static int companion_view_ports(struct gt_view *view, const struct gt_cache_report *report,
+static int companion_view_ports(const struct gt_cache_report *report, struct gt_network *network,
                                 struct gt_err **err)
 {
     char port[GT_NETWORK_NAME_MAX], name[GT_NETWORK_NAME_MAX], their_port[GT_NETWORK_NAME_MAX];
     uint32_t node;
-    if (!report->ports || gt_network_find(view->network, false, 0, report->name) != GT_NETWORK_NONE)
+    if (!report->ports || gt_network_find(network, false, 0, report->name) != GT_NETWORK_NONE)
         return 0;
-    GT_TRY(gt_network_node(view->network, report->name, &node, err));
+    GT_TRY(gt_network_node(network, report->name, &node, err));
     for (const char *at = report->ports; *at;) {
         companion_view_line(&at, port);
         companion_view_line(&at, name);
         companion_view_line(&at, their_port);
-        uint32_t high = gt_network_find(view->network, true, GT_NETWORK_LEAF_TIER, name);
+        uint32_t high = gt_network_find(network, true, GT_NETWORK_LEAF_TIER, name);
         if (high == GT_NETWORK_NONE)
-            GT_TRY(gt_network_switch(view->network, 0, name, name, &high, err));
-        GT_TRY(gt_network_connect(view->network, node, port, high, their_port, err));
+            GT_TRY(gt_network_switch(network, 0, name, name, &high, err));
+        GT_TRY(gt_network_connect(network, node, port, high, their_port, err));
     }
     return 0;
 }
 
-/* What the operator says of a node's place counts, then its labels, then what its agent has observed. */
-static int companion_view_network(struct gt_view *view, const struct gt_view_spec *spec, struct gt_err **err)
+static int companion_view_add(const struct gt_view *view, const struct gt_view_spec *spec,
+                              struct gt_network *network, struct gt_err **err)
 {
+    if (spec->network_labels)
+        GT_TRY(companion_view_labels(view, spec->network_labels, network, err));
+    for (uint32_t i = 0; i < view->node_count; i++)
+        GT_TRY(companion_view_ports(view->reports[i], network, err));
+    return 0;
+}
+
+/* What the operator says of a node's place counts, then its labels, then what its agent has observed. What is
+ * beyond the limits is left out, and noted. */
+static int companion_view_network(const struct gt_view *view, const struct gt_view_spec *spec,
+                                  struct gt_network **ret, struct gt_err **err)
+{
+    gt_auto_network struct gt_network *network = NULL;
+    gt_auto_err struct gt_err *why = NULL;
     bool says_more = false;
     for (uint32_t i = 0; i < view->node_count; i++)
         says_more |= view->reports[i]->tiers || view->reports[i]->ports;
     if (!says_more)
         return 0;
-    GT_TRY(gt_network_new(&view->network, err));
+    GT_TRY(gt_network_new(&network, err));
     if (spec->network)
-        GT_TRY(gt_network_add(view->network, spec->network, err));
-    if (spec->network_labels)
-        GT_TRY(companion_view_labels(view, spec->network_labels, err));
+        GT_TRY(gt_network_add(network, spec->network, err));
+    int r = companion_view_add(view, spec, network, &why);
+    if (r < 0 && r != -E2BIG && r != -ENOBUFS)
+        return gt_fail(err, -r, "%s", gt_err_text(why));
+    if (r < 0)
+        gt_network_note(network, "not all labels and reports of nodes count: %s", gt_err_text(why));
+    *ret = gt_steal(network);
+    return 0;
+}
+
+/* Of all that nodes' places are made from, but the operator's network. */
+static uint64_t companion_view_digest(const struct gt_view *view)
+{
+    uint64_t digest = gt_digest_keyed("network");
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        digest = gt_digest_mix_text(digest, view->reports[i]->name);
+        digest = gt_digest_mix_text(digest, view->reports[i]->tiers);
+        digest = gt_digest_mix_text(digest, view->reports[i]->ports);
+    }
+    return digest ? digest : 1;
+}
+
+static int companion_view_place(const struct gt_view *view, const struct gt_view_spec *spec,
+                                struct gt_err **err)
+{
+    struct gt_view_network *kept = spec->kept;
+    uint64_t digest = kept ? companion_view_digest(view) : 0;
+    if (!kept || kept->digest == digest)
+        return 0;
+    gt_view_network_forget(kept);
+    GT_TRY(companion_view_network(view, spec, &kept->network, err));
+    const struct gt_network *network = kept->network ? kept->network : spec->network;
+    gt_auto_free const char **names = calloc((size_t)view->node_count + 1, sizeof(*names));
+    if (!names)
+        return gt_fail_sys(err, ENOMEM, "supernodes");
     for (uint32_t i = 0; i < view->node_count; i++)
-        GT_TRY(companion_view_ports(view, view->reports[i], err));
+        names[i] = view->reports[i]->name;
+    if (network)
+        GT_TRY(gt_network_place(network, names, view->node_count, &kept->places, err));
+    kept->digest = digest;
     return 0;
 }
 
@@ -94,7 +151,7 @@ static int companion_view_join(struct gt_view *view, const struct gt_view_spec *
     if (spec->servers) {
         GT_TRY(gt_servers_settle(spec->servers, view->reports, view->node_count, err));
     }
-    GT_TRY(companion_view_network(view, spec, err));
+    GT_TRY(companion_view_place(view, spec, err));
     for (uint32_t i = 0; i < view->node_count; i++) {
         const struct gt_cache_report *report = view->reports[i];
         nodes[i] =
@@ -106,8 +163,8 @@ static int companion_view_join(struct gt_view *view, const struct gt_view_spec *
                                   .uuid_holder = gt_servers_holder(spec->servers, report->server_uuid)};
     }
     return gt_join_supernodes(nodes, view->node_count, groups ? groups->items : NULL,
-                              groups ? groups->count : 0, view->network ? view->network : spec->network,
-                              &view->join, err);
+                              groups ? groups->count : 0, spec->kept ? spec->kept->places : NULL, &view->join,
+                              err);
 }
 
 static void companion_view_add_node(struct gt_sum *sum, const struct gt_cache_report *report, uint32_t node)

@@ -19,8 +19,6 @@ struct gt_sum {
 };
 
 struct gt_view {
-    struct gt_network
-        *network; /* of the nodes' labels and reports, and with the operator's; NULL: only that */
     const struct gt_cache_report **reports; /* [node], by name */
     uint32_t node_count;
     struct gt_join *join;
@@ -31,9 +29,20 @@ struct gt_view {
     uint32_t *problem_first, *problems;
 };
 
+/* The network with what nodes' labels and reports say, and the nodes' places in it. It is kept from one view
+ * to the next: few changes concern it, and with 65,536 ports it takes longer than all else. */
+struct gt_view_network {
+    struct gt_network *network;       /* NULL: only the operator's says something, or there is none */
+    struct gt_network_places *places; /* NULL: there is no network */
+    uint64_t digest;                  /* of what they were made from; 0: of nothing */
+};
+/* It is made again; the caller does this before the operator's network changes, and at the end. */
+void gt_view_network_forget(struct gt_view_network *kept);
+
 struct gt_view_spec {
     const struct gt_groups *groups;   /* the operator's; NULL: none */
     const struct gt_network *network; /* likewise */
+    struct gt_view_network *kept;     /* updated; NULL: the network is not looked at */
     const char *network_labels;       /* the keys of the labels, see gt_cache_spec; NULL: none */
     struct gt_servers *servers;       /* updated; NULL: no holders of UUIDs are known */
     uint32_t spare_nodes;             /* the default for supernodes without the annotation */

@@ -101,5 +101,5 @@ void gt_crossing_text(const struct gt_cluster *cluster, const struct gt_crossing
     if (!any || !(crossing->gbps > 0) || !gt_cluster_get_supernode(cluster, crossing->step_a, &a) ||
         !gt_cluster_get_supernode(cluster, crossing->step_b, &b))
         return;
-    gt_buf_printf(to, "; slowest step %.4g GB/s, between %s and %s", crossing->gbps, a.name, b.name);
+    gt_buf_printf(to, "; slowest step %.6g GB/s, between %s and %s", crossing->gbps, a.name, b.name);
 }

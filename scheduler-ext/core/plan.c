@@ -134,10 +134,10 @@ void gt_plan_finish(struct job *job)
 bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,
                  struct gt_plan_failure *ret_failure)
 {
-    if (gt_plan_has_tier(cluster, request))
-        return gt_plan_within(cluster, request, gt_plan_job, ret_failure);
     if (gt_plan_minds_slow(cluster, request))
         return gt_plan_slow(cluster, request, gt_plan_job, ret_failure);
+    if (gt_plan_has_tier(cluster, request))
+        return gt_plan_within(cluster, request, gt_plan_job, ret_failure);
     struct job job = gt_plan_begin(cluster, request);
     bool mixed = false, unequal = job.any_running;
     for (uint32_t u = 1; u < job.unit_count; u++) {

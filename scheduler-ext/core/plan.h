@@ -142,9 +142,6 @@ struct gt_plan_request {
 bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *request,
                  struct gt_plan_failure *ret_failure);
 
-/* Whether a plan gives its pods a slow or suspect GPU. */
-bool gt_plan_has_slow(const struct gt_cluster *cluster, const struct gt_plan_request *request);
-
 /* Splits a pod's GPUs among its containers so that well-connected GPUs stay together; counts[container] must
  * add up to the GPUs of the mask. Writes ret_masks[container]. */
 void gt_plan_split(const struct gt_class *class, uint64_t mask, const unsigned *counts, unsigned containers,

@@ -13,7 +13,8 @@
  * plan's pod sizes are copied and corrected for these nodes.
  */
 
-void gt_draft_set(struct job *job, uint32_t node, uint64_t mask, unsigned after)
+/* Sets the GPUs of a node that are available, and how many of them may be used. */
+static void draft_set(struct job *job, uint32_t node, uint64_t mask, unsigned after)
 {
     struct gt_cluster *cluster = job->cluster;
     unsigned before = cluster->draft_count[node], size = cluster->size[node];
@@ -37,7 +38,7 @@ void gt_draft_set(struct job *job, uint32_t node, uint64_t mask, unsigned after)
 
 void gt_draft_take(struct job *job, uint32_t node, unsigned gpus)
 {
-    gt_draft_set(job, node, gt_draft_available(job, node), gt_draft_count(job, node) - gpus);
+    draft_set(job, node, gt_draft_available(job, node), gt_draft_count(job, node) - gpus);
 }
 
 /* Sets up the nodes that differ from the cluster's state. */
@@ -110,17 +111,24 @@ static void draft_numa(struct job *job)
             continue;
         unsigned most = numa_room(job, n, sizes, count);
         if (most < count)
-            gt_draft_set(job, n, gt_draft_available(job, n), most);
+            draft_set(job, n, gt_draft_available(job, n), most);
     }
 }
 
-/* For a job that never takes slow GPUs. */
+/* Which of the GPUs a job that never takes slow ones may use. A kubelet that judges NUMA nodes may give any
+ * of them, so none while it has slow ones. */
+static uint64_t draft_never_slow(const struct gt_cluster *cluster, uint32_t node, uint64_t mask)
+{
+    bool any = mask & cluster->slow[node];
+    return any && gt_numa_judges(cluster, node) ? 0 : mask & ~cluster->slow[node];
+}
+
 static void draft_slow(struct job *job)
 {
     const struct gt_cluster *cluster = job->cluster;
     for (uint32_t n = gt_core_next_slow(cluster, 0); n != GT_NONE; n = gt_core_next_slow(cluster, n + 1)) {
-        uint64_t mask = gt_draft_available(job, n) & ~cluster->slow[n];
-        gt_draft_set(job, n, mask, gt_core_bits(mask));
+        uint64_t mask = draft_never_slow(cluster, n, gt_draft_available(job, n));
+        draft_set(job, n, mask, gt_core_bits(mask));
     }
 }
 
@@ -144,7 +152,7 @@ void gt_draft_begin(struct job *job)
     for (uint32_t n = 0; job->freed && n < cluster->node_count; n++)
         if (job->freed[n] && cluster->usable[n]) {
             uint64_t mask = (cluster->free[n] | job->freed[n]) & cluster->healthy[n] & ~cluster->assumed[n];
-            gt_draft_set(job, n, mask, gt_core_bits(mask));
+            draft_set(job, n, mask, gt_core_bits(mask));
         }
     if (job->slow == GT_SLOW_NEVER)
         draft_slow(job);
@@ -153,10 +161,10 @@ void gt_draft_begin(struct job *job)
     for (uint32_t i = 0; i < job->limit_count; i++) {
         const struct gt_plan_limit *limit = &job->limits[i];
         if (gt_core_has_node(cluster, limit->node) && gt_draft_count(job, limit->node) > limit->gpus)
-            gt_draft_set(job, limit->node, gt_draft_available(job, limit->node), limit->gpus);
+            draft_set(job, limit->node, gt_draft_available(job, limit->node), limit->gpus);
     }
     for (uint32_t n = next_excluded(job, 0); n != GT_NONE; n = next_excluded(job, n + 1))
-        gt_draft_set(job, n, 0, 0);
+        draft_set(job, n, 0, 0);
 }
 
 static void whole_without_slow(const struct job *job, unsigned gpus, uint32_t *whole)
@@ -166,7 +174,7 @@ static void whole_without_slow(const struct job *job, unsigned gpus, uint32_t *w
         if (!gt_node_set_has(job->excluded, n))
             whole[cluster->super[n]] -=
                 gt_core_slots(gpus, cluster->usable[n]) -
-                gt_core_slots(gpus, gt_core_bits(cluster->healthy[n] & ~cluster->slow[n]));
+                gt_core_slots(gpus, gt_core_bits(draft_never_slow(cluster, n, cluster->healthy[n])));
 }
 
 /* The room of whole supernodes without excluded nodes, and without slow GPUs where the job takes none. */

@@ -72,24 +72,33 @@ static void sort_batches(struct pod_gpus_query *query, uint32_t *first)
         }
 }
 
-/* The best of these free GPUs for `count` in all: no slow one where others suffice, else all others and as
- * few slow ones, those with the highest S beside the others. All of them where none is slow. */
-static uint64_t least_slow(const struct gt_cluster *cluster, uint32_t node, uint64_t free, unsigned count)
-{
-    uint64_t slow = gt_core_slow(cluster, node) & free, good = free & ~slow;
-    struct gt_choice choice;
-    if (!slow || gt_core_bits(good) >= count)
-        return slow ? good : free;
-    return gt_choose(cluster->classes[cluster->class[node]], free, good, count, 0, &choice) ? choice.mask
-                                                                                            : free;
-}
-
 static unsigned plan_gpus_count(const struct pod_gpus_query *query)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < query->batches; i++)
         count += (unsigned)query->batch[i].pods * query->batch[i].gpus;
     return count;
+}
+
+/* The best of the free GPUs: no slow one where others suffice, else all others and as few slow ones, those
+ * with the highest S beside the others. All of them where none is slow. A kubelet that judges NUMA nodes
+ * chooses these itself, of all that are free; that is followed for a single pod only. */
+static uint64_t least_slow(const struct gt_cluster *cluster, uint32_t node,
+                           const struct pod_gpus_query *query)
+{
+    const struct gt_class *class = cluster->classes[query->class];
+    unsigned count = plan_gpus_count(query);
+    uint64_t free = query->free, slow = gt_core_slow(cluster, node) & free;
+    struct gt_choice choice;
+    if (slow && gt_class_numa(class)->count &&
+        (query->batches > 1 || query->batch[0].pods > 1 ||
+         !gt_numa_admits(gt_class_numa(class), free, 0, count, &free)))
+        return free;
+    slow &= free;
+    uint64_t good = free & ~slow;
+    if (!slow || gt_core_bits(good) >= count)
+        return slow ? good : free;
+    return gt_choose(class, free, good, count, 0, &choice) ? choice.mask : free;
 }
 
 static void give_gpus(struct job *job, uint32_t node, uint32_t first_pod)
@@ -102,7 +111,7 @@ static void give_gpus(struct job *job, uint32_t node, uint32_t first_pod)
     query.held &= gt_core_all(cluster, node) & ~query.free;
     sort_batches(&query, first);
     if (job->slow == GT_SLOW_AVOID)
-        query.free = least_slow(cluster, node, query.free, plan_gpus_count(&query));
+        query.free = least_slow(cluster, node, &query);
     gt_choose_pod_gpus(cluster, &query, masks);
     for (unsigned q = 0; q < query.batches; q++) {
         uint32_t i = first[q];

@@ -106,14 +106,16 @@ static bool is_separable(const struct rule_work *work, unsigned at, unsigned sor
            (rule->kind == GT_PEER_TOGETHER && !tally->begins && !tally->seeded);
 }
 
-/* How many such pods the node may still get by rules that count what they take. */
+/* How many such pods the node, which may get one, may still get by rules that count what they take. */
 static unsigned rule_pods(const struct rule_work *work, unsigned sort, uint32_t node)
 {
     uint32_t most = GT_GPUS_MAX;
     for (unsigned i = 0; i < work->rules->count; i++) {
         const struct gt_plan_rule *rule = &work->rules->rules[i];
-        if (rule->kind == GT_PEER_TAKE && rule->take[sort] && rule->there[node] / rule->take[sort] < most)
-            most = rule->there[node] / rule->take[sort];
+        if (rule->kind != GT_PEER_TAKE || !rule->take[sort])
+            continue;
+        uint32_t pods = (rule->there[node] - work->tallies[i].with[node]) / rule->take[sort];
+        most = pods < most ? pods : most;
     }
     return most;
 }
@@ -207,10 +209,10 @@ static bool begin_and_plan(struct rule_work *work, struct gt_plan_failure *ret_f
 bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *request,
                    struct gt_plan_failure *ret_failure)
 {
-    if (gt_plan_has_tier(cluster, request))
-        return gt_plan_within(cluster, request, gt_plan_ruled, ret_failure);
     if (!request->rules)
         return gt_plan_job(cluster, request, ret_failure);
+    if (gt_plan_has_tier(cluster, request))
+        return gt_plan_within(cluster, request, gt_plan_ruled, ret_failure);
     struct rule_work work = {.cluster = cluster, .request = request, .rules = request->rules};
     struct gt_plan_request wider = *request;
     bool exact;

@@ -209,7 +209,8 @@ static bool slow_is_no_worse(const struct slow_worth *a, const struct slow_worth
     return no_worse;
 }
 
-bool gt_plan_has_slow(const struct gt_cluster *cluster, const struct gt_plan_request *request)
+/* Whether the plan gives its pods a slow or suspect GPU. */
+static bool plan_has_slow(const struct gt_cluster *cluster, const struct gt_plan_request *request)
 {
     bool has = false;
     for (uint32_t i = 0; cluster->slow_nodes && i < request->pod_count && !has; i++) {
@@ -275,7 +276,7 @@ bool gt_plan_slow(struct gt_cluster *cluster, const struct gt_plan_request *requ
     }
     if (!plan(cluster, &own, ret_failure))
         return false;
-    if (!gt_plan_has_slow(cluster, &own))
+    if (!plan_has_slow(cluster, &own))
         return true;
     slow_judge(cluster, &own, &first);
     own.slow = GT_SLOW_NEVER;

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include "scheduler-ext/core/crossing.h"
+#include "scheduler-ext/core/plan_rules.h"
+
 enum { WITHIN_TRIES = 64 }; /* domains: only units of several sizes may need more than one */
 
 /* A supernode of the tier. */
@@ -23,14 +26,6 @@ struct within_search {
     uint32_t wanted;
 };
 
-/* The supernode of the tier that contains another one; GT_NONE: none does. */
-static uint32_t within_above(const struct gt_cluster *cluster, uint32_t super, unsigned tier)
-{
-    while (super != GT_NONE && cluster->supers[super].tier < tier)
-        super = cluster->supers[super].parent;
-    return super != GT_NONE && cluster->supers[super].tier == tier ? super : GT_NONE;
-}
-
 /* The domain of all pods that run, or (`all`) of all pods; GT_NONE: of none. False: they lie in several, or
  * outside. */
 static bool within_common(const struct within_search *search, bool all, uint32_t *ret)
@@ -40,7 +35,7 @@ static bool within_common(const struct within_search *search, bool all, uint32_t
         const struct gt_plan_pod *pod = &search->request->pods[i];
         if ((!all && !pod->running) || !gt_core_has_node(search->cluster, pod->node))
             continue;
-        uint32_t domain = within_above(search->cluster, search->cluster->super[pod->node], search->tier);
+        uint32_t domain = gt_cluster_domain(search->cluster, search->cluster->super[pod->node], search->tier);
         if (domain == GT_NONE || (*ret != GT_NONE && *ret != domain))
             return false;
         *ret = domain;
@@ -48,17 +43,39 @@ static bool within_common(const struct within_search *search, bool all, uint32_t
     return true;
 }
 
+/* Nodes that no pod may use, where pods may use different ones. */
+static const struct gt_node_set *within_excluded(const struct gt_plan_request *request)
+{
+    return request->rules && request->rules->excluded ? request->rules->excluded : request->excluded;
+}
+
+/* The nodes outside of a domain, and those that are excluded. */
+static bool within_outside(const struct gt_cluster *cluster, uint32_t domain,
+                           const struct gt_node_set *excluded, struct gt_node_set *to)
+{
+    for (uint32_t n = cluster->node_count; n-- > 0;)
+        if (gt_core_has_node(cluster, n) &&
+            (gt_node_set_has(excluded, n) || !gt_core_is_below(cluster, cluster->super[n], domain)) &&
+            gt_node_set_add(to, n, NULL) < 0)
+            return false;
+    return true;
+}
+
 /* Plans on the nodes of a domain alone. */
 static bool within_plan(const struct within_search *search, uint32_t domain, struct gt_plan_failure *failure)
 {
     const struct gt_cluster *cluster = search->cluster;
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set outside = {0};
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set outside = {0}, wider = {0};
     struct gt_plan_request request = *search->request;
-    for (uint32_t n = cluster->node_count; n-- > 0;)
-        if (gt_core_has_node(cluster, n) &&
-            (gt_node_set_has(request.excluded, n) || !gt_core_is_below(cluster, cluster->super[n], domain)) &&
-            gt_node_set_add(&outside, n, NULL) < 0)
-            return false;
+    struct gt_plan_rules rules;
+    if (!within_outside(cluster, domain, request.excluded, &outside) ||
+        !within_outside(cluster, domain, within_excluded(&request), &wider))
+        return false;
+    if (request.rules && request.rules->excluded) {
+        rules = *request.rules;
+        rules.excluded = &wider;
+        request.rules = &rules;
+    }
     request.excluded = &outside;
     request.within = 0;
     request.chosen = true;
@@ -96,7 +113,7 @@ static void within_count(struct within_search *search, struct job *job, const st
     for (uint32_t d = 0; d < search->count; d++)
         search->domains[d].lacks = search->wanted;
     for (uint32_t s = 0; room && s < room->count; s++) {
-        uint32_t domain = room->slots[s] >= size ? within_above(cluster, s, search->tier) : GT_NONE;
+        uint32_t domain = room->slots[s] >= size ? gt_cluster_domain(cluster, s, search->tier) : GT_NONE;
         if (domain == GT_NONE)
             continue;
         uint32_t *lacks = &search->domains[search->index[domain]].lacks, holds = room->slots[s] / size;
@@ -123,7 +140,9 @@ static int within_compare(const void *left, const void *right)
 static bool within_list(struct within_search *search)
 {
     struct gt_cluster *cluster = search->cluster;
-    struct job job = gt_plan_begin(cluster, search->request);
+    struct gt_plan_request request = *search->request;
+    request.excluded = within_excluded(search->request);
+    struct job job = gt_plan_begin(cluster, &request);
     search->domains = calloc((size_t)cluster->super_count + 1, sizeof(*search->domains));
     search->index = calloc((size_t)cluster->super_count + 1, sizeof(*search->index));
     if (!search->domains || !search->index)
@@ -136,7 +155,7 @@ static bool within_list(struct within_search *search)
         }
     for (uint32_t n = 0; n < cluster->node_count; n++) {
         uint32_t domain = gt_core_has_node(cluster, n) && gt_draft_count(&job, n)
-                              ? within_above(cluster, cluster->super[n], search->tier)
+                              ? gt_cluster_domain(cluster, cluster->super[n], search->tier)
                               : GT_NONE;
         if (domain != GT_NONE)
             search->domains[search->index[domain]].available += gt_draft_count(&job, n);

@@ -54,8 +54,6 @@ void gt_draft_begin(struct job *job);
 /* Counts the slots for pods of `gpus` GPUs; the result is valid until the next call with the same `place`
  * (ROOM_OF_...). NULL: no such pod fits anywhere, or no memory. */
 const struct room *gt_draft_room(struct job *job, unsigned place, unsigned gpus);
-/* Sets the GPUs of a node that are available, and how many of them may be used. */
-void gt_draft_set(struct job *job, uint32_t node, uint64_t mask, unsigned count);
 /* Takes a number of GPUs of a node; which ones is decided when all pods have a node. */
 void gt_draft_take(struct job *job, uint32_t node, unsigned gpus);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "scheduler-ext/core/internal.h"
+#include "scheduler-ext/core/numa_room.h"
 
 /* Adds CPU and memory to the values of score.c. */
 
@@ -26,6 +27,8 @@ double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, u
     if (use == GT_SLOW_ANY || isnan(value) || !gt_core_has_node(cluster, node) ||
         !(cluster->slow[node] & cluster->available[node]))
         return value;
+    if (use == GT_SLOW_NEVER && gt_numa_judges(cluster, node)) /* its kubelet may give any */
+        return (double)NAN;
     if (gt_score_left(cluster, node, left & ~cluster->slow[node], k, &parts))
         return parts.value;
     return use == GT_SLOW_NEVER ? (double)NAN : value - (range.most - range.least);

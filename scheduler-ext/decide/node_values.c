@@ -38,6 +38,18 @@ bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t id, uint64_t remot
     return !gt_numa_pods(cluster, id, gt_node_available(&node, remote), gpus);
 }
 
+bool gt_node_slow_refuses(struct gt_cache *cache, uint32_t id, uint64_t remote,
+                          const struct gt_mix_amounts *asked)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_cluster_node node;
+    if (asked->slow != GT_SLOW_NEVER || !gt_cluster_get_node(cluster, id, &node))
+        return false;
+    uint64_t available = gt_node_available(&node, remote);
+    return available & node.slow &&
+           (gt_numa_judges(cluster, id) || gt_bit_count(available & ~node.slow) < asked->gpus);
+}
+
 /* The available GPUs that are left when the scheduler has allocated some already: those are taken to be the
  * agent's choice. */
 static uint64_t what_is_left(const struct gt_cluster_node *node, unsigned left)

@@ -19,6 +19,9 @@ bool gt_verdict_is_open(const struct gt_class *class, const struct gt_cache_pod 
  * agent has not yet told of enough free GPUs. */
 bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t node, uint64_t remote,
                              const struct gt_cache_pod *pod, unsigned gpus);
+/* Whether a pod that never takes slow GPUs might get some there. */
+bool gt_node_slow_refuses(struct gt_cache *cache, uint32_t node, uint64_t remote,
+                          const struct gt_mix_amounts *asked);
 
 /*
  * The values of nodes, in the order of the names: the gpu-aware value (score.h) for the pod; where it has a

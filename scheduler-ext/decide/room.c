@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "scheduler-ext/core/drain.h"
+#include "scheduler-ext/core/plan_rules.h"
 #include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/jobs/rules.h"
@@ -136,7 +137,7 @@ int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,
     request.freed = freed;
     if (found.count && gt_relocate_promise(cluster, &found, false)) {
         /* Other resources and rules of the job count only here. */
-        found.possible = gt_plan_job(cluster, &request, &failure);
+        found.possible = gt_plan_ruled(cluster, &request, &failure);
         gt_relocate_promise(cluster, &found, true);
     }
     *ret = found;

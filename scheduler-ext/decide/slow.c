@@ -8,6 +8,15 @@
 
 enum { SLOW_NODES_NAMED = 3 };
 
+/* What one of its pods says counts for the job. */
+static bool slow_is_any(const struct gt_cache_job *job)
+{
+    const struct gt_cache_pod *pod = job->pods;
+    while (pod && gt_job_slow_use(gt_pod_annotation(&pod->meta, GT_KEY_SLOW)) != GT_SLOW_ANY)
+        pod = pod->next;
+    return pod;
+}
+
 /* The slow GPUs of a pod, and its node. */
 static uint64_t slow_mask(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t *ret_node)
 {
@@ -15,21 +24,18 @@ static uint64_t slow_mask(const struct gt_cache *cache, const struct gt_cache_po
     struct gt_cluster_node node;
     bool planned = pod->plan == GT_CACHE_PLAN_ASSUMED && pod->plan_node != GT_NONE;
     *ret_node = planned ? pod->plan_node : pod->node;
-    if (pod->deleting || !gt_cluster_get_node(cluster, *ret_node, &node) ||
-        gt_job_slow_use(gt_pod_annotation(&pod->meta, GT_KEY_SLOW)) == GT_SLOW_ANY)
+    if (pod->deleting || !gt_cluster_get_node(cluster, *ret_node, &node))
         return 0;
     return (planned ? pod->plan_mask : gt_cache_pod_gpus(cache, pod)) & node.slow;
 }
 
-/* A node of the pod's supernode, other than its own, that holds it without slow GPUs; GT_NONE: there is none.
- */
-static uint32_t slow_other_node(struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t own)
+/* A node of the supernode that holds such a pod without slow GPUs; GT_NONE: there is none. */
+static uint32_t slow_other_node(const struct gt_cluster *cluster, uint32_t supernode, unsigned gpus)
 {
-    const struct gt_cluster *cluster = gt_cache_cluster(cache);
-    struct gt_cluster_node node, other;
-    for (uint32_t n = 0; gt_cluster_get_node(cluster, own, &node) && n < gt_cluster_nodes(cluster); n++)
-        if (gt_cluster_get_node(cluster, n, &other) && other.supernode == node.supernode &&
-            gt_bit_count(other.available & ~other.slow) >= pod->gpus)
+    struct gt_cluster_node other;
+    for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++)
+        if (gt_cluster_get_node(cluster, n, &other) && other.supernode == supernode &&
+            gt_bit_count(other.available & ~other.slow) >= gpus)
             return n;
     return GT_NONE;
 }
@@ -38,11 +44,12 @@ uint64_t gt_slow_job_text(struct gt_cache *cache, const struct gt_cache_job *job
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     const struct gt_cache_pod *stuck = NULL, *may_move = NULL;
-    uint32_t pods = 0, id, goes_to = GT_NONE;
+    uint32_t pods = 0, id, goes_to = GT_NONE, asked = GT_NONE;
+    unsigned asked_gpus = 0; /* of the last supernode that was looked at: the next pod is mostly like it */
     struct gt_cluster_node node;
     uint64_t digest = GT_DIGEST_EMPTY;
-    for (const struct gt_cache_pod *pod = gt_cluster_has_slow(cluster) ? job->pods : NULL; pod;
-         pod = pod->next) {
+    bool asks = gt_cluster_has_slow(cluster) && !slow_is_any(job);
+    for (const struct gt_cache_pod *pod = asks ? job->pods : NULL; pod; pod = pod->next) {
         uint64_t mask = slow_mask(cache, pod, &id);
         if (!mask || !gt_cluster_get_node(cluster, id, &node))
             continue;
@@ -54,8 +61,12 @@ uint64_t gt_slow_job_text(struct gt_cache *cache, const struct gt_cache_job *job
         }
         pods++;
         digest = gt_digest_number(gt_digest_number(digest, mask), id);
-        uint32_t other = slow_other_node(cache, pod, id);
-        stuck = other == GT_NONE && !stuck ? pod : stuck;
+        if (stuck || (node.supernode == asked && pod->gpus == asked_gpus))
+            continue;
+        asked = node.supernode;
+        asked_gpus = pod->gpus;
+        uint32_t other = slow_other_node(cluster, asked, asked_gpus);
+        stuck = other == GT_NONE ? pod : NULL;
         if (other != GT_NONE && !may_move) {
             may_move = pod;
             goes_to = other;

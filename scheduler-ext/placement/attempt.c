@@ -201,7 +201,8 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         if (!never)
             gt_yield_ask(reconcile);
         placement->round.room = placement->round.room || reconcile->view->gave_up;
-        return never ? GT_QUEUE_NEVER : GT_QUEUE_BLOCKED;
+        /* Rules that mean it say nothing of others, and other nodes would not be better. */
+        return never ? GT_QUEUE_NEVER : failure.reason == GT_PLAN_RULED ? GT_QUEUE_FAILED : GT_QUEUE_BLOCKED;
     case GT_DECISION_BOUND:
     case GT_DECISION_FAILED:
         break;

@@ -211,14 +211,14 @@ static bool await_verdicts(struct reconcile *reconcile)
     bool open = false;
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
-        if (member->state != GT_MEMBER_LIFTED)
+        if (member->state != GT_MEMBER_LIFTED && member->state != GT_MEMBER_LOST)
             continue;
         const struct gt_pod_meta *meta = &member->pod->meta;
         const struct record *record = gt_record_find(reconcile->placement, meta->namespace_, meta->name);
         uint64_t since = record ? record->unschedulable_ms : 0;
         first = since && since < first ? since : first;
-        open |= !(member->pod->refused || (since && reconcile->now >= since + limit) ||
-                  gt_node_set_has(&reconcile->refused, member->pod->plan_node));
+        open |= member->state == GT_MEMBER_LIFTED && !(since && reconcile->now >= since + limit) &&
+                !gt_node_set_has(&reconcile->refused, member->pod->plan_node);
     }
     if (!open || first == UINT64_MAX || reconcile->now >= first + 2 * limit)
         return false;

@@ -111,14 +111,20 @@ static int collect_pods(const struct gt_placement *placement, struct rebalance_p
 /* ---- where to ---- */
 
 /* Whether the pod may run there, beside those that move there before it in the list. */
-static bool may_go(const struct gt_cache *cache, const struct rebalance_pods *pods,
+static bool may_go(struct gt_cache *cache, const struct rebalance_pods *pods,
                    const struct gt_relocation *moves, uint32_t at)
 {
     const struct gt_cache_pod *pod = pods->pods[moves->moves[at].pod];
     const struct gt_cache_request *request = gt_cache_pod_request(pod);
     uint32_t node = moves->moves[at].node, beside = 0;
+    struct gt_cluster_node info;
+    struct gt_mix_amounts asked;
     for (uint32_t i = 0; i < at; i++)
         beside += moves->moves[i].node == node;
+    gt_cache_asked(cache, pod, &asked);
+    if (!gt_cluster_get_node(gt_cache_cluster(cache), node, &info) ||
+        (asked.slow == GT_SLOW_NEVER && moves->moves[at].mask & info.slow))
+        return false;
     return node != pod->node && gt_cache_successor_fits_node(cache, pod, node) &&
            (!request || gt_cache_room_for(cache, node, request, GT_CACHE_ROOM_NOW) > beside);
 }

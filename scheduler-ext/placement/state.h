@@ -225,7 +225,8 @@ struct placement_nodes {
 /* The Node whose taint is set or taken (taints.c). */
 struct placement_taints {
     struct gt_kube_call *call; /* NULL: none is */
-    char name[GT_CLUSTER_NAME_MAX + 1], uid[64];
+    char name[GT_CLUSTER_NAME_MAX + 1];
+    uint32_t node; /* its id: the next ones come first, so that one that cannot be written holds up none */
     unsigned all, bad;
     bool puts, failing, is_braked;
 };
@@ -334,10 +335,10 @@ static inline const char *gt_record_name(const struct record *record)
 /* Searches the spare nodes again. */
 void gt_placement_find_spares(struct gt_placement *placement);
 /* Reports supernodes that are to have more spare nodes than they have nodes. */
+void gt_placement_report_spares(struct gt_placement *placement);
 /* Sets or takes the taint of one Node, if one has to change. */
 void gt_placement_taint(struct gt_placement *placement);
 void gt_placement_taint_stop(struct gt_placement *placement);
-void gt_placement_report_spares(struct gt_placement *placement);
 
 static inline struct record *gt_record_find(const struct gt_placement *placement, const char *namespace_,
                                             const char *name)

@@ -25,13 +25,12 @@ static const char *taint_effect(enum gt_node_taints taints)
                                           : NULL;
 }
 
-static void taint_tell(struct gt_placement *placement, const char *node, const char *uid, const char *reason,
-                       const char *text)
+static void taint_tell(struct gt_placement *placement, const char *node, const char *reason, const char *text)
 {
     const struct gt_event_object event = {.api_version = "v1",
                                           .kind = "Node",
                                           .name = node,
-                                          .uid = uid,
+                                          .uid = node, /* as the kubelet does: kubectl looks for that */
                                           .warning = true,
                                           .reason = reason,
                                           .action = "Report",
@@ -40,6 +39,13 @@ static void taint_tell(struct gt_placement *placement, const char *node, const c
         placement->spec.on_note(placement->spec.arg, true, node, text);
     if (placement->spec.recorder)
         gt_kube_record(placement->spec.recorder, &event);
+}
+
+static void taint_fails(struct gt_placement *placement, const struct gt_err *why)
+{
+    gt_log(placement->taints.failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write the taints of a node",
+           GT_STR("node", placement->taints.name), GT_STR("why", gt_err_text(why)));
+    placement->taints.failing = true;
 }
 
 /* ---- one Node ---- */
@@ -51,16 +57,14 @@ static void on_node_tainted(void *arg, struct gt_kube_answer *answer)
     char text[128];
     taints->call = NULL;
     if (answer->error) {
-        gt_log(taints->failing ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write the taints of a node",
-               GT_STR("node", taints->name), GT_STR("why", gt_err_text(answer->error)));
-        taints->failing = true;
+        taint_fails(placement, answer->error);
         return;
     }
     taints->failing = false;
     snprintf(text, sizeof(text),
              taints->puts ? "%u of %u GPUs cannot be used" : "%u of %u GPUs cannot be used any more",
              taints->bad, taints->all);
-    taint_tell(placement, taints->name, taints->uid, taints->puts ? "NodeTainted" : "TaintTaken", text);
+    taint_tell(placement, taints->name, taints->puts ? "NodeTainted" : "TaintTaken", text);
 }
 
 static void on_node_read(void *arg, struct gt_kube_answer *answer)
@@ -71,12 +75,13 @@ static void on_node_read(void *arg, struct gt_kube_answer *answer)
     gt_auto_err struct gt_err *error = NULL;
     taints->call = NULL;
     bool may = !placement->spec.may_write || placement->spec.may_write(placement->spec.may_write_arg);
+    if (answer->error)
+        taint_fails(placement, answer->error);
     if (answer->error || !may ||
         !gt_node_taint_write(answer->object, GT_TAINT_KEY_GPUS,
                              taints->puts ? taint_effect(placement->spec.options.taints) : NULL, &body) ||
         gt_buf_check(&body, "taints", NULL) < 0)
         return; /* it is as it should be, or is looked at again */
-    gt_text_copy(taints->uid, sizeof(taints->uid), gt_meta_uid(answer->object));
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
                                             .resource = &gt_kube_nodes,
                                             .name = taints->name,
@@ -84,14 +89,16 @@ static void on_node_read(void *arg, struct gt_kube_answer *answer)
                                             .field_manager = GT_MANAGER_COMPANION,
                                             .metadata_only = true};
     if (gt_kube_start(placement->spec.kube, &request, on_node_tainted, placement, &taints->call, &error) < 0)
-        gt_warning("cannot write the taints of a node", GT_STR("why", gt_err_text(error)));
+        taint_fails(placement, error);
 }
 
-static void taint_begin(struct gt_placement *placement, const struct gt_cluster_node *node, bool puts)
+static void taint_begin(struct gt_placement *placement, uint32_t id, const struct gt_cluster_node *node,
+                        bool puts)
 {
     struct placement_taints *taints = &placement->taints;
     const struct gt_kube_request request = {
         .verb = GT_KUBE_GET, .resource = &gt_kube_nodes, .name = node->name};
+    taints->node = id;
     gt_text_copy(taints->name, sizeof(taints->name), node->name);
     taints->puts = puts;
     taints->all = gt_bit_count(node->all);
@@ -112,7 +119,7 @@ static bool taint_is_let(struct gt_placement *placement, uint32_t id, const char
                 gt_brake_lets(&nodes->brake, placement->spec.cache, &nodes->leaving, gt_clock_ms(), why);
     if (!lets && !placement->taints.is_braked) {
         snprintf(text, sizeof(text), "most of its GPUs are bad, and it gets no taint: %s", why);
-        taint_tell(placement, name, "", "TaintHeld", text);
+        taint_tell(placement, name, "TaintHeld", text);
     }
     placement->taints.is_braked = !lets;
     return lets;
@@ -122,9 +129,10 @@ void gt_placement_taint(struct gt_placement *placement)
 {
     const struct gt_placement_options *options = &placement->spec.options;
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
+    uint32_t nodes = gt_cluster_nodes(cluster), after = placement->taints.node;
     bool braked = false;
-    for (uint32_t id = 0; options->taints && !placement->taints.call && id < gt_cluster_nodes(cluster);
-         id++) {
+    for (uint32_t i = 1; options->taints && !placement->taints.call && i <= nodes; i++) {
+        uint32_t id = (uint32_t)(((uint64_t)after + i) % nodes);
         struct gt_cluster_node node;
         struct gt_cache_node cached;
         if (!gt_cluster_get_node(cluster, id, &node) ||
@@ -138,7 +146,7 @@ void gt_placement_taint(struct gt_placement *placement)
         if (wants && !cached.taint && (braked || !taint_is_let(placement, id, node.name)))
             braked = true;
         else
-            taint_begin(placement, &node, wants);
+            taint_begin(placement, id, &node, wants);
     }
 }
 

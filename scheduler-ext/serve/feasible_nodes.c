@@ -38,10 +38,8 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
     uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
     return gt_node_gpus_are_reserved(&known, remote, pod->gpus)                  ? GT_GPUS_RESERVED
            : gt_node_kubelet_refuses(cache, node, remote, pod->known, pod->gpus) ? GT_NUMA_REFUSED
-           : pod->asked.slow == GT_SLOW_NEVER && known.slow &&
-                   gt_bit_count(gt_node_available(&known, remote) & ~known.slow) < pod->gpus
-               ? GT_SLOW_REFUSED
-               : GT_FEASIBLE;
+           : gt_node_slow_refuses(cache, node, remote, &pod->asked)              ? GT_SLOW_REFUSED
+                                                                                 : GT_FEASIBLE;
 }
 
 void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *placement,

@@ -406,7 +406,6 @@ static void work_done(struct join_work *work)
     free(work->group_super);
     free(work->root);
     free(work->made);
-    gt_network_places_free(work->places);
     gt_table_done(&work->taken);
 }
 static void work_done_p(struct join_work *work)
@@ -446,7 +445,7 @@ static void count_out_members(struct gt_join *join)
 
 int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
                        const struct gt_join_group *groups, uint32_t group_count,
-                       const struct gt_network *network, struct gt_join **ret, struct gt_err **err)
+                       const struct gt_network_places *places, struct gt_join **ret, struct gt_err **err)
 {
     if (node_count > GT_JOIN_NODES_MAX || group_count > GT_JOIN_GROUPS_MAX)
         return gt_fail(err, E2BIG, "supernodes: %u nodes in %u groups, at most %d and %d are joined",
@@ -457,7 +456,7 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
                                                                    .groups = groups,
                                                                    .group_count = group_count,
                                                                    .join = join,
-                                                                   .network = network};
+                                                                   .places = places};
     size_t room = (size_t)node_count + 1, group_room = (size_t)group_count + 1;
     gt_auto_free uint32_t *order = calloc(room, sizeof(*order));
     gt_auto_free const char **least = calloc(room, sizeof(*least));
@@ -469,7 +468,7 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
     if (join) {
         /* At most one supernode for each node, besides those of the groups and of the network. */
         join->supernodes =
-            calloc(room + group_count + (network ? network->point_count : 0), sizeof(*join->supernodes));
+            calloc(room + group_count + (places ? places->domain_count : 0), sizeof(*join->supernodes));
         join->members = calloc(room, sizeof(*join->members));
         join->supernode_of = malloc(room * sizeof(*join->supernode_of));
         join->problems = calloc(GT_JOIN_PROBLEMS_MAX, sizeof(*join->problems));

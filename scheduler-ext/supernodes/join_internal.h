@@ -17,12 +17,11 @@ struct join_work {
     uint32_t *by_uuid; /* nodes with a server UUID, by UUID; the holder first */
     uint32_t uuid_count;
     uint32_t *groups_by_name;
-    uint32_t *group_super;            /* [group]: its supernode, GT_JOIN_NONE: left out */
-    uint32_t *root;                   /* [node]: union-find of the reports */
-    const struct gt_network *network; /* NULL: none */
-    struct gt_network_places *places; /* of it */
-    uint32_t *made;                   /* [domain]: its supernode, GT_JOIN_NONE */
-    struct gt_table taken;            /* supernodes by name, while domains get theirs */
+    uint32_t *group_super;                  /* [group]: its supernode, GT_JOIN_NONE: left out */
+    uint32_t *root;                         /* [node]: union-find of the reports */
+    const struct gt_network_places *places; /* NULL: none */
+    uint32_t *made;                         /* [domain]: its supernode, GT_JOIN_NONE */
+    struct gt_table taken;                  /* supernodes by name, while domains get theirs */
 };
 
 /* What a problem concerns; GT_JOIN_NONE: nothing. */

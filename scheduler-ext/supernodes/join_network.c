@@ -75,12 +75,6 @@ static int network_domain(struct join_work *work, uint32_t domain, uint32_t *ret
 
 static int network_start(struct join_work *work, struct gt_err **err)
 {
-    size_t room = (size_t)work->node_count + 1;
-    gt_auto_free const char **names = calloc(room, sizeof(*names));
-    GT_NEED(names, err, "supernodes");
-    for (uint32_t i = 0; i < work->node_count; i++)
-        names[i] = work->nodes[i].name;
-    GT_TRY(gt_network_place(work->network, names, work->node_count, &work->places, err));
     work->made = malloc(((size_t)work->places->domain_count + 1) * sizeof(*work->made));
     GT_NEED(work->made, err, "supernodes");
     for (uint32_t i = 0; i < work->places->domain_count; i++)
@@ -96,7 +90,7 @@ static int network_start(struct join_work *work, struct gt_err **err)
 int gt_join_by_network(struct join_work *work, struct gt_err **err)
 {
     struct gt_join *join = work->join;
-    if (!work->network)
+    if (!work->places)
         return 0;
     for (uint32_t s = 0; s < join->supernode_count; s++)
         GT_TRY(network_take(work, &join->supernodes[s], err));
@@ -194,7 +188,7 @@ int gt_join_tiers(struct join_work *work, struct gt_err **err)
 {
     struct gt_join *join = work->join;
     uint32_t *members = join->members, node_count = work->node_count;
-    if (!work->network)
+    if (!work->places)
         return 0;
     for (uint32_t s = 0; s < join->supernode_count; s++)
         if (join->supernodes[s].source == GT_JOIN_REPORT)

@@ -36,7 +36,8 @@ int gt_network_read(struct gt_network *network, const char *text, size_t len, st
 {
     if (len > GT_NETWORK_TEXT_MAX)
         return gt_fail(err, E2BIG, "%zu bytes, at most %d are read", len, GT_NETWORK_TEXT_MAX);
-    const char *line = text;
+    size_t mark = strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of UTF-8, as spreadsheets write it */
+    const char *line = text + mark;
     while (*line && (isspace((unsigned char)*line) || *line == '#' || strncmp(line, "---", 3) == 0))
         if (isspace((unsigned char)*line))
             line++;
@@ -50,6 +51,6 @@ int gt_network_read(struct gt_network *network, const char *text, size_t len, st
                        "it begins with \"%.32s\", expected a table with the header node,leaf,..., what "
                        "ibnetdiscover prints, or Slurm's topology.conf or topology.yaml",
                        line);
-    gt_auto_free char *copy = strndup(text, len);
+    gt_auto_free char *copy = strndup(text + mark, len - mark);
     return copy ? reader(network, copy, err) : gt_fail_sys(err, ENOMEM, "network");
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "api/names.h"
-#include "base/bits.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -360,8 +359,7 @@ void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t number, uint8_t *re
         if (at < node_count && gt_cluster_get_node(cluster, id, &node))
             ret[at] = !gt_node_gpus_are_reserved(&node, 0, task->pod->gpus) &&
                       !gt_node_kubelet_refuses(volcano->cache, id, 0, task->pod, task->pod->gpus) &&
-                      !(asked.slow == GT_SLOW_NEVER && node.slow &&
-                        gt_bit_count(gt_node_available(&node, 0) & ~node.slow) < task->pod->gpus);
+                      !gt_node_slow_refuses(volcano->cache, id, 0, &asked);
     }
     if (task && task->pod)
         gt_volcano_room_forbid(volcano, task->pod->gpus, ret, node_count);

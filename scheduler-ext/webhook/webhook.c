@@ -493,12 +493,16 @@ static void warn_of_owner(const struct gt_webhook *webhook, const cJSON *object,
 
 static void warn_of_ungrouped(const struct gt_owner *owner, struct gt_key_warnings *to)
 {
+    static const char required[] = "required=";
     static const enum gt_pod_key keys[] = {GT_KEY_ATOMIC, GT_KEY_JOB_TOPOLOGY, GT_KEY_GROUP_TOPOLOGY};
     for (unsigned i = 0; i < owner->spec.count; i++)
-        for (unsigned k = 0; k < GT_COUNT(keys); k++)
-            if (owner->spec.templates[i].texts.of[keys[k]])
-                gt_key_warnings_add(to, "%s does nothing without " GT_ANNOTATION_GROUP,
-                                    gt_pod_key_text(keys[k]));
+        for (unsigned k = 0; k < GT_COUNT(keys); k++) {
+            const char *text = owner->spec.templates[i].texts.of[keys[k]];
+            bool of_job = keys[k] == GT_KEY_JOB_TOPOLOGY; /* its other words count for the scores */
+            if (text && (!of_job || strncmp(text, required, sizeof(required) - 1) == 0))
+                gt_key_warnings_add(to, "%s%s does nothing without " GT_ANNOTATION_GROUP,
+                                    gt_pod_key_text(keys[k]), of_job ? " required=TIER" : "");
+        }
 }
 
 /* Rules between pods of a template that contradict each other; pods are made all the same, and the API server
@@ -516,14 +520,16 @@ static void warn_of_peers(void *arg, cJSON *spec)
     gt_pod_peers_free(peers);
 }
 
-/* Without a group size only this annotation has an effect. */
+/* Without a group size only these annotations have an effect. */
 static int check_ungrouped(const struct gt_owner *owner, struct gt_err **err)
 {
     int r = 0;
     for (unsigned i = 0; i < owner->spec.count && r >= 0; i++) {
         const struct gt_job_template *template = &owner->spec.templates[i];
-        const struct gt_job_texts texts = {.of = {[GT_KEY_SLOW] = template->texts.of[GT_KEY_SLOW]},
-                                           .where = template->role};
+        const char *const *of = template->texts.of;
+        const struct gt_job_texts texts = {
+            .of = {[GT_KEY_SLOW] = of[GT_KEY_SLOW], [GT_KEY_JOB_TOPOLOGY] = of[GT_KEY_JOB_TOPOLOGY]},
+            .where = template->role};
         struct gt_job_sizes sizes;
         r = gt_job_sizes_read(&texts, 1, &sizes, err);
     }

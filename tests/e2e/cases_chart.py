@@ -273,6 +273,9 @@ class ChartCases:
         for item in objects:
             if item["metadata"]["labels"].keys() < {"team", "app.kubernetes.io/part-of", *HELMS} or item["metadata"]["annotations"]["to"] != "gpu":
                 raise Failed(f"{item['kind']} {item['metadata']['name']} has {item['metadata']}")
+        named = self.render(("scheduler.options.supernodes-config=racks", "scheduler.options.network=cables"))
+        if "resourceNames: [racks, cables, gputopo-namespace-weights]" not in named:
+            raise Failed("the role has other ConfigMaps than the values")
         managed = self.render(("placement.certificates.mode=certManager",), "--api-versions", "cert-manager.io/v1")
         kinds = [item["kind"] for item in yaml.safe_load_all(managed) if item]
         same([kinds.count(kind) for kind in ("Issuer", "Certificate", "Secret")], [2, 3, 0], "cert-manager's objects")

@@ -65,7 +65,7 @@ class RefusalCases:
         shared = ("hollow-2-6", "hollow-3-5")  # in two racks: too far apart for one unit
         volume = self.local("far", *shared)
         self.placed.create(job("far", 2, pod_template(8, group=16, **volume)))
-        said = self.placed.waits("job-name=far", "PodRules", "the volumes of its pods can be used on some nodes only")
+        said = self.placed.waits("job-name=far", "PodRules", "the volumes or devices of its pods can be used on some nodes only")
         self.placed.untouched(self.placed.pods("job-name=far"))
         self.cluster.kubectl("delete", "job", "far", "--wait", "--cascade=foreground")
         self.placed.create(job("near", 2, pod_template(8, group=16, **self.local("near", "hollow-3-2", "hollow-3-6"))))

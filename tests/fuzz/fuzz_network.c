@@ -28,14 +28,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         {"c", NULL, NULL, 0, NULL, NULL},    {"n1", NULL, NULL, 0, NULL, NULL},
         {"n2.x", NULL, NULL, 0, NULL, NULL}, {"n3", NULL, NULL, 0, NULL, NULL}};
     gt_auto_network struct gt_network *network = NULL;
+    gt_auto_network_places struct gt_network_places *places = NULL;
+    const char *names[sizeof(nodes) / sizeof(nodes[0])];
     gt_auto_join struct gt_join *join = NULL;
     gt_auto_free char *copy = malloc(size + 1);
     if (!copy || gt_network_new(&network, NULL) < 0)
         return 0;
     memcpy(copy, data, size);
     copy[size] = '\0';
+    for (unsigned i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
+        names[i] = nodes[i].name;
     if (gt_network_read(network, copy, strlen(copy), NULL) >= 0 &&
-        gt_join_supernodes(nodes, sizeof(nodes) / sizeof(nodes[0]), NULL, 0, network, &join, NULL) >= 0)
+        gt_network_place(network, names, sizeof(nodes) / sizeof(nodes[0]), &places, NULL) >= 0 &&
+        gt_join_supernodes(nodes, sizeof(nodes) / sizeof(nodes[0]), NULL, 0, places, &join, NULL) >= 0)
         expect_order(join);
     return 0;
 }

@@ -74,8 +74,11 @@ static void write_all(const struct gt_view *view, const struct gt_holders *holde
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct gt_cache_spec spec = {
-        .reports = true, .gpu_attributes = true, .reports_only = true, .supernode_labels = "l"};
+    const struct gt_cache_spec spec = {.reports = true,
+                                       .gpu_attributes = true,
+                                       .reports_only = true,
+                                       .supernode_labels = "l",
+                                       .network_labels = "l,m"};
     gt_auto_cache struct gt_cache *cache = NULL;
     gt_auto_groups struct gt_groups *groups = NULL;
     gt_auto_holders struct gt_holders *holders = NULL;
@@ -94,8 +97,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while ((piece = next_piece(&pieces)))
         hand_in(cache, servers, holders, piece);
     gt_holders_end(holders);
-    if (gt_view_make(cache, &(struct gt_view_spec){.groups = groups, .servers = servers, .spare_nodes = 1},
-                     &view, NULL) >= 0)
+    struct gt_view_network kept = {0};
+    const struct gt_view_spec wanted = {
+        .groups = groups, .servers = servers, .network_labels = "l,m", .kept = &kept, .spare_nodes = 1};
+    if (gt_view_make(cache, &wanted, &view, NULL) >= 0)
         write_all(view, holders);
+    gt_view_network_forget(&kept);
     return 0;
 }

@@ -342,6 +342,7 @@ class ApiDouble:
         self.tokens = set(tokens)
         self.configz = {}  # what the kubelets of nodes answer; of others nobody may ask
         self.bookmark_interval = bookmark_interval
+        self.unknown_isolated = set()  # fields of isolations that the definition does not have
         self.gone_as_status = False
         self.dropped = set()  # fields of a spec that it does not know
         # Bound for as long as this object lives, so that nobody else gets the port while the server is away
@@ -579,11 +580,20 @@ class ApiDouble:
                     raise ApiError(415, "patch type")
                 new = copy.deepcopy(obj)
                 merge(new, json.loads(request.body))
+                self.drop_unknown(new, request)
                 return self.changed_to(collection, name, obj, new)
             if request.method == "DELETE":
                 self.remove(request.path.rsplit("/", 1)[0], name)
                 return 200, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
             raise ApiError(405, request.method)
+
+    def drop_unknown(self, new, request):
+        """As a definition without these fields of isolations does."""
+        for i, entry in enumerate(new.get("spec", {}).get("isolated") or []):
+            for field in self.unknown_isolated & set(entry):
+                if request.query.get("fieldValidation") == "Strict":
+                    raise ApiError(400, f'strict decoding error: unknown field "spec.isolated[{i}].{field}"', "BadRequest")
+                del entry[field]
 
     def changed_to(self, collection, name, old, new):
         if new != old:  # what changes nothing makes no new version

@@ -7,6 +7,8 @@ LIBRARY_DIR has fake-mxsml/libmxsml.so and fake-mxsml-old/libmxsml.so.
 
 import json
 import os
+import pathlib
+import re
 import shutil
 import socket
 import stat
@@ -41,9 +43,9 @@ class Machine:
     def path(self, name):
         return os.path.join(self.root, name)
 
-    def write(self, name, text):
+    def write(self, name, text, encoding="utf-8"):
         os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-        with open(self.path(name), "w", encoding="utf-8") as file:
+        with open(self.path(name), "w", encoding=encoding) as file:
             file.write(text)
 
     def library(self, which="fake-mxsml", place="opt/mxdriver/lib"):
@@ -109,10 +111,15 @@ class Sound(Case):
 
     def test_recording(self):
         path = os.path.join(self.dir, "node.json")
+        nic, = pathlib.Path(self.machine.root).glob("sys/bus/pci/devices/*/infiniband/mlx5_0")
+        self.machine.write(nic.parents[1] / "net/eth7/ifindex", "12\n")
+        frame = bytes.fromhex("0180c200000e02000000000188cc") + b"\x04\x05\x05Eth1\x06\x02\x00\x78\x0a\x06leaf-1\x00\x00"
+        self.machine.write("run/systemd/netif/lldp/12", (len(frame).to_bytes(8, "little") + frame).decode("latin-1"), "latin-1")
         checks = self.checks("--record", path)
         with open(path, encoding="utf-8") as file:
             recording = json.load(file)
         self.assertEqual({check["name"]: check for check in recording["checks"]}, checks)
+        self.assertEqual(recording["node"]["network"], [{"port": "mlx5_0", "switch": "leaf-1", "switchPort": "Eth1"}])
         shown = subprocess.run([os.path.join(BIN, "gputopo"), "show", "--from", path, "-o", "json"], capture_output=True, check=True,
                                timeout=TIMEOUT_S)
         self.assertEqual(json.loads(shown.stdout), recording["node"])
@@ -131,6 +138,9 @@ class Sound(Case):
         self.assertEqual(checks["numa-policies"]["found"], "cpuManagerPolicy static, topologyManagerPolicy best-effort")
         self.assertEqual(checks["containerd-cdi"]["found"], "version 2, enable_cdi true")
         self.machine.write("etc/containerd/config.toml", "version = 2\n")
+        for i in range(6):
+            os.rename(self.machine.path(f"dev/infiniband/uverbs{i}"), self.machine.path(f"dev/infiniband/uverbs{i + 200}"))
+        self.assertEqual(self.checks()["rdma-devices"]["verdict"], HOLDS)
         shutil.rmtree(self.machine.path("dev/infiniband"))
         os.makedirs(self.machine.path("var/lib/kubelet/pod-resources"))
         with socket.socket(socket.AF_UNIX) as server:
@@ -141,6 +151,10 @@ class Sound(Case):
             finally:
                 os.chdir(here)
             self.assertEqual(self.broken(), {"containerd-cdi", "rdma-devices"})
+        self.machine.write("etc/containerd/config.toml", "version = 2\nimports = []\n")
+        self.assertEqual(self.broken(), {"containerd-cdi", "rdma-devices"})
+        self.machine.write("etc/containerd/config.toml", 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
+        self.assertEqual(self.checks()["containerd-cdi"]["verdict"], UNCHECKED, "it may be on there")
         self.machine.write("etc/containerd/config.toml", "version = 3\n")
         self.assertEqual(self.broken(), {"rdma-devices"})
 
@@ -157,10 +171,20 @@ class Sound(Case):
         self.assertEqual((checks["dev-char-links"]["verdict"], checks["dev-char-links"]["found"]), (BROKEN, "0 of 1 links; none of mxcd"))
         self.assertEqual((checks["device-rights"]["verdict"], checks["device-rights"]["found"]), (BROKEN, "mode 0660"))
         os.makedirs(self.machine.path("dev/char"))
-        os.symlink("../mxcd", self.machine.path("dev/char/1:3"))
+        self.apply_rule()
+        self.assertEqual(os.listdir(self.machine.path("dev/char")), ["1:3"])
         os.chmod(self.machine.path("dev/mxcd"), 0o666)
         checks = self.checks()
         self.assertEqual({checks[name]["verdict"] for name in ("dev-char-links", "device-rights")}, {HOLDS})
+
+    def apply_rule(self):
+        """What udev would run, with a stat of coreutils before 9.0: without %Hr and %Lr."""
+        with open(os.path.join(os.path.dirname(os.path.dirname(HERE)), "release", "70-gputopo-dev-char.rules"), encoding="utf-8") as file:
+            command = re.search(r'RUN\+="/bin/sh -c \'(.*)\'"$', file.read(), re.M).group(1).replace("$$", "$").replace("%%", "%")
+        self.machine.write("bin/stat", '#!/bin/sh\ncase $2 in *[HL]*) echo "?Hr:?Lr";; *) exec /usr/bin/stat "$@";; esac\n')
+        os.chmod(self.machine.path("bin/stat"), 0o755)
+        subprocess.run(["/bin/sh", "-c", command.replace("/dev/", self.machine.path("dev/"))], check=True, timeout=TIMEOUT_S,
+                       env={**os.environ, "PATH": self.machine.path("bin") + ":" + os.environ["PATH"]})
 
     def test_compute(self):
         """What fails or hangs is told to the agent by file, and taken back by the next run that passes."""
@@ -177,6 +201,26 @@ class Sound(Case):
         self.assertTrue(all(fault["gpu"].startswith("GPU-") for fault in told["faults"]), told)
         self.assertNotIn("compute", self.broken("--compute", "true", "--fault-dir", faults))
         self.assertEqual(os.listdir(faults), [])
+
+    def test_compute_beside_the_report(self):
+        """What the test prints is no part of the report; what it starts ends with it; one that cannot be run says nothing of GPUs."""
+        faults = os.path.join(self.dir, "faults.d")
+        started = os.path.join(self.dir, "started")
+        done = self.run_verb("-o", "json", "--compute", f"test $GPUTOPO_GPU = 1 || exit 0; cat; yes | head -c 3000000; sleep 300 & echo $! > {started}; wait",
+                             "--compute-seconds", "1", "--fault-dir", faults)
+        compute = next(check for check in json.loads(done.stdout)["checks"] if check["name"] == "compute")
+        self.assertEqual(compute["found"], "GPU 1: the compute test does not end within 1 s; 7 of 8 GPUs pass")
+        self.assertEqual(len(done.stderr), 3000000)
+        with open(started, encoding="utf-8") as file:
+            child = int(file.read())
+        self.assertFalse(os.path.exists(f"/proc/{child}/cmdline") and pathlib.Path(f"/proc/{child}/cmdline").read_bytes(), "it runs on")
+        done = self.run_verb("--compute", "no-such-test", "--fault-dir", faults)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the compute test cannot be run, exit code 127", done.stderr)
+        self.assertIn("cannot be checked here (it cannot be run on GPU 0)", done.stdout)
+        self.assertEqual(os.listdir(faults), ["check-node.json"], "what was known before holds")
+        done = self.run_verb("--compute", "false", "--fault-dir", os.path.join(self.dir, "no", "faults.d"))
+        self.assertEqual((done.returncode, "0 of 8 GPUs pass" in done.stdout), (1, True), done.stderr)
 
     def test_a_recording_that_lies(self):
         path = os.path.join(self.dir, "node.json")

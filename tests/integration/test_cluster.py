@@ -266,6 +266,12 @@ class Nonsense(Case):
 
 
 class Table(Case):
+    def test_a_long_reason_is_cut_between_characters(self):
+        status = node_status("n", machine(), unhealthy=[7])
+        status["gpus"][7]["unhealthyReason"] = "isolated: " + "测" * 36
+        self.put({"n": status}, {})
+        self.assertIn("  GPU 7 unhealthy (isolated: " + "测" * 16 + "...)\n", self.ask("cluster"))
+
     def test_what_a_person_sees(self):
         base = machine()
         self.put({

@@ -300,12 +300,15 @@ class Health(MadeMachine):
         self.assertEqual(agent.metric("gputopo_unhealthy_gpus", reason="pciError"), 1)
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
 
-    def ports(self, state):
-        """The state of the InfiniBand port of each NIC."""
+    def ports(self, state, layer="InfiniBand", carriers=()):
+        """The state of the RDMA port of each NIC, and its interfaces; one without a carrier is switched off."""
         for place in glob.glob(os.path.join(self.root, "sys/bus/pci/devices/*/infiniband/*")):
-            os.makedirs(os.path.join(place, "ports/1"), exist_ok=True)
-            with open(os.path.join(place, "ports/1/state"), "w", encoding="ascii") as file:
-                file.write(state + "\n")
+            texts = {"ports/1/state": state, "ports/1/link_layer": layer}
+            texts.update({f"../../net/eth{i}/carrier": carrier for i, carrier in enumerate(carriers)})
+            for name, text in texts.items():
+                os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
+                with open(os.path.join(place, name), "w", encoding="ascii") as file:
+                    file.write(text + "\n")
 
     def test_a_nic_without_link_is_reported(self):
         self.ports("4: ACTIVE")
@@ -313,6 +316,22 @@ class Health(MadeMachine):
         self.ports("1: DOWN")
         self.assertTrue(wait_for(lambda: (agent.metric("gputopo_health_signals_total", signal="nicDown") or 0) > 0), agent.lines)
         self.assertEqual(len(kubelet.healthy()), 8)
+
+    def test_a_nic_that_is_switched_off_is_not_judged(self):
+        """Nor one of which another interface has a link, such as that of a virtual function."""
+        self.ports("1: DOWN", "Ethernet", ["", "0"])
+        _, agent = self.start_all()
+        def seen():
+            checks = agent.metric("gputopo_health_checks_total")
+            self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") > checks + 1), agent.lines)
+            return agent.metric("gputopo_health_signals_total", signal="nicDown") or 0
+        self.assertGreater(seen(), 0)
+        self.ports("1: DOWN", "Ethernet", ["", ""])
+        seen()
+        before = seen()
+        self.assertEqual(seen(), before)
+        self.ports("4: ACTIVE", "Ethernet", ["1", "0"])
+        self.assertEqual(seen(), before)
 
     def test_a_nic_without_link_is_a_fault_where_the_table_says_so(self):
         """Of the NIC behind the GPU's switch."""

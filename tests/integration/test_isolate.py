@@ -55,7 +55,8 @@ class Case(test_publish.Case):
 
     def healthy(self, count):
         self.assertTrue(self.kubelet_.wait_healthy(count), self.agent.lines)
-        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == count), self.status())
+        # what is free and which GPUs are healthy may come by two writes
+        self.assertTrue(wait_for(lambda: (self.status().get("freeCount"), self.status().get("healthyCount")) == (count, count)), self.status())
 
     def sick(self):
         return {gpu["index"]: gpu.get("unhealthyReason", "") for gpu in self.status()["gpus"] if gpu["health"] == "unhealthy"}
@@ -120,6 +121,15 @@ class Isolated(Case):
         self.done("release", "n1/3")
         self.healthy(8)
         self.assertTrue(wait_for(lambda: "grade" not in self.status()["gpus"][3]))
+
+    def test_a_grade_that_the_definition_does_not_know(self):
+        """Without it the entry would take the GPU out of use."""
+        self.begin()
+        self.api.unknown_isolated = {"grade", "value"}
+        self.fails("isolate", "n1/3", "--reason", "burn-in", "--grade", "slow", says='unknown field "spec.isolated[0].grade"')
+        self.assertIsNone(self.spec())
+        self.done("isolate", "n1/3", "--reason", "burn-in")
+        self.healthy(7)
 
     def test_a_second_word_replaces_the_first(self):
         self.begin()

@@ -61,6 +61,26 @@ class PlacementTest(PlacementCase):
         self.assertEqual(set(said()), {"it runs at the pace of slow or suspect GPUs: GPU 3 of node s0-n0 (pod b-0). To be free of it, "
                                   "pods like b-0 need 8 GPUs that are not slow on a node of their supernode"})
 
+    def test_who_takes_any_is_told_of_none(self):
+        """The annotation of one template counts for the whole job."""
+        self.world(1)
+        for node in self.nodes:
+            status = topology(node, 8)
+            status["gpus"][3].update(grade="slow", gradeReason="memory bandwidth 70 %")
+            self.api.add(TOPOLOGIES, node, status=status)
+        self.start()
+        self.add_job("any", 2, 16)
+        for rank in range(2):
+            pod = indexed_pod("any", rank, gpus=8, group=16)
+            pod["metadata"]["annotations"].update({"metax-tech.com/slow-gpus": "any"} if rank else {})
+            self.add_pod(f"any-{rank}", pod)
+        self.wait_lifted("any-0", "any-1")
+        self.wait_lifted(*self.add_gang("b", 1, 8))
+        def told():
+            return {event["regarding"]["name"] for event in self.events() if event["reason"] == "SlowGPUs"}
+        self.assertTrue(wait_for(lambda: "b-0" in told()), self.events())
+        self.assertFalse(any("any" in name for name in told()), told())
+
     def test_gang_is_planned_written_and_lifted(self):
         self.world(2)
         self.start()

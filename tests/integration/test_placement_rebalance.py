@@ -10,8 +10,8 @@ import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import PlacementCase
-from placement_driver import gates, indexed_pod, node_status, planned_node, pod_spec, replica
+from placement_case import TOPOLOGIES, PlacementCase
+from placement_driver import gates, indexed_pod, node_status, planned_node, pod_spec, replica, topology
 
 COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=([^\s;]+)")
 
@@ -150,6 +150,44 @@ class Rebalance(PlacementCase):
         self.ask([("u-0", "no-such-node")])
         self.assertTrue(wait_for(lambda: "people ask for it" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
         self.assertEqual(self.api.evicted, [])
+
+    def test_nothing_moves_to_slow_gpus_that_never_takes_them(self):
+        self.world(2)
+        made = replica("x-0", uid="x0", gpus=8, gated=False)
+        made["metadata"]["annotations"] = {"metax-tech.com/movable": "true", "metax-tech.com/slow-gpus": "never"}
+        self.add_pod("x-0", made)
+        self.run_on("x-0", "s0-n0", range(8))
+        for node in self.nodes:
+            if node.startswith("s1") and node != "s1-n0":
+                status = topology(node, 8)
+                status["gpus"][3].update(grade="slow", gradeReason="memory bandwidth 70 %")
+                self.api.add(TOPOLOGIES, node, status=status)
+        made = replica("y-0", uid="y0", gpus=8, gated=False)
+        self.add_pod("y-0", made)
+        self.run_on("y-0", "s1-n0", range(8))
+        self.start(patience=300, retry=200)
+        self.add_gang("w", 4, 32)
+        self.check_silent()
+
+    def test_rules_between_pods_count(self):
+        """On a node of each supernode is a pod that the waiting ones keep away from: moves do not help."""
+        self.world(2)
+        for number in range(2):
+            made = replica(f"x-{number}", uid=f"x{number}", gpus=8, gated=False)
+            made["metadata"]["annotations"] = {"metax-tech.com/movable": "true"}
+            self.add_pod(f"x-{number}", made)
+            self.run_on(f"x-{number}", f"s{number}-n0", range(8))
+            self.add_pod(f"z-{number}", {"metadata": {"labels": {"app": "z"}}, "spec": {
+                "nodeName": f"s{number}-n1", "containers": [{"name": "main"}]}, "status": {"phase": "Running"}})
+        self.start(patience=300, retry=200)
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "z"}}}]}}
+        self.add_job("w", 4, 32)
+        for rank in range(4):
+            pod = indexed_pod("w", rank, gpus=8, group=32)
+            pod["spec"]["affinity"] = apart
+            self.add_pod(f"w-{rank}", pod)
+        self.check_silent()
 
     def test_commands_are_for_a_shell(self):
         """A pod without a unit is deleted; the sentence can be pasted."""

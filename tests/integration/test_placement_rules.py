@@ -244,6 +244,8 @@ class PlacementRulesTest(PlacementCase):
         self.wait_lifted(*names)
         self.gang("job-b", 1, labels={"app": "a"})
         self.wait_waits("job-b", "; pod job-a-", ", which is planned, has to be bound before: its rules mean these pods")
+        self.gang("job-c", 1)  # a job of the same shape, of which no rule speaks
+        self.wait_lifted("job-c-0")
         for name in names:
             self.bind(name)
         self.wait_lifted("job-b-0")

@@ -395,6 +395,17 @@ class PlacementRunningTest(PlacementCase):
         self.wait_lifted(*names)
         self.assertFalse(old & {planned_node(self.pod(name)) for name in names})
 
+    def test_planned_again_although_some_get_no_verdict(self):
+        """The scheduler says nothing of the other pods: they are waited for twice as long as the first one was refused, no longer."""
+        self.world(1, nodes_each=8)
+        self.start(unschedulable=600, eviction=100)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        began = time.monotonic()
+        self.refuse(names[0], "0/8 nodes are available: 1 node(s) had a rule that nobody reads")
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == names), self.api.evicted)
+        self.assertGreater(time.monotonic() - began, 1.1)
+
     def test_a_rule_is_not_met_node_by_node(self):
         """After the third refusal for the same reason, whatever the numbers in it, the pause is long."""
         self.world(3)

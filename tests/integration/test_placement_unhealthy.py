@@ -7,6 +7,7 @@ import threading
 import time
 import unittest
 
+from api_double import Status
 from claim_case import ClaimCase
 from daemon_driver import wait_for
 from placement_case import TOPOLOGIES, PlacementCase
@@ -81,6 +82,27 @@ class Tainted(Cluster):
         self.hurt("s0-n0")
         self.wait_taints("s0-n0", other)
         self.wait_taints("s0-n1", {"key": self.KEY, "effect": "NoSchedule"})
+
+    def test_a_node_that_cannot_be_read_keeps_up_no_other(self):
+        self.world(1)
+        self.api.fail(Status(403, "nodes is forbidden"), times=1 << 30, method="GET", path="nodes/s0-n[01]$")
+        self.begin(taints=1, brake=100)
+        self.hurt("s0-n0", *range(8))
+        self.hurt("s0-n1", *range(8))
+        self.hurt("s0-n2", *range(8))
+        self.wait_taints("s0-n2", {"key": self.KEY, "effect": "NoSchedule"})
+        host, self.host = self.host, None
+        self.assertIn('node=s0-n1 why="403 Forbidden', host.close()[1])
+
+
+    def test_a_node_that_cannot_be_written_holds_up_no_other(self):
+        self.world(1)
+        self.begin(taints=1, brake=100)
+        self.api.fail(Status(403), times=1000, method="PATCH", name="s0-n0")
+        self.hurt("s0-n0", *range(8))
+        self.hurt("s0-n1", *range(8))
+        self.wait_taints("s0-n1", {"key": self.KEY, "effect": "NoSchedule"})
+        self.assertEqual(self.taints("s0-n0"), [])
 
 
 class Unhealthy(Cluster):

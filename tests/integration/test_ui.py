@@ -468,6 +468,22 @@ class Page(unittest.TestCase):
             self.picture("thousand")
             self.assert_quiet(url)
 
+    def test_supernodes_of_one_node(self):
+        """They have no frame of their own in a leaf, and count all the same."""
+        with serving() as url:
+            self.open(url)
+            frames, nodes, said = self.browser.evaluate("""(() => {
+                const model = structuredClone(page.model);
+                model.supernodes = model.supernodes.flatMap((s) => s.tier > 1 ? [s] : s.nodes.map((name) => ({ ...s, name, nodes: [name] })));
+                drawCluster(model);
+                applyPick();
+                return [[...document.querySelectorAll("#cluster .frame h3")].map((h) => h.innerText),
+                        document.querySelectorAll("#cluster .node .g").length, domainsOf("ns/PyTorchJob/llama-70b")];
+            })()""")
+            self.assertEqual((frames, nodes), (["hall-1", "hall-2"], 360))
+            self.assertRegex(said, r"^1 of 2 leaves, [0-9]+ of 45 supernodes$")
+            self.assert_quiet(url)
+
     def test_a_node_says_who_has_its_gpus(self):
         with serving() as url:
             self.open(url)

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import unittest
 
@@ -215,48 +214,6 @@ class Debian(Case):
                                   text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stdout[-300:])
             self.assertNotRegex(done.stdout, "Unknown|Failed to parse")
-
-
-class Plugin(Case):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        for name in ("one.tar.gz", "two.tar.gz"):
-            ask(ROOT / "release/bundle", BUILD, cls.directory / name)
-        with tarfile.open(cls.directory / "one.tar.gz") as tar:
-            tar.extractall(cls.directory)
-        cls.unpacked = cls.directory / f"kubectl-gputopo-{VERSION}"
-        (cls.directory / "bin").mkdir()  # as krew does it
-        (cls.directory / "bin/kubectl-gputopo").symlink_to(cls.unpacked / "kubectl-gputopo")
-
-    def test_the_same_bytes(self):
-        self.assertEqual(*((self.directory / name).read_bytes() for name in ("one.tar.gz", "two.tar.gz")))
-
-    def test_it_runs(self):
-        for program in (self.unpacked / "kubectl-gputopo", self.directory / "bin/kubectl-gputopo"):
-            self.assertEqual(ask(program, "--version"), ask(BUILD / "bin/gputopo", "--version"))
-            self.assertIn("Usage: kubectl gputopo show", ask(program, "show", "--help"))
-        recording = ROOT / "tests/machines/c500-8.json"
-        self.assertEqual(ask(program, "show", "--from", recording), ask(BUILD / "bin/gputopo", "show", "--from", recording))
-
-    def test_it_takes_nothing_of_this_machine(self):
-        """Nor do the libraries that it opens for the API server."""
-        loader, = self.unpacked.glob("lib*/ld-linux*")
-        launcher = (self.unpacked / "kubectl-gputopo").read_text()
-        path = re.search('--library-path "(.*?)"', launcher).group(1).replace("$here", str(self.unpacked))
-        curl, = self.unpacked.glob("*/*/libcurl*")
-        for file in (self.unpacked / "usr/bin/gputopo", curl):
-            told = ask(loader, "--inhibit-cache", "--library-path", path, "--list", file)
-            found = [line.split("=>")[1].split()[0] for line in told.splitlines() if "=>" in line]
-            self.assertGreater(len(found), 3)
-            self.assertEqual([name for name in found if not name.startswith(str(self.unpacked)) and "ld-linux" not in name], [])
-
-    def test_through_kubectl(self):
-        kubectl = shutil.which("kubectl", path=f"{os.environ.get('GPUTOPO_KUBE_BIN', '')}:{os.environ['PATH']}")
-        if not kubectl:
-            self.skipTest("no kubectl")
-        told = ask(kubectl, "gputopo", "--version", env={**os.environ, "PATH": f"{self.directory}/bin:/usr/bin:/bin"})
-        self.assertEqual(told, ask(BUILD / "bin/gputopo", "--version"))
 
 
 class Release(unittest.TestCase):

@@ -48,8 +48,8 @@ static void fill_nic(struct gt_nic *nic, const struct gt_fact *fact)
     memcpy(nic->bdf, fact->bdf, sizeof(nic->bdf));
     nic->numa_node = fact->numa_node;
     nic->path = fact->path;
-    gt_text_copy(nic->peer, sizeof(nic->peer), fact->peer);
-    gt_text_copy(nic->peer_port, sizeof(nic->peer_port), fact->peer_port);
+    copy_clean(nic->peer, sizeof(nic->peer), fact->peer);
+    copy_clean(nic->peer_port, sizeof(nic->peer_port), fact->peer_port);
 }
 
 static void fill_direct(struct gt_node *node, const struct gt_facts *facts)

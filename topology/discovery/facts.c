@@ -130,6 +130,8 @@ static void facts_json_add_device(struct gt_buf *to, const struct gt_fact *fact)
         gt_json_add_int(to, "drmRender", fact->drm_render);
     gt_json_add_text_if(to, "rdma", fact->rdma);
     gt_json_add_text_if(to, "net", fact->net);
+    gt_json_add_text_if(to, "switch", fact->peer);
+    gt_json_add_text_if(to, "switchPort", fact->peer_port);
     gt_json_end(to, '}');
 }
 
@@ -225,9 +227,11 @@ static int get_device(const struct gt_at *at, const cJSON *json, struct gt_facts
         (r = gt_get_bool(at, json, "virtualFunction", &fact->virtual_function)) < 0 ||
         (r = gt_get_int(at, json, "drmCard", 1 << 20, &fact->drm_card)) < 0 ||
         (r = gt_get_int(at, json, "drmRender", 1 << 20, &fact->drm_render)) < 0 ||
-        (r = get_raw(at, json, "rdma", fact->rdma, sizeof(fact->rdma))) < 0)
+        (r = get_raw(at, json, "rdma", fact->rdma, sizeof(fact->rdma))) < 0 ||
+        (r = get_raw(at, json, "net", fact->net, sizeof(fact->net))) < 0 ||
+        (r = get_raw(at, json, "switch", fact->peer, sizeof(fact->peer))) < 0)
         return r;
-    return get_raw(at, json, "net", fact->net, sizeof(fact->net));
+    return get_raw(at, json, "switchPort", fact->peer_port, sizeof(fact->peer_port));
 }
 
 static int get_missing(const struct gt_at *at, const cJSON *list, struct gt_facts *facts)

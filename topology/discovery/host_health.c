@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -68,41 +67,43 @@ static void host_health_check_pci(int rootfd, struct gt_gpu *gpu)
 /* ---- the NICs nearest to a GPU ---- */
 
 enum nic_link { NIC_LINK_UNKNOWN, NIC_LINK_UP, NIC_LINK_DOWN };
+enum nic_says { NIC_HAS_NONE, NIC_SAYS_NOTHING, NIC_SAYS_OTHER, NIC_SAYS_SO };
 
-/* What the first entry of a directory of the device says in `name`: a network interface, or an InfiniBand
- * device. */
-static bool read_below(int devicefd, const char *kind, const char *name, char *to, size_t size)
+/* Whether all that a device has of a kind, network interfaces (with those that stand for virtual functions)
+ * or InfiniBand devices, say a word that begins so, as far as they can be read. */
+static enum nic_says nic_says(int devicefd, const char *kind, const char *name, char begin)
 {
-    gt_auto_dir DIR *list = NULL;
-    char path[NAME_MAX + 64];
-    int fd = openat(devicefd, kind, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || !(list = fdopendir(fd))) {
-        if (fd >= 0)
-            close(fd);
-        return false;
+    gt_auto_dir DIR *list = gt_file_open_dir(devicefd, kind);
+    char path[NAME_MAX + 64], text[32];
+    enum nic_says says = NIC_HAS_NONE;
+    for (const struct dirent *entry; list && says != NIC_SAYS_OTHER && (entry = readdir(list));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", entry->d_name, name);
+        if (gt_file_read_attribute(dirfd(list), path, text, sizeof(text)) > 0)
+            says = text[0] == begin ? NIC_SAYS_SO : NIC_SAYS_OTHER;
+        else if (says == NIC_HAS_NONE)
+            says = NIC_SAYS_NOTHING;
     }
-    for (const struct dirent *entry; (entry = readdir(list));)
-        if (entry->d_name[0] != '.') {
-            snprintf(path, sizeof(path), "%s/%s", entry->d_name, name);
-            return gt_file_read_attribute(dirfd(list), path, to, size) > 0;
-        }
-    return false;
+    return says;
 }
 
-/* An interface that is switched off has no carrier to read, and is not judged. The state of a port is "1:
- * DOWN". */
+/* An Ethernet interface that is switched off has no carrier to read, and its port is down, too: it is not
+ * judged. The state of a port is "1: DOWN". */
 static enum nic_link nic_link_of(int rootfd, const char *bdf)
 {
-    char path[96], text[32];
-    enum nic_link link = NIC_LINK_UNKNOWN;
+    char path[96];
     snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", bdf);
     gt_auto_close int devicefd = openat(rootfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (devicefd >= 0 && read_below(devicefd, "net", "carrier", text, sizeof(text)))
-        link = text[0] == '0' ? NIC_LINK_DOWN : NIC_LINK_UP;
-    if (devicefd >= 0 && link != NIC_LINK_DOWN &&
-        read_below(devicefd, "infiniband", "ports/1/state", text, sizeof(text)))
-        link = text[0] == '1' ? NIC_LINK_DOWN : NIC_LINK_UP;
-    return link;
+    if (devicefd < 0)
+        return NIC_LINK_UNKNOWN;
+    enum nic_says carrier = nic_says(devicefd, "net", "carrier", '0');
+    enum nic_says port = nic_says(devicefd, "infiniband", "ports/1/state", '1');
+    bool is_off = carrier == NIC_SAYS_NOTHING &&
+                  nic_says(devicefd, "infiniband", "ports/1/link_layer", 'E') == NIC_SAYS_SO;
+    if (carrier == NIC_SAYS_SO || (port == NIC_SAYS_SO && !is_off))
+        return NIC_LINK_DOWN;
+    return carrier == NIC_SAYS_OTHER || port == NIC_SAYS_OTHER ? NIC_LINK_UP : NIC_LINK_UNKNOWN;
 }
 
 static void host_health_check_nics(int rootfd, struct gt_node *node)

@@ -52,8 +52,10 @@ static bool lldp_text(const struct lldp_value *value, bool is_mac, char to[stati
 /* The text behind a subtype; those of addresses other than MACs are not used. */
 static bool lldp_id(const struct lldp_value *value, unsigned mac, char to[static GT_PEER_SIZE])
 {
-    const struct lldp_value id = {value->data + 1, value->len ? value->len - 1 : 0};
-    return value->len && lldp_text(&id, value->data[0] == mac, to);
+    if (!value->len)
+        return false;
+    const struct lldp_value id = {value->data + 1, value->len - 1};
+    return lldp_text(&id, value->data[0] == mac, to);
 }
 
 /* Splits a frame; false: it is cut off, or no LLDP. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/err.h"
+#include "base/file.h"
 #include "topology/discovery/backends.h"
 
 #include <errno.h>
@@ -154,15 +155,9 @@ int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struc
     gt_auto_close int rootfd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (rootfd < 0)
         return gt_fail_sys(err, errno, "%s", root);
-    int devices = openat(rootfd, "sys/bus/pci/devices", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (devices < 0)
+    gt_auto_dir DIR *dir = gt_file_open_dir(rootfd, "sys/bus/pci/devices");
+    if (!dir)
         return gt_fail_sys(err, errno, "%s/devices", sysfs);
-    gt_auto_dir DIR *dir = fdopendir(devices);
-    if (!dir) {
-        int errnum = errno;
-        close(devices);
-        return gt_fail_sys(err, errnum, "%s/devices", sysfs);
-    }
 
     __attribute__((cleanup(pci_cleanup_p))) struct pci_access *access = pci_alloc();
     GT_NEED(access, err, "libpci");

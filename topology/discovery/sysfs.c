@@ -38,18 +38,9 @@ static int number_behind(const char *name, const char *prefix)
     return (int)number;
 }
 
-static DIR *open_dir(int dirfd, const char *path)
-{
-    int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir && fd >= 0)
-        close(fd);
-    return dir;
-}
-
 static bool read_drm(int dirfd, const char *path, struct gt_fact *fact)
 {
-    gt_auto_dir DIR *dir = open_dir(dirfd, path);
+    gt_auto_dir DIR *dir = gt_file_open_dir(dirfd, path);
     if (!dir)
         return false;
     for (struct dirent *entry; (entry = readdir(dir));) {
@@ -80,7 +71,7 @@ static void fill_drm(int rootfd, int dirfd, struct gt_fact *fact)
 /* The first name, in order of the alphabet, in a directory. */
 static void first_entry(int dirfd, const char *path, char *to, size_t size)
 {
-    gt_auto_dir DIR *dir = open_dir(dirfd, path);
+    gt_auto_dir DIR *dir = gt_file_open_dir(dirfd, path);
     if (!dir)
         return;
     for (struct dirent *entry; (entry = readdir(dir));) {

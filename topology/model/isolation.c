@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum { CHECK_S = 60 };
 
 static bool isolation_is_over(const struct gt_isolation *isolation, int64_t now_s)
@@ -18,11 +20,13 @@ static bool keeps_pods(const struct gt_gpu *gpu)
 
 static void grade_gpu(const struct gt_isolation *isolation, struct gt_gpu *gpu)
 {
+    char text[GT_ISOLATION_VALUE_SIZE + GT_ISOLATION_REASON_SIZE + 2];
     if (isolation->grade <= gpu->grade)
         return;
     gpu->grade = isolation->grade;
-    snprintf(gpu->grade_reason, sizeof(gpu->grade_reason), "%.*s%s%s", GT_ISOLATION_VALUE_SIZE - 1,
-             isolation->value, isolation->value[0] ? ": " : "", isolation->reason);
+    snprintf(text, sizeof(text), "%s%s%s", isolation->value, isolation->value[0] ? ": " : "",
+             isolation->reason);
+    gt_text_shorten(gpu->grade_reason, sizeof(gpu->grade_reason), text);
 }
 
 static void isolate_gpu(const struct gt_isolation *isolation, struct gt_gpu *gpu)

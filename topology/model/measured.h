@@ -15,7 +15,6 @@ enum {
 struct gt_measurement {
     char gpu[GT_ID_SIZE], peer[GT_ID_SIZE]; /* as in struct gt_isolation; `peer` "": all pairs of the GPU */
     uint64_t mbps;
-    int64_t at_s; /* Unix time */
 };
 
 struct gt_measured {

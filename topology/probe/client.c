@@ -183,7 +183,7 @@ static int spawn_probe(struct gt_probe_client *client, struct gt_err **err)
     if (r == 0)
         r = posix_spawn_file_actions_adddup2(&files, 2, 1);
     if (r == 0)
-        r = posix_spawn_file_actions_addclosefrom_np(&files, PROBE_FD + 1);
+        r = gt_child_close_from(&files, PROBE_FD + 1);
     const char *const argv[] = {
         "gputopo-probe", "--fd", "3", "--root", client->root, client->quiet ? "--quiet" : NULL, NULL};
     const struct gt_child_spec spec = {.program = client->program, .argv = argv, .files = &files};

@@ -119,7 +119,10 @@ function buildFrames(model) {
     (depth > 9 ? [] : below.get(parent) || []).sort((a, b) => order(a.name, b.name)).map((supernode) => {
       const names = supernode.nodes.filter((name) => page.nodes.has(name) && !placed.has(name));
       names.forEach((name) => placed.add(name));
-      const frame = makeFrame(supernode.name, supernode.tier, names, build(supernode.name, depth + 1));
+      const made = build(supernode.name, depth + 1), lone = made.filter((child) => child.lone).flatMap((child) => child.names);
+      const frame = makeFrame(supernode.name, supernode.tier, [...names, ...lone], made.filter((child) => !child.lone));
+      // A node that is a supernode of itself is drawn in the frame above; this one is only counted.
+      frame.lone = parent !== "" && supernode.tier === 1 && names.length === 1 && !made.length;
       counted[supernode.tier] = (counted[supernode.tier] || 0) + 1;
       tint(frame, supernode.tier, counted[supernode.tier]);
       page.frames.push(frame);

@@ -13,7 +13,7 @@ static struct gt_kubelet read_text(const char *text)
 {
     struct gt_kubelet kubelet;
     memset(&kubelet, 'x', sizeof(kubelet));
-    gt_kubelet_config_parse(text, strlen(text), "config.yaml", &kubelet);
+    gt_kubelet_config_parse(text, strlen(text), "config.yaml", false, &kubelet);
     return kubelet;
 }
 
@@ -37,6 +37,16 @@ static void takes_the_kubelets_defaults(void **state)
     assert_string_equal(kubelet.policy, "none");
     assert_string_equal(kubelet.scope, "container");
     assert_string_equal(kubelet.cpu_policy, "none");
+}
+
+/* Before the kubelet has one, or from something else than a kubelet. */
+static void an_answer_without_a_configuration(void **state)
+{
+    struct gt_kubelet kubelet;
+    (void)state;
+    gt_kubelet_config_parse("{}", 2, "configz", true, &kubelet);
+    assert_string_equal(kubelet.unknown, "configz: this is no KubeletConfiguration");
+    assert_string_equal(kubelet.policy, "");
 }
 
 static void says_what_it_cannot_read(void **state)
@@ -73,6 +83,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_the_policies),
         cmocka_unit_test(takes_the_kubelets_defaults),
+        cmocka_unit_test(an_answer_without_a_configuration),
         cmocka_unit_test(says_what_it_cannot_read),
         cmocka_unit_test(says_that_there_is_no_file),
     };

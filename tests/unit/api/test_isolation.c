@@ -76,6 +76,15 @@ static void a_grade_takes_nothing_out(void **state)
     assert_string_equal(node->gpus[0].grade_reason, "old firmware");
     assert_int_equal(node->gpus[1].grade, GT_GRADE_SLOW);
     assert_string_equal(node->gpus[1].grade_reason, "70 %: x");
+    for (unsigned i = 0; i < 36; i++) {
+        memcpy(made.of[0].reason + 3 * i, "\xe6\xb5\x8b", 4);
+        memcpy(made.of[0].value + 3 * (i % 20), "\xe6\xb5\x8b", 4);
+    }
+    node->gpus[0].grade = GT_GRADE_NONE;
+    assert_int_equal(gt_isolations_apply(&made, 10, node, NULL), 0);
+    assert_int_equal(strlen(node->gpus[0].grade_reason),
+                     20 * 3 + 2 + 20 * 3 + 3); /* whole characters, and "..." */
+    assert_null(strchr(node->gpus[0].grade_reason, '?'));
 }
 
 /* The API server counts characters: 100 of three bytes each are no reason to refuse the list. */

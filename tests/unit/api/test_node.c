@@ -145,12 +145,37 @@ static void what_is_written(void **state)
     }
 }
 
+/* What the patch of a Node with these taints says; "": there is none. */
+static void expect_taints(const char *taints, const char *effect, const char *wanted)
+{
+    gt_auto_buf struct gt_buf node = GT_BUF(1024), patch = GT_BUF(1024);
+    gt_buf_printf(&node, "{\"metadata\":{\"resourceVersion\":\"7\"},\"spec\":{\"taints\":%s}}", taints);
+    cJSON *json = cJSON_Parse(node.data);
+    assert_non_null(json);
+    bool changes = gt_node_taint_write(json, "own", effect, &patch);
+    assert_string_equal(changes ? patch.data : "", wanted);
+    cJSON_Delete(json);
+}
+
+static void one_taint_of_a_key(void **state)
+{
+    (void)state;
+    expect_taints("null", NULL, "");
+    expect_taints("[{\"key\":\"own\",\"effect\":\"NoSchedule\"}]", "NoSchedule", "");
+    expect_taints("[{\"key\":\"a\"},{\"key\":\"own\",\"effect\":\"NoSchedule\"}]", NULL,
+                  "{\"metadata\":{\"resourceVersion\":\"7\"},\"spec\":{\"taints\":[{\"key\":\"a\"}]}}");
+    expect_taints("[{\"key\":\"own\",\"effect\":\"NoExecute\"},{\"key\":\"own\",\"effect\":\"NoSchedule\"}]",
+                  "NoSchedule",
+                  "{\"metadata\":{\"resourceVersion\":\"7\"},\"spec\":{\"taints\":[{\"key\":\"own\","
+                  "\"effect\":\"NoSchedule\"}]}}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_node),           cmocka_unit_test(metadata_alone),
         cmocka_unit_test(capacity_is_a_quantity), cmocka_unit_test(nonsense_is_refused_with_its_path),
-        cmocka_unit_test(what_is_written),
+        cmocka_unit_test(what_is_written),        cmocka_unit_test(one_taint_of_a_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

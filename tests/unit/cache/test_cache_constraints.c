@@ -212,10 +212,17 @@ static void assert_closed(struct gt_cache *cache, bool n1, bool n2)
     assert_int_equal(gt_cache_peers_bar(cache, pod, gt_cluster_find_node(cluster, "n2")), n2);
 }
 
+static void count_room(void *arg)
+{
+    (*(unsigned *)arg)++;
+}
+
 static void test_volumes(void **state)
 {
     (void)state;
-    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    unsigned room = 0, before;
+    gt_auto_cache struct gt_cache *cache =
+        new_cache(&(struct gt_cache_spec){.on_capacity = count_room, .arg = &room});
     static const char claim[] = "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"data\"},\"spec\":{%s}}";
     char text[256];
     give_plain_node(cache, "n1");
@@ -226,7 +233,12 @@ static void test_volumes(void **state)
     assert_closed(cache, false, false); /* nobody reads them */
     gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_BEING_READ);
     assert_closed(cache, true, true);
+    before = room;
     gt_cache_set_related(cache, GT_RELATED_VOLUME, GT_IS_READ);
+    assert_int_equal(room, before + 1);
+    gt_cache_set_related(cache, GT_RELATED_VOLUME,
+                         GT_IS_READ); /* as each failure of an informer says again */
+    assert_int_equal(room, before + 1);
     assert_closed(cache, true, true); /* there is no claim */
     snprintf(text, sizeof(text), claim, "\"volumeName\":\"v\"");
     give_volume(cache, GT_RELATED_CLAIM, text);
@@ -327,6 +339,8 @@ static void give_device(struct gt_cache *cache, enum gt_related_kind kind, const
                                                                                            ":" count "}}]}"
 #define CLASS(expression) "\"spec\":{\"selectors\":[{\"cel\":{\"expression\":\"" expression "\"}}]}"
 #define RESULT            "{\"request\":\"r\",\"driver\":\"nic.example\",\"pool\":\"one\",\"device\":\"a\"}"
+#define ALLOCATED         "\"spec\":{},\"status\":{\"allocation\":{\"devices\":{\"results\":[" RESULT "]}}}"
+#define NAMES(claim)      "{\"name\":\"" claim "\",\"resourceClaimName\":\"" claim "\"}"
 
 /* Devices of another driver: where they are allocated, and where some are left. */
 static void test_devices(void **state)
@@ -388,13 +402,41 @@ static void test_devices(void **state)
         gt_cache_peers_bar(cache, pod_of(cache, "p"), gt_cluster_find_node(gt_cache_cluster(cache), "n2")));
 }
 
+/* Claims of equal contents are claims of their own. */
+static void test_equal_claims(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache = new_cache(NULL);
+    give_plain_node(cache, "n1");
+    gt_cache_set_related(cache, GT_RELATED_DEVICE_CLAIM, GT_IS_READ);
+    give_device(cache, GT_RELATED_DEVICE_CLASS, "nic", CLASS("device.driver == 'nic.example'"));
+    give_device(cache, GT_RELATED_DEVICE_SLICE, "one",
+                "\"spec\":{\"driver\":\"nic.example\",\"nodeName\":\"n1\",\"pool\":{\"name\":\"one\"},"
+                "\"devices\":[{\"name\":\"a\"},{\"name\":\"b\"},{\"name\":\"c\"}]}");
+    give_device(cache, GT_RELATED_DEVICE_CLAIM, "x", "\"spec\":{" REQUEST("nic", "1") "}");
+    give_device(cache, GT_RELATED_DEVICE_CLAIM, "y", "\"spec\":{" REQUEST("nic", "1") "}");
+    give_device(cache, GT_RELATED_DEVICE_CLAIM, "a", ALLOCATED);
+    give_pod(cache, POD(.name = "p", .gpus = 1, .gated = true,
+                        .spec = "\"resourceClaims\":[" NAMES("x") "," NAMES("y") "],"));
+    assert_false(gt_cache_peers_bar(cache, pod_of(cache, "p"), 0));
+    give_device(cache, GT_RELATED_DEVICE_CLAIM, "b", ALLOCATED); /* one of three is left */
+    assert_true(gt_cache_peers_bar(cache, pod_of(cache, "p"), 0));
+    gt_cache_related_deleted(cache, GT_RELATED_DEVICE_CLAIM, "ns", "y");
+    give_pod(cache,
+             POD(.name = "p", .gpus = 1, .gated = true, .spec = "\"resourceClaims\":[" NAMES("x") "],"));
+    assert_false(gt_cache_peers_bar(cache, pod_of(cache, "p"), 0));
+    give_device(cache, GT_RELATED_DEVICE_CLAIM, "c", ALLOCATED);
+    assert_true(gt_cache_peers_bar(cache, pod_of(cache, "p"), 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_labels),   cmocka_unit_test(test_taints),
-        cmocka_unit_test(test_bound),    cmocka_unit_test(test_bound_with_too_much),
-        cmocka_unit_test(test_shared),   cmocka_unit_test(test_volumes),
-        cmocka_unit_test(test_attached), cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_labels),       cmocka_unit_test(test_taints),
+        cmocka_unit_test(test_bound),        cmocka_unit_test(test_bound_with_too_much),
+        cmocka_unit_test(test_shared),       cmocka_unit_test(test_volumes),
+        cmocka_unit_test(test_attached),     cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_equal_claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,12 +252,35 @@ static void test_random(void **state)
     assert_true(gt_cache_bytes(cache) < empty + 65536);
 }
 
+/* The labels of the network go with their Node. */
+static void test_network_labels_are_forgotten(void **state)
+{
+    (void)state;
+    gt_auto_cache struct gt_cache *cache =
+        new_cache(&(struct gt_cache_spec){.reports = true, .network_labels = "x/leaf"});
+    size_t before = 0;
+    for (unsigned i = 0; i < 100; i++) {
+        char labels[64];
+        snprintf(labels, sizeof(labels), "{\"x/leaf\":\"leaf-%03u\"}", i);
+        give_node(cache, NODE(.name = "n", .labels = labels));
+        gt_cache_node_deleted(cache, "n");
+        if (i == 50)
+            before = gt_cache_bytes(cache);
+    }
+    assert_int_equal(gt_cache_bytes(cache), before);
+    give_node(cache, NODE(.name = "n", .labels = "{\"x/leaf\":\"l1\"}"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes_and_reports), cmocka_unit_test(test_each_fact),
-        cmocka_unit_test(test_node_without_gpus), cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_reports_only),      cmocka_unit_test(test_random),
+        cmocka_unit_test(test_nodes_and_reports),
+        cmocka_unit_test(test_each_fact),
+        cmocka_unit_test(test_node_without_gpus),
+        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_reports_only),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_network_labels_are_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,12 +161,97 @@ static void test_nodefeature(void **state)
     }
 }
 
+/* A node that reports one port, at that switch. */
+static void give_port(struct gt_cache *cache, const char *name, const char *at)
+{
+    cJSON *object = world_topology(TOPOLOGY(.name = name, .gpus = 1)),
+          *status = cJSON_GetObjectItem(object, "status"), *nics = cJSON_AddArrayToObject(status, "nics");
+    gt_auto_buf struct gt_buf text = GT_BUF(1024);
+    gt_buf_printf(&text, "[{\"port\":\"mlx5_0\",\"switch\":\"%s\",\"switchPort\":\"1\"}]", at);
+    cJSON_AddItemToArray(
+        nics,
+        cJSON_Parse("{\"name\":\"mlx5_0\",\"bdf\":\"0000:80:00.0\",\"numa\":-1,\"affinity\":[\"SYS\"]}"));
+    cJSON_AddItemToObject(status, "network", cJSON_Parse(text.data));
+    gt_cache_topology(cache, object, 1);
+    cJSON_Delete(object);
+}
+
+static const char *leaf_of(const struct gt_view *view, uint32_t node)
+{
+    const struct gt_join *join = view->join;
+    uint32_t own = join->supernode_of[node];
+    uint32_t leaf = own == GT_JOIN_NONE ? own : join->supernodes[own].parent;
+    return leaf == GT_JOIN_NONE ? "" : join->supernodes[leaf].name;
+}
+
+/* n0 has a label, n1 a label and a port, n2 a port; n1's is not asked. */
+static struct gt_cache *make_network_cache(void)
+{
+    struct gt_cache *cache = new_cache(
+        &(struct gt_cache_spec){.reports = true, .reports_only = true, .network_labels = "x/leaf,x/spine"});
+    give_node(cache, NODE(.name = "n0", .labels = "{\"x/leaf\":\"l0\",\"x/spine\":\"s0\"}"));
+    give_node(cache, NODE(.name = "n1", .labels = "{\"x/leaf\":\"l0\"}"));
+    give_node(cache, NODE(.name = "n2"));
+    give_port(cache, "n1", "l9");
+    give_port(cache, "n2", "l0");
+    return cache;
+}
+
+static void test_network_of_nodes(void **state)
+{
+    gt_auto_cache struct gt_cache *cache = make_network_cache();
+    struct gt_view_network kept = {0};
+    const struct gt_view_spec spec = {.network_labels = "x/leaf,x/spine", .kept = &kept};
+    const struct gt_network *before = NULL;
+    (void)state;
+    for (unsigned round = 0; round < 3; round++) {
+        gt_auto_view struct gt_view *view = NULL;
+        assert_int_equal(gt_view_make(cache, &spec, &view, NULL), 0);
+        assert_string_equal(leaf_of(view, 0), "l0");
+        assert_string_equal(leaf_of(view, 1), "l0");
+        assert_string_equal(leaf_of(view, 2), round < 2 ? "l0" : "l1");
+        assert_true((kept.network == before) == (round == 1));
+        before = kept.network;
+        give_topology(cache, TOPOLOGY(.name = "n0", .gpus = 8, .unnamed = 1), 1); /* not of the network */
+        if (round == 1)
+            give_port(cache, "n2", "l1");
+    }
+    gt_view_network_forget(&kept);
+}
+
+/* Nodes that say too much, in all, take nothing from the others. */
+static void test_too_large_a_network(void **state)
+{
+    gt_auto_cache struct gt_cache *cache = make_network_cache();
+    gt_auto_network struct gt_network *network = NULL;
+    gt_auto_view struct gt_view *view = NULL;
+    struct gt_view_network kept = {0};
+    uint32_t node, leaf;
+    (void)state;
+    assert_int_equal(gt_network_new(&network, NULL), 0);
+    assert_int_equal(gt_network_node(network, "n2", &node, NULL), 0);
+    assert_int_equal(gt_network_switch(network, 2, "given", "given", &leaf, NULL), 0);
+    for (unsigned i = 0; i < GT_NETWORK_CABLES_MAX; i++)
+        assert_int_equal(gt_network_connect(network, node, "", leaf, "", NULL), 0);
+    const struct gt_view_spec spec = {.network = network, .network_labels = "x/leaf,x/spine", .kept = &kept};
+    assert_int_equal(gt_view_make(cache, &spec, &view, NULL), 0);
+    assert_string_equal(leaf_of(view, 0), "");
+    assert_string_equal(leaf_of(view, 2), "given");
+    assert_non_null(kept.network);
+    assert_in_range(kept.network->note_count, 1, GT_NETWORK_NOTES_MAX);
+    assert_non_null(strstr(kept.network->notes[kept.network->note_count - 1],
+                           "not all labels and reports of nodes count: a network of"));
+    gt_view_network_forget(&kept);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_conflicts),
         cmocka_unit_test(test_nodefeature),
+        cmocka_unit_test(test_network_of_nodes),
+        cmocka_unit_test(test_too_large_a_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

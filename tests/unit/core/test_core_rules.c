@@ -340,9 +340,78 @@ static void ends_without_memory(void **state)
     assert_true(lacked > test_rounds(1000));
 }
 
+/* A member that has a place, and no pod yet, takes of what is left there, too. */
+static void running_pods_take(void **state)
+{
+    uint32_t there[] = {3}, take[] = {1};
+    uint8_t sort[4] = {0};
+    (void)state;
+    for (there[0] = 3; there[0] < 5; there[0]++) {
+        gt_auto_cluster struct gt_cluster *cluster = world_new();
+        uint32_t class = world_class(cluster, 8, 4);
+        uint32_t node = world_node(cluster, "n", class, world_super(cluster, "s", 1, GT_NONE));
+        struct gt_plan_unit unit = {.pods = 4, .gpus = 1};
+        struct gt_plan_pod pods[] = {{.running = true, .node = node}, {0}, {0}, {0}};
+        struct gt_plan_rules rules = {
+            .sort = sort,
+            .sorts = 1,
+            .rules = {{.kind = GT_PEER_TAKE, .who = 1, .with = 1, .there = there, .take = take}},
+            .count = 1};
+        const struct gt_plan_request request = {
+            .units = &unit, .unit_count = 1, .pods = pods, .pod_count = 4, .rules = &rules};
+        struct gt_plan_failure failure;
+        assert_int_equal(gt_plan_ruled(cluster, &request, &failure), there[0] == 4);
+    }
+}
+
+/* Pods that may run on different nodes lie in one domain all the same, where the job asks for it. */
+static void kinds_stay_in_the_domain(void **state)
+{
+    uint8_t sort[] = {0, 1};
+    (void)state;
+    for (unsigned fits = 0; fits < 3; fits++) {
+        gt_auto_cluster struct gt_cluster *cluster = world_new();
+        uint32_t class = world_class(cluster, 8, 4), node[4];
+        static const char *const names[] = {"a0", "a1", "b0", "b1"};
+        for (unsigned n = 0, super = 0; n < 4; n++) {
+            super = n % 2 ? super : world_super(cluster, n ? "b" : "a", 1, GT_NONE);
+            node[n] = world_node(cluster, names[n], class, super);
+        }
+        struct gt_plan_unit units[] = {{.pods = 1, .gpus = 8}, {.first = 1, .pods = 1, .gpus = 8}};
+        struct gt_plan_pod pods[2] = {{0}};
+        struct gt_plan_rules rules = {.sort = sort, .sorts = 2};
+        struct gt_node_set all = {0}, none = {0};
+        for (unsigned n = 0; n < 4; n++) {
+            bool of_first = n == 0 || (fits == 1 && n == 2), of_second = n > 2;
+            if (fits < 2) /* then rules alone bar the nodes */
+                assert_int_equal(gt_node_set_add(&all, node[n], NULL), 0);
+            if (!of_first)
+                assert_int_equal(gt_node_set_add(&rules.barred[0], node[n], NULL), 0);
+            if (!of_second)
+                assert_int_equal(gt_node_set_add(&rules.barred[1], node[n], NULL), 0);
+        }
+        rules.excluded = &none;
+        const struct gt_plan_request request = {.units = units,
+                                                .unit_count = 2,
+                                                .pods = pods,
+                                                .pod_count = 2,
+                                                .excluded = &all,
+                                                .rules = &rules,
+                                                .within = 1};
+        struct gt_plan_failure failure;
+        assert_int_equal(gt_plan_ruled(cluster, &request, &failure), fits == 1);
+        if (fits == 1)
+            assert_true(pods[0].node == node[2] && pods[1].node == node[3]);
+        gt_node_set_done(&all);
+        gt_node_set_done(&rules.barred[0]);
+        gt_node_set_done(&rules.barred[1]);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(keeps_the_rules),
-                                       cmocka_unit_test(ends_without_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps_the_rules), cmocka_unit_test(ends_without_memory),
+        cmocka_unit_test(running_pods_take), cmocka_unit_test(kinds_stay_in_the_domain)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

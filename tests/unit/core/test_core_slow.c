@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "scheduler-ext/core/chain.h"
+#include "scheduler-ext/core/plan_rules.h"
 #include "scheduler-ext/core/score.h"
 #include "tests/unit/core/core_world.h"
 
@@ -311,6 +312,34 @@ static void never_is_never(void **state)
     gt_cluster_free(cluster);
 }
 
+/* A job that has to lie in one domain looks for one of the others, and says what it keeps off. */
+static void within_a_domain(void **state)
+{
+    gt_auto_cluster struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 2);
+    struct world_job job;
+    (void)state;
+    for (unsigned s = 0; s < 2; s++) {
+        uint32_t super = world_super(cluster, s ? "b" : "a", 1, GT_NONE);
+        world_nodes(cluster, s ? "b" : "a", 4, class, super);
+        for (unsigned n = 0; n < 3; n++)
+            gt_cluster_set_slow(cluster, 4 * s + n, 1);
+    }
+    world_job(&job, 1, 2, GPUS, 0);
+    struct gt_plan_request request = world_request(&job);
+    request.within = 1;
+    request.slow = GT_SLOW_NEVER;
+    assert_false(gt_plan_ruled(cluster, &request, &job.failure));
+    assert_int_equal(job.failure.reason, GT_PLAN_NO_DOMAIN);
+    assert_true(job.failure.keeps_off);
+    world_job(&job, 1, 2, GPUS, 0);
+    request = world_request(&job);
+    request.within = 1;
+    gt_cluster_set_slow(cluster, 6, 0);
+    assert_true(gt_plan_ruled(cluster, &request, &job.failure));
+    assert_int_equal(slow_of(cluster, &job), 0);
+}
+
 /* Units of several supernodes, and pods that run, keep their places. */
 static void running_pods_stay(void **state)
 {
@@ -351,6 +380,41 @@ static void single_pods_get_them_last(void **state)
     gt_cluster_free(cluster);
 }
 
+/* The kubelet of such a node chooses the NUMA nodes, among all its free GPUs. */
+static void numa_nodes_are_not_ours_to_choose(void **state)
+{
+    static const struct {
+        unsigned pods, gpus;
+        uint64_t free, slow, all; /* of all pods */
+    } cases[] = {{1, 4, 0xff, 0x33, 0x0f}, {1, 2, 0xff, 0x03, 0x0c}, {1, 3, 0xff, 0x07, 0x0b},
+                 {1, 2, 0xf3, 0x03, 0x03}, {2, 2, 0xff, 0x33, 0x0f}, {1, 8, 0xff, 0x33, 0xff}};
+    (void)state;
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        gt_auto_cluster struct gt_cluster *cluster = world_new();
+        gt_auto_class struct gt_class *class = NULL;
+        struct gt_weights weights;
+        struct world_job job;
+        uint64_t all = 0;
+        uint32_t id;
+        wire_meshes(&weights, 8, 4, 64, 8);
+        weights.numa = (struct gt_numa){.count = 2, .by_pod = true, .gpus = {0x0f, 0xf0}};
+        assert_return_code(gt_class_new(&weights, &class, NULL), 0);
+        assert_return_code(gt_cluster_add_class(cluster, class, &id, NULL), 0);
+        world_nodes(cluster, "n", 1, id, GT_NONE);
+        gt_cluster_set_free(cluster, 0, cases[i].free);
+        gt_cluster_set_slow(cluster, 0, cases[i].slow);
+        world_job(&job, cases[i].pods, 1, cases[i].gpus, 0);
+        assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
+        for (unsigned p = 0; p < cases[i].pods; p++)
+            all |= job.pods[p].mask;
+        assert_int_equal(all, cases[i].all);
+        assert_false(plan_as(cluster, &job, GT_SLOW_NEVER));
+        assert_true(isnan(gt_score_slow(cluster, 0, UINT64_MAX, cases[i].gpus, GT_SLOW_NEVER, 1)));
+        gt_cluster_set_free(cluster, 0, cases[i].free & ~cases[i].slow);
+        assert_int_equal(plan_as(cluster, &job, GT_SLOW_NEVER), cases[i].gpus <= 3);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,8 +422,10 @@ int main(void)
         cmocka_unit_test(parts_of_nodes_are_chosen_exactly),
         cmocka_unit_test(nothing_is_refused_for_it),
         cmocka_unit_test(never_is_never),
+        cmocka_unit_test(within_a_domain),
         cmocka_unit_test(running_pods_stay),
         cmocka_unit_test(single_pods_get_them_last),
+        cmocka_unit_test(numa_nodes_are_not_ours_to_choose),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,17 @@ static void test_frames(void **state)
     assert_string_equal(peer, "aa:bb:cc:00:01:02");
 }
 
+/* Only a time to live: neither chassis nor name. */
+static void test_a_frame_without_names(void **state)
+{
+    static const char frame[] =
+        "\x14\0\0\0\0\0\0\0\x01\x80\xc2\0\0\x0e\x02\0\0\0\0\x01\x88\xcc\x06\x02\0\x78\0\0";
+    char peer[GT_PEER_SIZE] = "before", port[GT_PEER_SIZE] = "before";
+    (void)state;
+    assert_false(gt_lldp_neighbour(frame, sizeof(frame) - 1, peer, port));
+    assert_string_equal(peer, "before");
+}
+
 static void make(const char *root, const char *path)
 {
     char whole[256];
@@ -106,6 +117,8 @@ static void test_a_root(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_frames), cmocka_unit_test(test_a_root)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_frames),
+                                       cmocka_unit_test(test_a_frame_without_names),
+                                       cmocka_unit_test(test_a_root)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,7 +185,8 @@ static void test_node_loss(void **state)
     gt_auto_err struct gt_err *bad = NULL, *differ = NULL;
     texts[0].of[GT_KEY_LOSS] = "Unit";
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &bad), -EINVAL);
-    assert_string_equal(gt_err_text(bad), "on-node-loss of Master: \"Unit\" is none of wait, unit, job");
+    assert_string_equal(gt_err_text(bad),
+                        "on-node-loss of Master: \"Unit\" is none of wait, unit, job; unit is meant");
     texts[0].of[GT_KEY_LOSS] = "job";
     assert_int_equal(gt_job_sizes_read(texts, 2, &sizes, &differ), -EINVAL);
     assert_string_equal(gt_err_text(differ),

@@ -131,6 +131,8 @@ static struct gt_node *dead_link(const char *name)
     gt_node_link(node, 1, 3)->state = GT_LINK_STATE_DOWN;
     gt_node_link(node, 0, 2)->stale = true;
     gt_node_link(node, 0, 2)->measured_mbps = 90000; /* more than nominal */
+    node->gpus[1].grade = GT_GRADE_SLOW;
+    snprintf(node->gpus[1].grade_reason, sizeof(node->gpus[1].grade_reason), "memory bandwidth 70 %%");
     node->links_reported_s = 1767225600;
     node->kubelet =
         (struct gt_kubelet){"single-numa-node", "pod", "static", "/var/lib/kubelet/config.yaml", ""};

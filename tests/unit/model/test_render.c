@@ -39,7 +39,7 @@ static void matrix(void **state)
               "0    MXC500   0000:08:00.0  64 GiB  0     32 GT/s x16                  "
               "GPU-c500a0d1-1c2d-4e5f-8a9b-000000000001  ok\n"
               "1    MXC500   0000:09:00.0  64 GiB  0     32 GT/s x16                  "
-              "GPU-c601a1d2-1c2d-4e5f-8a9b-000000000002  ok\n"
+              "GPU-c601a1d2-1c2d-4e5f-8a9b-000000000002  ok, slow: memory bandwidth 70 %\n"
               "2    MXC500   0000:28:00.0  64 GiB  1     16 GT/s x8 (of 32 GT/s x16)  "
               "GPU-c702a2d3-1c2d-4e5f-8a9b-000000000003  ok\n"
               "3    MXC500   0000:29:00.0  64 GiB  1     32 GT/s x16                  "

@@ -390,6 +390,10 @@ static void test_refused_owners(void **state)
     validate(world, "CREATE", kind, good, NULL, NULL);
     validate(world, "CREATE", kind, free_one, NULL, NULL);
     validate(world, "CREATE", kind, bad, NULL, sentence);
+    validate(world, "CREATE", kind,
+             "{\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/job-topology\":\"prefered\"") "}}", NULL,
+             "job-topology: \"prefered\" is none of preferred, none and required=TIER, where TIER is "
+             "supernode, leaf, spine, hall or a number from 1 to 8; preferred is meant");
     validate(world, "UPDATE", kind, bad, good, sentence);
     validate(world, "UPDATE", kind, bad, larger, NULL); /* giving GPUs back is always allowed */
     validate(world, "UPDATE", kind, bad, bad, NULL);    /* it was broken before: let its finalizers go */
@@ -484,6 +488,15 @@ static void test_key_warnings(void **state)
          "\"8\"}" OWNED_BY("batch/v1", "CronJob", "c") "},\"spec\":"
                                                        "{\"template\":" TEMPLATE("") "}}",
          ""},
+        /* Without a group size this says whether the pods come close to each other. */
+        {job, "{\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/job-topology\":\"none\"") "}}", ""},
+        {job, "{\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/job-topology\":\"required=leaf\"") "}}",
+         "metax-tech.com/job-topology required=TIER does nothing without "
+         "metax-tech.com/gpu-group-size\n"},
+        {job,
+         "{\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/gpu-group-topology\":\"required=leaf\"") "}}",
+         "metax-tech.com/gpu-group-topology does nothing without "
+         "metax-tech.com/gpu-group-size\n"},
         {pod_kind,
          "{\"metadata\":{\"name\":\"p\",\"annotations\":{\"metax-tech.com/"
          "gpu-groupsize\":\"8\"}},\"spec\":{" SPEC("8") "}}",

@@ -243,9 +243,9 @@ static void test_boundaries_that_a_job_crosses(void **state)
     give_supernode(cache, SUPERNODE(.name = "leaf2", .tier = 2));
     give_supernode(cache, SUPERNODE(.name = "leaf3", .tier = 2));
     give_supernode(cache,
-                   SUPERNODE(.name = "s0", .tier = 1, .parent = "leaf1", .gbps = 50, .members = {"n0"}));
+                   SUPERNODE(.name = "s0", .tier = 1, .parent = "leaf1", .gbps = 50000, .members = {"n0"}));
     give_supernode(cache,
-                   SUPERNODE(.name = "s1", .tier = 1, .parent = "leaf1", .gbps = 50, .members = {"n1"}));
+                   SUPERNODE(.name = "s1", .tier = 1, .parent = "leaf1", .gbps = 50000, .members = {"n1"}));
     give_supernode(cache, SUPERNODE(.name = "s2", .tier = 1, .parent = "leaf2", .members = {"n2"}));
     for (unsigned i = 0; i < 2; i++) {
         char pod[8];
@@ -256,14 +256,14 @@ static void test_boundaries_that_a_job_crosses(void **state)
                             .annotations = annotations));
     }
     assert_says(cache, "job=ns/j", 200,
-                "It lies in 2 of 4 supernodes; slowest step 50 GB/s, between s1 and s0\n");
+                "It lies in 2 of 4 supernodes; slowest step 50000 GB/s, between s1 and s0\n");
     give_pod(cache, POD(.name = "w-2", .job = "j", .gpus = 8, .plan_node = "n2", .plan_mask = 0xff,
                         .annotations = "\"" GT_PLAN_ANNOTATION_RANK "\":\"2\","));
     assert_says(
         cache, "job=ns/j", 200,
         "It lies in 2 of 3 leaves, 3 of 4 supernodes; slowest step 12.5 GB/s, between leaf2 and leaf1\n");
     give_supernode(cache, SUPERNODE(.name = "leaf1", .tier = 2));
-    assert_says(cache, "job=ns/j", 200, "slowest step 50 GB/s, between");
+    assert_says(cache, "job=ns/j", 200, "slowest step 50000 GB/s, between");
 }
 
 static void test_plans_that_went_wrong(void **state)

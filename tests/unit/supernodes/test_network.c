@@ -113,6 +113,8 @@ static void test_what_is_no_network(void **state)
     }
     gt_auto_network struct gt_network *nothing = read_network(" \n# only this\n");
     assert_int_equal(nothing->point_count, 0);
+    gt_auto_network struct gt_network *marked = read_network("\xef\xbb\xbfnode,leaf\r\na,l1\r\n");
+    assert_int_equal(marked->point_count, 2); /* as spreadsheets save a table */
 }
 
 /* What ibnetdiscover prints of groups of nodes with four rails, and two spines above all. `wrong` may move a
@@ -333,8 +335,12 @@ static void test_tiers_above_supernodes(void **state)
     const struct gt_join_group hall = {.name = "h1", .tier = 3};
     gt_auto_network struct gt_network *network =
         read_network("node,leaf,hall\na,l1,h1\nb,l1,h1\nc,L_2,h1\nz,L_2,h1\ne,l3,h2\nf,rack,h2\n");
+    const char *names[GT_COUNT(nodes)];
+    for (unsigned i = 0; i < GT_COUNT(nodes); i++)
+        names[i] = nodes[i].name;
+    gt_auto_network_places struct gt_network_places *places = place(network, names, GT_COUNT(names));
     gt_auto_join struct gt_join *join = NULL;
-    assert_int_equal(gt_join_supernodes(nodes, GT_COUNT(nodes), &hall, 1, network, &join, NULL), 0);
+    assert_int_equal(gt_join_supernodes(nodes, GT_COUNT(nodes), &hall, 1, places, &join, NULL), 0);
     assert_string_equal(above(join, 0)->name, "l1");
     assert_int_equal(above(join, 0)->tier, 2);
     assert_int_equal(above(join, 0)->source, GT_JOIN_NETWORK);

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/measured_dir.h"
+#include "base/file.h"
+#include "base/time_text.h"
+
+/* What files of measured values say over time. tests/integration/test_isolate.py tries their contents. */
+
+static char folder[] = "/tmp/gputopo-measured-XXXXXX";
+static const char *const names[] = {"a.json",      "pipe.json", "link.json",    "loop.json",
+                                    "folder.json", "open.json", ".hidden.json", "note"};
+
+static void path_of(const char *name, char to[static 256])
+{
+    snprintf(to, 256, "%s/%s", folder, name);
+}
+
+static void tell(const char *name, int64_t at_s, double gbps)
+{
+    char path[256], text[256], when[GT_TIME_TEXT_SIZE];
+    path_of(name, path);
+    gt_time_text(at_s, when);
+    snprintf(text, sizeof(text),
+             "{\"version\": 1, \"measured\": [{\"gpu\": 3, \"bandwidthGBps\": %g, \"at\": \"%s\"}]}", gbps,
+             when);
+    assert_return_code(gt_file_write(path, text, strlen(text), 0644, NULL), 0);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    memcpy(folder + sizeof(folder) - 7, "XXXXXX", 7);
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    char path[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        path_of(names[i], path);
+        remove(path);
+    }
+    return rmdir(folder);
+}
+
+static void values_of_the_future_count_in_time(void **state)
+{
+    struct gt_measured_dir dir = {.stamp = 0};
+    int64_t now_s = time(NULL);
+    (void)state;
+    tell("a.json", now_s + GT_MEASURED_AHEAD_S + 2, 21);
+    assert_false(gt_measured_dir_read(folder, &dir));
+    assert_false(gt_measured_dir_read(folder, &dir));
+    while (time(NULL) < now_s + 2)
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    assert_true(gt_measured_dir_read(folder, &dir));
+    assert_int_equal(dir.told.count, 1);
+    assert_int_equal(dir.told.of[0].mbps, 21000);
+    assert_false(gt_measured_dir_read(folder, &dir));
+}
+
+static void a_clock_that_is_set_back(void **state)
+{
+    struct gt_measured_dir dir = {.stamp = 0};
+    (void)state;
+    tell("a.json", time(NULL), 21);
+    assert_true(gt_measured_dir_read(folder, &dir));
+    /* as they were when the clock was a year ahead, and all was too old */
+    dir.told.count = 0;
+    dir.again_s = 0;
+    dir.seen_s += 365 * 24 * 3600;
+    assert_true(gt_measured_dir_read(folder, &dir));
+    assert_int_equal(dir.told.count, 1);
+}
+
+static void what_does_not_change_them(void **state)
+{
+    struct gt_measured_dir dir = {.stamp = 0};
+    (void)state;
+    tell("a.json", time(NULL) - 60, 21);
+    assert_true(gt_measured_dir_read(folder, &dir));
+    uint64_t stamp = dir.stamp;
+    tell(".hidden.json", time(NULL), 3);
+    tell("note", time(NULL), 3);
+    assert_false(gt_measured_dir_read(folder, &dir));
+    assert_true(dir.stamp == stamp); /* nothing was read again, and nothing logged */
+    tell("a.json", time(NULL), 21);
+    assert_false(gt_measured_dir_read(folder, &dir));
+    tell("a.json", time(NULL), 20);
+    assert_true(gt_measured_dir_read(folder, &dir));
+}
+
+static void what_is_no_file_of_them(void **state)
+{
+    struct gt_measured_dir dir = {.stamp = 0};
+    char path[256], target[256];
+    (void)state;
+    path_of("pipe.json", path);
+    assert_return_code(mkfifo(path, 0644), 0);
+    path_of("loop.json", path);
+    assert_return_code(symlink("loop.json", path), 0);
+    path_of("folder.json", path);
+    assert_return_code(mkdir(path, 0755), 0);
+    path_of("open.json", path);
+    tell("open.json", time(NULL), 3);
+    assert_return_code(chmod(path, 0646), 0);
+    path_of("note", target);
+    path_of("link.json", path);
+    tell("note", time(NULL), 3);
+    assert_return_code(symlink(target, path), 0);
+    assert_false(gt_measured_dir_read(folder, &dir));
+    tell("a.json", time(NULL), 21);
+    assert_true(gt_measured_dir_read(folder, &dir));
+    assert_int_equal(dir.told.count, 1);
+    assert_return_code(chmod(folder, 0777), 0);
+    assert_true(gt_measured_dir_read(folder, &dir));
+    assert_int_equal(dir.told.count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(values_of_the_future_count_in_time, begin, end),
+        cmocka_unit_test_setup_teardown(a_clock_that_is_set_back, begin, end),
+        cmocka_unit_test_setup_teardown(what_does_not_change_them, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_no_file_of_them, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
