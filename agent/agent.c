@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/agent.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -15,6 +13,8 @@
 #include "api/names.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/options.h"
+#include "base/process.h"
 #include "base/shutdown.h"
 #include "base/version.h"
 #include "topology/model/render.h"
@@ -343,7 +343,8 @@ static void agent_stop(struct gt_agent *agent, int result)
     gt_loop_free(agent->loop);
 }
 
-int gt_agent_run(const struct gt_agent_options *options, struct gt_err **err)
+/* Until a signal ends it. An error means that it could not start. */
+static int agent_run(const struct gt_agent_options *options, struct gt_err **err)
 {
     struct gt_agent agent = {.options = options};
     int r = agent_start(&agent, err);
@@ -364,7 +365,8 @@ static int agent_print(struct gt_buf *text, const char *what, struct gt_err **er
     return 0;
 }
 
-int gt_agent_print_fault_table(const struct gt_agent_options *options, struct gt_err **err)
+/* --print-fault-table: what the options select, as YAML on stdout. */
+static int agent_print_fault_table(const struct gt_agent_options *options, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(64 << 10);
     struct gt_fault_table faults;
@@ -373,7 +375,8 @@ int gt_agent_print_fault_table(const struct gt_agent_options *options, struct gt
     return agent_print(&text, "the fault table", err);
 }
 
-int gt_agent_oneshot(const struct gt_agent_options *options, struct gt_err **err)
+/* --oneshot: one scan, the node as JSON on stdout. */
+static int agent_oneshot(const struct gt_agent_options *options, struct gt_err **err)
 {
     gt_auto_probe_client struct gt_probe_client *probe = NULL;
     gt_auto_node struct gt_node *node = NULL;
@@ -388,4 +391,31 @@ int gt_agent_oneshot(const struct gt_agent_options *options, struct gt_err **err
     GT_TRY(gt_scan(&scan, &node, NULL, err));
     gt_render_json(node, &json);
     return agent_print(&json, "the node as JSON", err);
+}
+
+static const char program[] = GT_AGENT_NAME;
+
+/* HTTP, gRPC, the API server, the probe, and a scan: about 60 where all are busy. */
+enum { AGENT_DESCRIPTORS = 128 };
+
+static int agent_main_run(const void *arg, struct gt_err **err)
+{
+    const struct gt_agent_options *options = arg;
+    return options->print_fault_table ? agent_print_fault_table(options, err)
+           : options->oneshot         ? agent_oneshot(options, err)
+                                      : agent_run(options, err);
+}
+
+int main(int argc, char **argv)
+{
+    static struct gt_agent_options options;
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_agent_options_read(argc, argv, getenv("NODE_NAME"), &options, &err) < 0)
+        return gt_exit_with(program, err, GT_EXIT_USAGE);
+    if (options.help)
+        return gt_exit_with_help(&gt_agent_command);
+    if (options.version)
+        return gt_exit_with_version(program);
+    gt_log_setup(options.log_level, options.log_format);
+    return gt_process_run(program, AGENT_DESCRIPTORS, agent_main_run, &options);
 }

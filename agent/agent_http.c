@@ -5,7 +5,7 @@
 #include "agent/agent_private.h"
 #include "agent/status.h"
 #include "base/prometheus.h"
-#include "http/metrics.h"
+#include "http/http.h"
 
 bool gt_status_healthy(const struct gt_status *status, struct gt_buf *to)
 {

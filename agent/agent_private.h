@@ -6,7 +6,7 @@
 #include "agent/metrics.h"
 #include "agent/options.h"
 #include "agent/plans.h"
-#include "agent/publish_agent.h"
+#include "agent/publish.h"
 #include "agent/scanner.h"
 #include "agent/shared_gpus.h"
 #include "agent/usage.h"
@@ -21,6 +21,28 @@
 #include "topology/discovery/hotplug.h"
 #include "topology/model/isolation.h"
 #include "topology/probe/client.h"
+
+struct gt_agent;
+
+/* Publishing in the daemon: the connection, and the agent's data as texts. */
+struct gt_agent_publish;
+
+/* Uses agent->kube, which must outlive *ret. */
+int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret, struct gt_err **err);
+
+/* These accept NULL. _changed(): something that is published may have changed. _refresh(): everything is
+ * written again. */
+void gt_agent_publish_changed(struct gt_agent_publish *publish);
+void gt_agent_publish_refresh(struct gt_agent_publish *publish);
+/* What this lane wrote was deleted. */
+void gt_agent_publish_again(struct gt_agent_publish *publish, enum gt_publish_lane lane);
+/* Whether composites are offered, or will be when the API server has the counters that they need. */
+bool gt_agent_publishes_counters(const struct gt_agent *agent);
+void gt_agent_publish_stop(struct gt_agent_publish *publish);
+
+/* False, with nothing written, if nothing is published. */
+bool gt_agent_publish_stats(const struct gt_agent_publish *publish, struct gt_publish_stats *ret,
+                            struct gt_kube_counters *ret_client);
 
 /* The daemon's state, for the loop's thread only. */
 struct gt_agent {

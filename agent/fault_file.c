@@ -52,10 +52,7 @@ struct fault_place {
 static const struct number_key *fault_file_find_key(const struct number_key *keys, size_t count,
                                                     const char *name)
 {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(keys[i].name, name) == 0)
-            return &keys[i];
-    return NULL;
+    return GT_FIND(keys, count, name, name);
 }
 
 static int fault_file_read_number(const struct fault_place *place, const struct number_key *key,

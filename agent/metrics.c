@@ -29,7 +29,7 @@ static void metrics_write_gpus(const struct gt_inventory *inventory, struct gt_b
         counts[node->gpus[i].health]++;
     for (unsigned i = 0; inventory && i < inventory->device_count; i++)
         lost += gt_device_is_lost(&inventory->devices[i]);
-    gt_prom_head(to, "gputopo_gpus", "gauge", "GPUs of the node by health; lost: seen before, now gone.");
+    gt_prom_head(to, "gputopo_gpus", "GPUs of the node by health; lost: seen before, now gone.");
     for (enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN; health <= GT_GPU_UNHEALTHY; health++)
         gt_buf_printf(to, "gputopo_gpus{health=\"%s\"} %u\n", gt_gpu_health_name(health), counts[health]);
     gt_buf_printf(to, "gputopo_gpus{health=\"lost\"} %u\n", lost);
@@ -41,16 +41,16 @@ static void write_health(const struct gt_node *node, const struct gt_health_coun
     for (unsigned i = 0; node && i < node->gpu_count; i++)
         if (!gt_gpu_usable(&node->gpus[i]))
             by_cause[node->gpus[i].cause]++;
-    gt_prom_head(to, "gputopo_unhealthy_gpus", "gauge", "Unhealthy GPUs by what made them so.");
+    gt_prom_head(to, "gputopo_unhealthy_gpus", "Unhealthy GPUs by what made them so.");
     for (enum gt_signal signal = 0; signal < GT_CAUSES; signal++)
         gt_buf_printf(to, "gputopo_unhealthy_gpus{reason=\"%s\"} %u\n", gt_signal_name(signal),
                       by_cause[signal]);
-    gt_prom_head(to, "gputopo_health_signals_total", "counter",
+    gt_prom_head(to, "gputopo_health_signals_total",
                  "Signals against GPUs that were seen, also those that are only reported.");
     for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++)
         gt_buf_printf(to, "gputopo_health_signals_total{signal=\"%s\"} %" PRIu64 "\n", gt_signal_name(signal),
                       counts->seen[signal]);
-    gt_prom_number(to, "gputopo_gpus_held_back_total", "counter",
+    gt_prom_number(to, "gputopo_gpus_held_back_total",
                    "Times that a GPU became unhealthy again and again, and is held back for it.",
                    counts->held_back);
 }
@@ -60,7 +60,7 @@ static void metrics_write_links(const struct gt_node *node, struct gt_buf *to)
     unsigned counts[GT_LINK_UNKNOWN + 1][GT_LINK_STATE_DOWN + 1] = {0};
     for (unsigned i = 0; node && i < node->link_count; i++)
         counts[node->links[i].kind][node->links[i].state]++;
-    gt_prom_head(to, "gputopo_links", "gauge", "Pairs of GPUs by the kind of their best link and its state.");
+    gt_prom_head(to, "gputopo_links", "Pairs of GPUs by the kind of their best link and its state.");
     for (unsigned kind = GT_LINK_MX; kind <= GT_LINK_UNKNOWN; kind++)
         for (unsigned state = 0; state <= GT_LINK_STATE_DOWN; state++)
             if (counts[kind][state] || (kind == GT_LINK_MX && state != GT_LINK_STATE_UNKNOWN))
@@ -75,10 +75,10 @@ static void write_stale(const struct gt_node *node, struct gt_buf *to)
     for (unsigned i = 0; node && i < node->link_count; i++)
         stale += node->links[i].stale;
     int64_t reported = node ? node->links_reported_s : 0, age = reported ? (int64_t)time(NULL) - reported : 0;
-    gt_prom_number(to, "gputopo_links_stale", "gauge",
+    gt_prom_number(to, "gputopo_links_stale",
                    "Direct links in their last reported state, since the vendor library does not answer.",
                    stale);
-    gt_prom_number(to, "gputopo_links_stale_seconds", "gauge",
+    gt_prom_number(to, "gputopo_links_stale_seconds",
                    "Seconds since what is stale was last reported; 0: nothing is.",
                    age > 0 ? (double)age : 0);
 }
@@ -91,11 +91,11 @@ static void metrics_write_node(const struct gt_inventory *inventory, const struc
     write_health(node, health, to);
     metrics_write_links(node, to);
     write_stale(node, to);
-    gt_prom_number(to, "gputopo_missing", "gauge", "Things about the node that could not be read.",
+    gt_prom_number(to, "gputopo_missing", "Things about the node that could not be read.",
                    node ? node->missing_count : 0);
     if (!node)
         return;
-    gt_prom_head(to, "gputopo_node_info", "gauge", "The node as it was found; always 1.");
+    gt_prom_head(to, "gputopo_node_info", "The node as it was found; always 1.");
     gt_buf_puts(to, "gputopo_node_info{node=");
     gt_prom_label(to, node->name);
     gt_buf_puts(to, ",product=");
@@ -108,35 +108,32 @@ static void metrics_write_node(const struct gt_inventory *inventory, const struc
 static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     const struct gt_scan_counts *scans = &metrics->scans;
-    gt_prom_head(to, "gputopo_scans_total", "counter", "Scans of the node by result.");
-    gt_buf_printf(to,
-                  "gputopo_scans_total{result=\"done\"} %" PRIu64 "\n"
-                  "gputopo_scans_total{result=\"failed\"} %" PRIu64 "\n",
-                  scans->done, scans->failed);
+    gt_prom_by(to, "gputopo_scans_total", "Scans of the node by result.", "result",
+               (const struct gt_prom_sample[]){{"done", scans->done}, {"failed", scans->failed}, {NULL}});
     gt_prom_histogram(to, "gputopo_scan_duration_seconds",
                       "Time of one scan, the vendor library's part included.", scan_limits, scans->bucket,
                       GT_SCAN_BUCKETS, scans->sum_s);
     if (scans->last_s > 0) {
-        gt_prom_head(to, "gputopo_last_scan_timestamp_seconds", "gauge", "When the last scan was done.");
+        gt_prom_head(to, "gputopo_last_scan_timestamp_seconds", "When the last scan was done.");
         gt_buf_printf(to, "gputopo_last_scan_timestamp_seconds %.3f\n", scans->last_s);
     }
-    gt_prom_number(to, "gputopo_health_checks_total", "counter", "Checks of the GPUs' health between scans.",
+    gt_prom_number(to, "gputopo_health_checks_total", "Checks of the GPUs' health between scans.",
                    scans->health_checks);
-    gt_prom_number(to, "gputopo_hotplug_events_total", "counter", "Hotplug events that called for a scan.",
+    gt_prom_number(to, "gputopo_hotplug_events_total", "Hotplug events that called for a scan.",
                    metrics->hotplug_events);
     if (metrics->has_nodes_plugin)
-        gt_prom_number(to, "gputopo_probe_resource_registered", "gauge",
+        gt_prom_number(to, "gputopo_probe_resource_registered",
                        "1 while the kubelet has registered the probe's resource and listens.",
                        metrics->nodes_registered);
     if (!metrics->has_probe)
         return;
-    gt_prom_number(to, "gputopo_vendor_events_total", "counter",
-                   "Events of the vendor library that called for a scan.", metrics->vendor_events);
-    gt_prom_number(to, "gputopo_probe_restarts_total", "counter", "Restarts of gputopo-probe or its worker.",
+    gt_prom_number(to, "gputopo_vendor_events_total", "Events of the vendor library that called for a scan.",
+                   metrics->vendor_events);
+    gt_prom_number(to, "gputopo_probe_restarts_total", "Restarts of gputopo-probe or its worker.",
                    metrics->probe.restarts);
-    gt_prom_number(to, "gputopo_probe_failures_total", "counter",
-                   "Questions that gputopo-probe did not answer.", metrics->probe.failures);
-    gt_prom_number(to, "gputopo_probe_overdue_total", "counter",
+    gt_prom_number(to, "gputopo_probe_failures_total", "Questions that gputopo-probe did not answer.",
+                   metrics->probe.failures);
+    gt_prom_number(to, "gputopo_probe_overdue_total",
                    "Questions for health that gputopo-probe had not answered after four seconds.",
                    metrics->probe.late);
 }
@@ -144,28 +141,28 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
 static void write_plugin(const struct gt_plugin_stats *stats, const struct gt_inventory *inventory,
                          struct gt_buf *to)
 {
-    gt_prom_number(to, "gputopo_plugin_devices", "gauge",
+    gt_prom_number(to, "gputopo_plugin_devices",
                    "Devices in the list for the kubelet, unhealthy ones included.",
                    inventory ? inventory->device_count : 0);
-    gt_prom_number(to, "gputopo_plugin_registered", "gauge",
+    gt_prom_number(to, "gputopo_plugin_registered",
                    "1 while the kubelet has registered the plugin and listens to its list of devices.",
                    stats->registered && stats->streaming);
-    gt_prom_number(to, "gputopo_registrations_total", "counter", "Registrations that the kubelet accepted.",
+    gt_prom_number(to, "gputopo_registrations_total", "Registrations that the kubelet accepted.",
                    stats->registrations);
-    gt_prom_number(to, "gputopo_registration_failures_total", "counter", "Registrations that failed.",
+    gt_prom_number(to, "gputopo_registration_failures_total", "Registrations that failed.",
                    stats->registration_failures);
-    gt_prom_number(to, "gputopo_streams_total", "counter", "ListAndWatch streams that the kubelet opened.",
+    gt_prom_number(to, "gputopo_streams_total", "ListAndWatch streams that the kubelet opened.",
                    stats->streams);
-    gt_prom_number(to, "gputopo_allocations_total", "counter", "Containers that were given their GPUs.",
+    gt_prom_number(to, "gputopo_allocations_total", "Containers that were given their GPUs.",
                    stats->allocations);
-    gt_prom_number(to, "gputopo_allocation_errors_total", "counter", "Containers whose Allocate was refused.",
+    gt_prom_number(to, "gputopo_allocation_errors_total", "Containers whose Allocate was refused.",
                    stats->allocation_errors);
-    gt_prom_number(to, "gputopo_preferred_allocations_total", "counter", "Answers to GetPreferredAllocation.",
+    gt_prom_number(to, "gputopo_preferred_allocations_total", "Answers to GetPreferredAllocation.",
                    stats->preferred);
-    gt_prom_number(to, "gputopo_unknown_methods_total", "counter",
-                   "Calls of methods that the plugin does not have.", stats->unknown_methods);
-    gt_prom_number(to, "gputopo_refused_connections_total", "counter",
-                   "Connections to the plugin that were refused.", stats->refused_connections);
+    gt_prom_number(to, "gputopo_unknown_methods_total", "Calls of methods that the plugin does not have.",
+                   stats->unknown_methods);
+    gt_prom_number(to, "gputopo_refused_connections_total", "Connections to the plugin that were refused.",
+                   stats->refused_connections);
     gt_prom_histogram(to, "gputopo_allocate_duration_seconds", "Time in the Allocate handler, without gRPC.",
                       latency_limits, stats->allocate.bucket, GT_LATENCY_BUCKETS,
                       (double)stats->allocate.sum_us / 1e6);
@@ -176,20 +173,19 @@ static void write_plugin(const struct gt_plugin_stats *stats, const struct gt_in
 
 static void write_cdi(const struct gt_cdi_stats *stats, struct gt_buf *to)
 {
-    gt_prom_number(to, "gputopo_cdi_spec_current", "gauge",
+    gt_prom_number(to, "gputopo_cdi_spec_current",
                    "1 while the CDI spec says what the node has; 0: it could not be written.",
                    stats->current);
-    gt_prom_number(to, "gputopo_cdi_writes_total", "counter", "Times that the CDI spec was written.",
-                   stats->writes);
-    gt_prom_number(to, "gputopo_cdi_failures_total", "counter",
+    gt_prom_number(to, "gputopo_cdi_writes_total", "Times that the CDI spec was written.", stats->writes);
+    gt_prom_number(to, "gputopo_cdi_failures_total",
                    "Times that the CDI spec was checked and could not be written.", stats->failures);
 }
 
 static void write_scores(const struct gt_score_counts *scores, struct gt_buf *to)
 {
-    gt_prom_number(to, "gputopo_allocation_score_total", "counter",
-                   "Scores, in GB/s, of the GPUs that containers got.", scores->given);
-    gt_prom_number(to, "gputopo_allocation_best_score_total", "counter",
+    gt_prom_number(to, "gputopo_allocation_score_total", "Scores, in GB/s, of the GPUs that containers got.",
+                   scores->given);
+    gt_prom_number(to, "gputopo_allocation_best_score_total",
                    "Best scores that as many of the GPUs free just then could have had.", scores->best);
 }
 
@@ -197,7 +193,7 @@ static void write_owners(const struct gt_usage *usage, const struct gt_inventory
                          struct gt_buf *to)
 {
     const struct gt_node *node = inventory ? inventory->node : NULL;
-    gt_prom_head(to, "gputopo_gpu_used", "gauge", "Who holds a GPU; always 1.");
+    gt_prom_head(to, "gputopo_gpu_used", "Who holds a GPU; always 1.");
     for (unsigned i = 0; node && i < usage->gpu_count && i < node->gpu_count; i++) {
         const struct gt_usage_owner *owner = &usage->owners[i];
         if (!(usage->used >> i & 1))
@@ -216,14 +212,14 @@ static void write_owners(const struct gt_usage *usage, const struct gt_inventory
 
 static void write_claims(const struct gt_dra_stats *dra, unsigned claims, struct gt_buf *to)
 {
-    gt_prom_number(to, "gputopo_dra_registered", "gauge",
+    gt_prom_number(to, "gputopo_dra_registered",
                    "1 while the kubelet has registered the driver of Dynamic Resource Allocation.",
                    dra->registered);
-    gt_prom_number(to, "gputopo_claims_prepared", "gauge", "ResourceClaims whose GPUs are held.", claims);
-    gt_prom_number(to, "gputopo_claims_waiting", "gauge",
+    gt_prom_number(to, "gputopo_claims_prepared", "ResourceClaims whose GPUs are held.", claims);
+    gt_prom_number(to, "gputopo_claims_waiting",
                    "Of those that the kubelet asks for now, those that are read, or wait for a GPU.",
                    dra->waiting);
-    gt_prom_head(to, "gputopo_claims_total", "counter",
+    gt_prom_head(to, "gputopo_claims_total",
                  "ResourceClaims by what became of a request; again: it was prepared already.");
     gt_buf_printf(to,
                   "gputopo_claims_total{result=\"prepared\"} %" PRIu64 "\n"
@@ -237,22 +233,21 @@ static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     const struct gt_usage *usage = metrics->usage;
     const struct gt_podresources_stats *lists = &metrics->lists;
-    gt_prom_number(to, "gputopo_usage_known", "gauge",
+    gt_prom_number(to, "gputopo_usage_known",
                    "1 while the kubelet says who uses the GPUs; 0: it has not yet, or not for a while.",
                    usage->known && !usage->stale);
     if (usage->known) {
-        gt_prom_number(to, "gputopo_gpus_in_use", "gauge", "GPUs that a container holds.",
-                       gt_bit_count(usage->used));
-        gt_prom_number(to, "gputopo_gpus_free", "gauge", "GPUs that a new container may get.",
+        gt_prom_number(to, "gputopo_gpus_in_use", "GPUs that a container holds.", gt_bit_count(usage->used));
+        gt_prom_number(to, "gputopo_gpus_free", "GPUs that a new container may get.",
                        gt_bit_count(usage->free));
-        gt_prom_number(to, "gputopo_gpus_owned_twice", "gauge", "GPUs that more than one container holds.",
+        gt_prom_number(to, "gputopo_gpus_owned_twice", "GPUs that more than one container holds.",
                        gt_bit_count(usage->twice));
-        gt_prom_number(to, "gputopo_unknown_devices_in_use", "gauge",
+        gt_prom_number(to, "gputopo_unknown_devices_in_use",
                        "Devices that containers hold and that are no GPU of this node.",
                        usage->unknown_devices);
         write_owners(usage, metrics->inventory, to);
     }
-    gt_prom_head(to, "gputopo_podresources_lists_total", "counter",
+    gt_prom_head(to, "gputopo_podresources_lists_total",
                  "Questions to the kubelet who uses the GPUs, by result; limited: it was asked too often.");
     gt_buf_printf(to,
                   "gputopo_podresources_lists_total{result=\"done\"} %" PRIu64 "\n"
@@ -260,7 +255,7 @@ static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
                   "gputopo_podresources_lists_total{result=\"limited\"} %" PRIu64 "\n",
                   lists->done, lists->failed, lists->limited);
     if (lists->last_s > 0) {
-        gt_prom_head(to, "gputopo_last_podresources_list_timestamp_seconds", "gauge",
+        gt_prom_head(to, "gputopo_last_podresources_list_timestamp_seconds",
                      "When the kubelet last answered.");
         gt_buf_printf(to, "gputopo_last_podresources_list_timestamp_seconds %.3f\n", lists->last_s);
     }
@@ -269,75 +264,64 @@ static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
 static void write_plans(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     const struct gt_plan_counts *plans = metrics->plans;
-    gt_prom_head(to, "gputopo_plan_preferences_total", "counter",
+    gt_prom_head(to, "gputopo_plan_preferences_total",
                  "GetPreferredAllocations for which a plan was searched, by result.");
     for (unsigned i = 0; i < GT_PLAN_RESULTS; i++)
         gt_buf_printf(to, "gputopo_plan_preferences_total{result=\"%s\"} %" PRIu64 "\n",
                       gt_plan_result_name((enum gt_plan_result)i), metrics->plugin.plans[i]);
     if (!plans)
         return;
-    gt_prom_number(to, "gputopo_plans_current", "gauge",
-                   "1 while the API server sends every change of a plan.", metrics->plans_current);
-    gt_prom_number(to, "gputopo_planned_pods", "gauge", "Pods of the node that have a plan.", plans->pods);
-    gt_prom_head(to, "gputopo_planned_containers_total", "counter",
-                 "Containers with a plan that hold GPUs: those that were planned, or others.");
-    gt_buf_printf(to,
-                  "gputopo_planned_containers_total{result=\"as_planned\"} %" PRIu64 "\n"
-                  "gputopo_planned_containers_total{result=\"otherwise\"} %" PRIu64 "\n",
-                  plans->as_planned, plans->otherwise);
-    gt_prom_number(to, "gputopo_plans_refused_total", "counter",
-                   "Annotations that are no plan, or one too many.", plans->refused);
+    gt_prom_number(to, "gputopo_plans_current", "1 while the API server sends every change of a plan.",
+                   metrics->plans_current);
+    gt_prom_number(to, "gputopo_planned_pods", "Pods of the node that have a plan.", plans->pods);
+    gt_prom_by(to, "gputopo_planned_containers_total",
+               "Containers with a plan that hold GPUs: those that were planned, or others.", "result",
+               (const struct gt_prom_sample[]){
+                   {"as_planned", plans->as_planned}, {"otherwise", plans->otherwise}, {NULL}});
+    gt_prom_number(to, "gputopo_plans_refused_total", "Annotations that are no plan, or one too many.",
+                   plans->refused);
 }
 
 static void write_api(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     const struct gt_kube_recorder_counters *events = metrics->events;
-    gt_prom_number(to, "gputopo_api_server_known", "gauge",
+    gt_prom_number(to, "gputopo_api_server_known",
                    "1: there are an address, credentials and a library for the API server.",
                    metrics->api_used);
-    gt_prom_number(to, "gputopo_api_server_failures_total", "counter", "Times that one of them was missing.",
+    gt_prom_number(to, "gputopo_api_server_failures_total", "Times that one of them was missing.",
                    metrics->api_failures);
     if (!events)
         return;
-    gt_prom_head(to, "gputopo_events_total", "counter", "Events for the cluster's people, by result.");
-    gt_buf_printf(to,
-                  "gputopo_events_total{result=\"written\"} %" PRIu64 "\n"
-                  "gputopo_events_total{result=\"failed\"} %" PRIu64 "\n"
-                  "gputopo_events_total{result=\"repeated\"} %" PRIu64 "\n"
-                  "gputopo_events_total{result=\"dropped\"} %" PRIu64 "\n",
-                  events->written, events->failed, events->repeated, events->dropped);
+    gt_kube_recorder_metrics(events, to);
 }
 
 static void write_publish(const struct gt_publish_stats *stats, const struct gt_kube_counters *client,
                           struct gt_buf *to)
 {
-    gt_prom_head(to, "gputopo_publish_writes_total", "counter",
-                 "Requests to the API server that it accepted.");
+    gt_prom_head(to, "gputopo_publish_writes_total", "Requests to the API server that it accepted.");
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
         gt_buf_printf(to, "gputopo_publish_writes_total{what=\"%s\"} %" PRIu64 "\n",
                       gt_publish_lane_name((enum gt_publish_lane)i), stats->writes[i]);
-    gt_prom_head(to, "gputopo_publish_failures_total", "counter", "Those that it refused or did not answer.");
+    gt_prom_head(to, "gputopo_publish_failures_total", "Those that it refused or did not answer.");
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
         gt_buf_printf(to, "gputopo_publish_failures_total{what=\"%s\"} %" PRIu64 "\n",
                       gt_publish_lane_name((enum gt_publish_lane)i), stats->failures[i]);
-    gt_prom_number(to, "gputopo_publish_current", "gauge",
+    gt_prom_number(to, "gputopo_publish_current",
                    "1 while the API server has everything that is to be published.", stats->current);
-    gt_prom_number(to, "gputopo_publish_away", "gauge", "1 while the API server does not answer.",
-                   stats->away);
+    gt_prom_number(to, "gputopo_publish_away", "1 while the API server does not answer.", stats->away);
     if (stats->last_s > 0) {
-        gt_prom_head(to, "gputopo_publish_last_timestamp_seconds", "gauge",
-                     "When a status was last written.");
+        gt_prom_head(to, "gputopo_publish_last_timestamp_seconds", "When a status was last written.");
         gt_buf_printf(to, "gputopo_publish_last_timestamp_seconds %.0f\n", stats->last_s);
     }
-    gt_prom_number(to, "gputopo_publish_requests_total", "counter", "Tries of requests to the API server.",
+    gt_prom_number(to, "gputopo_publish_requests_total", "Tries of requests to the API server.",
                    client->requests);
-    gt_prom_number(to, "gputopo_publish_retries_total", "counter", "Of them, those that were not the first.",
+    gt_prom_number(to, "gputopo_publish_retries_total", "Of them, those that were not the first.",
                    client->retries);
-    gt_prom_number(to, "gputopo_publish_throttled_total", "counter",
+    gt_prom_number(to, "gputopo_publish_throttled_total",
                    "Answers by which the API server asks for patience.", client->throttled);
-    gt_prom_number(to, "gputopo_publish_unauthorized_total", "counter",
-                   "Answers that the token is not valid.", client->unauthorized);
-    gt_prom_number(to, "gputopo_api_oversize_total", "counter",
+    gt_prom_number(to, "gputopo_publish_unauthorized_total", "Answers that the token is not valid.",
+                   client->unauthorized);
+    gt_prom_number(to, "gputopo_api_oversize_total",
                    "Objects that were passed over, since they are too large to be read.", client->oversize);
 }
 

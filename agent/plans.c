@@ -119,8 +119,7 @@ int gt_plan_table_set(struct gt_plan_table *table, const char *namespace, const 
         return gt_fail(err, E2BIG, "pod %.63s/%.253s: there are %d pods already", namespace, name,
                        GT_PLAN_KNOWN_MAX);
     struct pod *pod = new_pod(namespace, name, uid, text);
-    if (!pod)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(pod, err, "plan");
     pod->next = table->pods;
     table->pods = pod;
     table->known++;
@@ -142,8 +141,7 @@ int gt_plan_table_snapshot(const struct gt_plan_table *table, bool is_complete, 
     unsigned count = 0, known = 0;
     gt_auto_free struct gt_plan *plans = calloc(table->counts.containers + 1U, sizeof(*plans));
     gt_auto_free struct gt_bound_pod *pods = calloc(table->known + 1U, sizeof(*pods));
-    if (!plans || !pods)
-        return gt_fail_sys(err, ENOMEM, "plans");
+    GT_NEED(plans && pods, err, "plans");
     for (const struct pod *pod = table->pods; pod; pod = pod->next) {
         pods[known++] = (struct gt_bound_pod){pod->namespace, pod->name};
         for (unsigned i = 0; pod->plan && i < pod->plan->count; i++) {
@@ -163,14 +161,6 @@ static bool is_holder(const struct gt_holder *holder, const struct pod *pod,
 {
     return strcmp(holder->container, container->name) == 0 && strcmp(holder->pod, pod->name) == 0 &&
            strcmp(holder->namespace, pod->namespace) == 0;
-}
-
-static bool plan_table_is_planned(const struct gt_planned_container *container, const char *id)
-{
-    for (unsigned i = 0; i < container->count; i++)
-        if (strcmp(container->ids[i], id) == 0)
-            return true;
-    return false;
 }
 
 static void add_id(struct gt_buf *to, const char *id)
@@ -202,7 +192,7 @@ static void plan_table_compare(struct gt_plan_table *table, const struct pod *po
     for (unsigned i = 0; i < holdings->count; i++)
         if (is_holder(&holdings->holders[i], pod, container)) {
             held++;
-            planned += plan_table_is_planned(container, holdings->holders[i].id);
+            planned += GT_HAS_TEXT(container->ids, container->count, holdings->holders[i].id);
         }
     if (!held) {
         *verdict = WAITING;
@@ -237,8 +227,7 @@ void gt_plan_table_counts(const struct gt_plan_table *table, struct gt_plan_coun
 int gt_plan_table_new(struct gt_plan_table **ret, struct gt_err **err)
 {
     struct gt_plan_table *table = calloc(1, sizeof(*table));
-    if (!table)
-        return gt_fail_sys(err, ENOMEM, "plans");
+    GT_NEED(table, err, "plans");
     *ret = table;
     return 0;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <string.h>
 
 #include "agent/publish_answer.h"
@@ -225,8 +224,7 @@ int gt_publish_new(const struct gt_publish_options *options, const struct gt_pub
                    const struct gt_publish_port *port, struct gt_publish **ret, struct gt_err **err)
 {
     struct gt_publish *publish = calloc(1, sizeof(*publish));
-    if (!publish)
-        return gt_fail_sys(err, ENOMEM, "publisher");
+    GT_NEED(publish, err, "publisher");
     publish->options = *options;
     publish->source = *source;
     publish->port = *port;

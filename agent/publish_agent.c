@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/publish_agent.h"
 
-#include <errno.h>
 #include <time.h>
 
 #include "agent/agent_private.h"
@@ -271,8 +269,7 @@ int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret
 {
     __attribute__((cleanup(gt_agent_publish_stop_p))) struct gt_agent_publish *publish =
         calloc(1, sizeof(*publish));
-    if (!publish)
-        return gt_fail_sys(err, ENOMEM, "publisher");
+    GT_NEED(publish, err, "publisher");
     publish->agent = agent;
     publish->kube = agent->kube;
     gt_jitter_seed(&publish->jitter);

@@ -521,8 +521,7 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
 {
     GT_CLEANUP(scanner_free) struct gt_scanner *scanner = calloc(1, sizeof(*scanner));
     pthread_attr_t small;
-    if (!scanner)
-        return gt_fail_sys(err, ENOMEM, "scan thread");
+    GT_NEED(scanner, err, "scan thread");
     scanner->message = (struct gt_message){.embedded = true, .deliver = fetch};
     scanner->options = *options;
     scanner->callback = callback;

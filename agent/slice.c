@@ -111,10 +111,8 @@ static int compare_ranked(const void *x, const void *y)
     const struct ranked *a = x, *b = y;
     if (a->free != b->free)
         return a->free ? -1 : 1;
-    if (a->weight != b->weight)
-        return a->weight > b->weight ? -1 : 1;
-    if (a->cut != b->cut)
-        return a->cut < b->cut ? -1 : 1;
+    GT_BY(b->weight, a->weight);
+    GT_BY(a->cut, b->cut);
     return a->gpus < b->gpus ? -1 : 1;
 }
 

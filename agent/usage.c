@@ -233,14 +233,6 @@ static unsigned usage_sort(struct gt_usage_owner *entries, unsigned count)
     return left;
 }
 
-static bool has_id(const struct gt_holdings *holdings, const char *id)
-{
-    for (unsigned i = 0; i < holdings->count; i++)
-        if (strcmp(holdings->holders[i].id, id) == 0)
-            return true;
-    return false;
-}
-
 void gt_usage_listed(struct gt_usage_table *table, const struct gt_holdings *holdings)
 {
     unsigned kept = holdings->settling ? table->count : 0, count = 0;
@@ -250,7 +242,7 @@ void gt_usage_listed(struct gt_usage_table *table, const struct gt_holdings *hol
     for (unsigned i = 0; i < holdings->count; i++)
         fill_entry(&entries[count++], &holdings->holders[i]);
     for (unsigned i = 0; i < kept; i++)
-        if (!has_id(holdings, table->entries[i].id))
+        if (!GT_FIND(holdings->holders, holdings->count, id, table->entries[i].id))
             entries[count++] = table->entries[i];
     free(table->entries);
     table->entries = entries;

@@ -29,8 +29,7 @@ int gt_config_map_read(const cJSON *object, struct gt_config_map **ret, struct g
     if (count > GT_CONFIG_MAP_KEYS_MAX)
         return gt_fail(err, E2BIG, "ConfigMap: %u keys, the limit is %d", count, GT_CONFIG_MAP_KEYS_MAX);
     struct gt_config_map *map = malloc(sizeof(*map) + count * sizeof(*map->data) + bytes);
-    if (!map)
-        return gt_fail_sys(err, ENOMEM, "ConfigMap");
+    GT_NEED(map, err, "ConfigMap");
     char *at = (char *)&map->data[count];
     map->count = 0;
     cJSON_ArrayForEach(item, data)
@@ -52,8 +51,6 @@ void gt_config_map_free(struct gt_config_map *map)
 
 const char *gt_config_map_get(const struct gt_config_map *map, const char *key)
 {
-    for (unsigned i = 0; i < map->count; i++)
-        if (strcmp(map->data[i].key, key) == 0)
-            return map->data[i].value;
-    return NULL;
+    const struct gt_pair *found = GT_FIND(map->data, map->count, key, key);
+    return found ? found->value : NULL;
 }

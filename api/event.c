@@ -34,8 +34,7 @@ void gt_event_write(const struct gt_event_object *event, const struct gt_event_o
     gt_json_add_text_if(to, "namespace", event->namespace_);
     gt_json_add_text_if(to, "name", event->name);
     gt_json_add_text_if(to, "uid", event->uid);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
 }
 
 static uint64_t later(uint64_t time, const cJSON *text)

@@ -358,8 +358,7 @@ static int gpu_placement_copy(const struct gt_gpu_placement *from, struct gt_gpu
         malloc(sizeof(*block) + from->pod_count * sizeof(*from->pods) +
                ((size_t)from->node_count + from->unit_count + from->part_count) * sizeof(char *) +
                from->template_count * sizeof(*from->templates) + gpu_placement_size_of_texts(from));
-    if (!block)
-        return gt_fail_sys(err, ENOMEM, "%s", from->name);
+    GT_NEED(block, err, "%s", from->name);
     struct gt_gpu_placement *to = &block->placement;
     struct gt_gpu_placement_pod *pods = block->pods;
     const char **nodes = (const char **)(pods + from->pod_count), **units = nodes + from->node_count,

@@ -27,8 +27,7 @@ bool gt_isolated_patch_write(const char *resource_version, const cJSON *entries,
     gt_json_end(to, '}');
     gt_json_begin(to, "spec", '{');
     gt_json_add_raw(to, "isolated", list ? list : "[]");
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
     cJSON_free(list);
     return list != NULL;
 }
@@ -154,7 +153,5 @@ void gt_isolations_write(const struct gt_isolations *isolations, struct gt_buf *
         gt_json_add_text_if(to, "until", until);
         gt_json_end(to, '}');
     }
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}}");
 }

@@ -63,6 +63,5 @@ void gt_lease_write(struct gt_buf *to, const char *namespace_, const char *name,
     gt_json_add_text_if(to, "holderIdentity", lease->holder);
     gt_json_add_text_if(to, "acquireTime", lease->acquired);
     gt_json_add_text_if(to, "renewTime", lease->renewed);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
 }

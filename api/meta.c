@@ -117,6 +117,5 @@ void gt_eviction_write(const char *namespace_, const char *pod, const char *uid,
     gt_json_end(to, '}');
     gt_json_begin(to, "deleteOptions", '{');
     write_preconditions(uid, NULL, to);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
 }

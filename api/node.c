@@ -127,17 +127,14 @@ bool gt_node_taint_write(const cJSON *node, const char *key, const char *effect,
     gt_json_end(to, '}');
     gt_json_begin(to, "spec", '{');
     gt_json_add_raw(to, "taints", list ? list : "[]");
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
     return list != NULL;
 }
 
 const char *gt_node_object_label(const struct gt_node_object *node, const char *key)
 {
-    for (unsigned i = 0; i < node->label_count; i++)
-        if (strcmp(node->labels[i].key, key) == 0)
-            return node->labels[i].value;
-    return NULL;
+    const struct gt_pair *found = GT_FIND(node->labels, node->label_count, key, key);
+    return found ? found->value : NULL;
 }
 
 /* Up to the open metadata. */
@@ -164,8 +161,7 @@ void gt_node_condition_write(const char *name, const char *uid, const struct gt_
     gt_json_end(to, '}');
     gt_json_begin(to, "status", '{');
     gt_conditions_write(condition, type, 1, to);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
 }
 
 void gt_node_object_write(const char *name, const char *uid, enum gt_node_part part,
@@ -178,6 +174,5 @@ void gt_node_object_write(const char *name, const char *uid, enum gt_node_part p
             gt_json_add_text(to, pairs[i].key, pairs[i].value);
         gt_json_end(to, '}');
     }
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
 }

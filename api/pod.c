@@ -17,10 +17,8 @@
 
 static const char *pod_find(const struct gt_pair *pairs, unsigned count, enum gt_pod_key key)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (strcmp(pairs[i].key, gt_pod_key_text(key)) == 0)
-            return pairs[i].value;
-    return NULL;
+    const struct gt_pair *found = GT_FIND(pairs, count, key, gt_pod_key_text(key));
+    return found ? found->value : NULL;
 }
 
 const char *gt_pod_label(const struct gt_pod_meta *pod, enum gt_pod_key key)

@@ -61,8 +61,7 @@ void gt_claim_template_write(const char *name, const struct gt_claim_sizes *size
     gt_json_add_text(to, "name", name);
     gt_json_begin(to, "labels", '{');
     gt_json_add_text(to, GT_LABEL_MANAGED_BY, GT_COMPANION_NAME);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
     gt_json_begin(to, "spec", '{');
     gt_json_begin(to, "spec", '{');
     gt_json_begin(to, "devices", '{');
@@ -76,14 +75,9 @@ void gt_claim_template_write(const char *name, const struct gt_claim_sizes *size
         gt_json_add_text(to, "deviceClassName", GT_DRA_CLASS);
         gt_json_add_text(to, "allocationMode", "ExactCount");
         gt_json_add_unsigned(to, "count", sizes->gpus[i]);
-        gt_json_end(to, '}');
-        gt_json_end(to, '}');
+        gt_json_ends(to, "}}");
     }
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}}}}");
 }
 
 /* ---- from limits ---- */

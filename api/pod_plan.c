@@ -137,8 +137,7 @@ int gt_pod_plan_read(const char *text, struct gt_pod_plan **ret, struct gt_err *
     GT_TRY(pod_plan_measure(json, &containers, &ids, &size, err));
     gt_auto_pod_plan struct gt_pod_plan *plan =
         calloc(1, sizeof(*plan) + containers * sizeof(plan->containers[0]) + ids * sizeof(char *) + size);
-    if (!plan)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(plan, err, "plan");
     GT_TRY(pod_plan_fill(json, plan, containers, ids, err));
     *ret = gt_steal(plan);
     return 0;

@@ -30,15 +30,14 @@ static int read_results(const cJSON *allocation, struct gt_resource_claim *claim
     const cJSON *list = NULL, *item;
     const struct gt_at at = {source, "status.allocation.devices", err};
     unsigned count = 0;
-    int r = gt_get_array(&at, gt_get(allocation, "devices"), "results", GT_CLAIM_RESULTS_MAX, &list, &count);
+    GT_TRY(gt_get_array(&at, gt_get(allocation, "devices"), "results", GT_CLAIM_RESULTS_MAX, &list, &count));
     cJSON_ArrayForEach(item, list)
     {
         char path[64];
         snprintf(path, sizeof(path), "status.allocation.devices.results[%u]", claim->result_count);
-        if (r >= 0)
-            r = read_result(&(struct gt_at){source, path, err}, item, &claim->results[claim->result_count++]);
+        GT_TRY(read_result(&(struct gt_at){source, path, err}, item, &claim->results[claim->result_count++]));
     }
-    return r;
+    return 0;
 }
 
 static int resource_claim_read_pods(const cJSON *status, struct gt_resource_claim *claim, struct gt_err **err)
@@ -144,9 +143,7 @@ void gt_claim_write_protection(const struct gt_claim_version *of, struct gt_buf 
     resource_claim_begin(of, to);
     gt_json_begin(to, "finalizers", '[');
     gt_json_add_text(to, NULL, GT_CLAIM_FINALIZER);
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}}");
 }
 
 /* The form that the scheduler gives it; the API server's rules for drivers want no other. */
@@ -161,12 +158,7 @@ static void resource_claim_write_node(const char *node, struct gt_buf *to)
     gt_json_add_text(to, "operator", "In");
     gt_json_begin(to, "values", '[');
     gt_json_add_text(to, NULL, node);
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}]}]}");
 }
 
 void gt_claim_write_allocation(const struct gt_claim_version *of,
@@ -190,12 +182,9 @@ void gt_claim_write_allocation(const struct gt_claim_version *of,
         gt_json_add_text(to, "device", result->device);
         gt_json_end(to, '}');
     }
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}");
     resource_claim_write_node(allocation->node, to);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}}");
 }
 
 /* The API server wants both to go at once. */
@@ -206,8 +195,7 @@ void gt_claim_write_no_allocation(const struct gt_claim_version *of, struct gt_b
     gt_json_begin(to, "status", '{');
     gt_json_add_null(to, "allocation");
     gt_json_add_null(to, "reservedFor");
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
 }
 
 static const char template_source[] = "ResourceClaimTemplate";

@@ -54,10 +54,7 @@ static bool copy_members(cJSON *to, const cJSON *from)
 static const struct gt_resource_flavor *resource_flavor_find(const struct gt_resource_flavor *flavors,
                                                              unsigned count, const char *name)
 {
-    for (unsigned i = 0; name && i < count; i++)
-        if (strcmp(flavors[i].name, name) == 0)
-            return &flavors[i];
-    return NULL;
+    return name ? GT_FIND(flavors, count, name, name) : NULL;
 }
 
 int gt_workload_where(const struct gt_workload_pod_set *pod_set, const struct gt_resource_flavor *flavors,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/resource_quota.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -157,8 +156,7 @@ static int resource_quota_copy(const struct quota_reader *from, struct gt_resour
     for (unsigned i = 0; i < from->value_count; i++)
         size += strlen(from->values[i]) + 1;
     struct gt_resource_quota *to = malloc(size);
-    if (!to)
-        return gt_fail_sys(err, ENOMEM, "quota");
+    GT_NEED(to, err, "quota");
     struct gt_quota_scope *scopes = (struct gt_quota_scope *)(to + 1);
     const char **values = (const char **)(scopes + from->quota.scope_count);
     char *next = (char *)(values + from->value_count);
@@ -205,10 +203,7 @@ void gt_resource_quota_free(struct gt_resource_quota *quota)
 
 static bool has_value(const struct gt_quota_scope *scope, const char *value)
 {
-    for (unsigned i = 0; i < scope->value_count; i++)
-        if (strcmp(scope->values[i], value) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(scope->values, scope->value_count, value);
 }
 
 static bool matches_class(const struct gt_quota_scope *scope, const char *class)

@@ -208,9 +208,7 @@ static void resource_slice_write_head(const char *name, const char *node_name, c
     gt_json_add_text(to, "name", node_name);
     gt_json_add_text(to, "uid", node_uid);
     gt_json_add_bool(to, "controller", true);
-    gt_json_end(to, '}');
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}]}");
     gt_json_begin(to, "spec", '{');
     gt_json_add_text(to, "driver", GT_DRA_DRIVER);
     gt_json_add_text(to, "nodeName", node_name);
@@ -229,9 +227,7 @@ void gt_resource_slice_write(const struct gt_resource_slice *slice, struct gt_bu
     gt_json_begin(to, "devices", '[');
     for (unsigned i = 0; i < slice->device_count; i++)
         write_device(slice, &slice->devices[i], to);
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}}");
 }
 
 /* As many counters as there may be: were they the node's GPUs, both slices would have to change at once. */

@@ -9,10 +9,7 @@
 /* NULL where it is not there. */
 static struct gt_amount *api_resources_find(struct gt_resources *in, const char *name)
 {
-    for (unsigned i = 0; i < in->count; i++)
-        if (strcmp(in->list[i].name, name) == 0)
-            return &in->list[i];
-    return NULL;
+    return GT_FIND(in->list, in->count, name, name);
 }
 
 bool gt_resources_get(const struct gt_resources *resources, const char *name, uint64_t *ret)

@@ -197,8 +197,8 @@ static int read_pod_sets(struct gt_workload *to, const cJSON *object, const char
                                                           .terms = gt_get(required, "nodeSelectorTerms"),
                                                           .has_terms = required != NULL},
                                                 .flavors = gt_get(item, "flavors")};
-        if (!workload_read_asked(gt_get_at(from, "template", "spec"), item, pod_set++))
-            return gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
+        GT_NEED(workload_read_asked(gt_get_at(from, "template", "spec"), item, pod_set++), err,
+                GT_KIND_WORKLOAD);
     }
     enum gt_job_kind kind = gt_owner_kind_of(to->owner_api_version, to->owner_kind);
     if (gt_owner_read_pod_sets(kind, object, resource, &to->job, &error) >= 0)

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /*
@@ -59,3 +61,57 @@ static inline int gt_steal_fd(int *fd)
 }
 
 #define GT_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Makes room for an element more in a list of `count`; `capacity` doubles, beginning with `first`. False: no
+ * memory. */
+#define GT_GROW(list, count, capacity, first)                                                                \
+    __extension__({                                                                                          \
+        bool grown_ = true;                                                                                  \
+        if ((count) == (capacity)) {                                                                         \
+            __typeof__(capacity) more_ = (capacity) ? 2 * (capacity) : (first);                              \
+            void *longer_ = reallocarray((list), more_, sizeof(*(list)));                                    \
+            grown_ = longer_ != NULL;                                                                        \
+            (list) = grown_ ? longer_ : (list);                                                              \
+            (capacity) = grown_ ? more_ : (capacity);                                                        \
+        }                                                                                                    \
+        grown_;                                                                                              \
+    })
+
+/* The first of these elements of which that member is this text; NULL: none. */
+#define GT_FIND(list, count, member, text)                                                                   \
+    __extension__({                                                                                          \
+        size_t at_ = 0, count_ = (count);                                                                    \
+        while (at_ < count_ && strcmp((list)[at_].member, (text)) != 0)                                      \
+            at_++;                                                                                           \
+        at_ < count_ ? &(list)[at_] : NULL;                                                                  \
+    })
+
+/* Whether this is one of these texts. */
+#define GT_HAS_TEXT(list, count, text)                                                                       \
+    __extension__({                                                                                          \
+        size_t at_ = 0, count_ = (count);                                                                    \
+        while (at_ < count_ && strcmp((list)[at_], (text)) != 0)                                             \
+            at_++;                                                                                           \
+        at_ < count_;                                                                                        \
+    })
+
+/* How many of `count` elements in order stand before what is sought: `before` says so of the element `i`. */
+#define GT_LOWER_BOUND(i, count, before)                                                                     \
+    __extension__({                                                                                          \
+        size_t low_ = 0, high_ = (count);                                                                    \
+        while (low_ < high_) {                                                                               \
+            size_t i = low_ + (high_ - low_) / 2;                                                            \
+            if (before)                                                                                      \
+                low_ = (i) + 1;                                                                              \
+            else                                                                                             \
+                high_ = (i);                                                                                 \
+        }                                                                                                    \
+        low_;                                                                                                \
+    })
+
+/* In a comparison for qsort(): returns from it where the two differ. */
+#define GT_BY(a, b)                                                                                          \
+    do {                                                                                                     \
+        if ((a) != (b))                                                                                      \
+            return (a) < (b) ? -1 : 1;                                                                       \
+    } while (0)

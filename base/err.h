@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <errno.h>
+
 #include "base/cleanup.h"
 
 /*
@@ -43,4 +45,12 @@ GT_DEFINE_CLEANUP(struct gt_err *, gt_err_free)
         int tried_ = (call);                                                                                 \
         if (tried_ < 0)                                                                                      \
             return tried_;                                                                                   \
+    } while (0)
+
+/* Returns -ENOMEM from this function where something was not to be had for want of memory; the rest names
+ * what. */
+#define GT_NEED(made, err, ...)                                                                              \
+    do {                                                                                                     \
+        if (!(made))                                                                                         \
+            return gt_fail_sys(err, ENOMEM, __VA_ARGS__);                                                    \
     } while (0)

@@ -31,8 +31,7 @@ int gt_file_read_all(int fd, const char *path, size_t max, char **ret_data, size
     }
     size_t len = buf.len;
     char *data = gt_buf_take(&buf);
-    if (!data)
-        return gt_fail_sys(err, ENOMEM, "%s", path);
+    GT_NEED(data, err, "%s", path);
     *ret_data = data;
     if (ret_len)
         *ret_len = len;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_arena.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -55,8 +54,7 @@ int gt_json_arena_new(struct gt_json_arena **ret, struct gt_err **err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct gt_json_arena *arena = malloc(sizeof(*arena));
-    if (!arena)
-        return gt_fail_sys(err, ENOMEM, "JSON");
+    GT_NEED(arena, err, "JSON");
     arena->held = NULL;
     arena->used = 0;
     ASAN_POISON_MEMORY_REGION(arena->block, ARENA_SIZE);

@@ -245,8 +245,7 @@ int gt_json_parse_within(const char *text, size_t len, const char *source,
         return gt_fail(err, EFBIG, "%s: %zu bytes of JSON, the limit is %zu", source, len, limits->bytes);
     /* A copy, since the caller's text need not end with a NUL. */
     gt_auto_free char *copy = malloc(len + 1);
-    if (!copy)
-        return gt_fail_sys(err, ENOMEM, "%s", source);
+    GT_NEED(copy, err, "%s", source);
     if (len)
         memcpy(copy, text, len);
     copy[len] = '\0';
@@ -264,8 +263,7 @@ int gt_json_parse_within(const char *text, size_t len, const char *source,
     if (s.p < s.end)
         return fail_expected(&s, "the end of the text");
     cJSON *json = cJSON_ParseWithLength(copy, len + 1);
-    if (!json)
-        return gt_fail_sys(err, ENOMEM, "%s", source);
+    GT_NEED(json, err, "%s", source);
     *ret = json;
     return 0;
 }

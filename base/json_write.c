@@ -50,6 +50,11 @@ void gt_json_end(struct gt_buf *to, char bracket)
     gt_buf_add(to, &bracket, 1);
 }
 
+void gt_json_ends(struct gt_buf *to, const char *brackets)
+{
+    gt_buf_puts(to, brackets);
+}
+
 void gt_json_add_text(struct gt_buf *to, const char *key, const char *text)
 {
     gt_json_key(to, key);

@@ -18,6 +18,7 @@
 /* Begins an object ('{') or an array ('['), and ends it ('}' or ']'). */
 void gt_json_begin(struct gt_buf *to, const char *key, char bracket);
 void gt_json_end(struct gt_buf *to, char bracket);
+void gt_json_ends(struct gt_buf *to, const char *brackets); /* several, the innermost first */
 
 void gt_json_add_text(struct gt_buf *to, const char *key, const char *text);
 /* Leaves the member out if the text is NULL or empty. */

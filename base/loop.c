@@ -42,8 +42,7 @@ static int add_source(struct gt_loop *loop, int fd, uint32_t events, struct gt_s
                       struct gt_source **ret, struct gt_err **err)
 {
     struct gt_source *source = malloc(sizeof(*source));
-    if (!source)
-        return gt_fail_sys(err, ENOMEM, "event loop");
+    GT_NEED(source, err, "event loop");
     *source = model;
     source->loop = loop;
     source->fd = fd;
@@ -170,8 +169,7 @@ static void free_removed(struct gt_loop *loop)
 int gt_loop_new(struct gt_loop **ret, struct gt_err **err)
 {
     gt_auto_loop struct gt_loop *loop = calloc(1, sizeof(*loop));
-    if (!loop)
-        return gt_fail_sys(err, ENOMEM, "event loop");
+    GT_NEED(loop, err, "event loop");
     sigemptyset(&loop->signal_set);
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll < 0)

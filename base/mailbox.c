@@ -55,8 +55,7 @@ static void mailbox_on_event(void *arg, uint32_t events)
 int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_mailbox_free) struct gt_mailbox *mailbox = calloc(1, sizeof(*mailbox));
-    if (!mailbox)
-        return gt_fail_sys(err, ENOMEM, "mailbox");
+    GT_NEED(mailbox, err, "mailbox");
     mailbox->owner = owner;
     mailbox->last = &mailbox->first;
     pthread_mutex_init(&mailbox->lock, NULL);

@@ -2,14 +2,30 @@
 #include "base/prometheus.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/process.h"
 #include "base/text.h"
 #include "base/version.h"
 
-void gt_prom_head(struct gt_buf *to, const char *name, const char *type, const char *help)
+void gt_prom_head(struct gt_buf *to, const char *name, const char *help)
 {
-    gt_buf_printf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+    size_t len = strlen(name), total = strlen("_total");
+    bool counts = len > total && strcmp(name + len - total, "_total") == 0;
+    gt_buf_printf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, counts ? "counter" : "gauge");
+}
+
+void gt_prom_histogram_head(struct gt_buf *to, const char *name, const char *help)
+{
+    gt_buf_printf(to, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);
+}
+
+void gt_prom_by(struct gt_buf *to, const char *name, const char *help, const char *label,
+                const struct gt_prom_sample *samples)
+{
+    gt_prom_head(to, name, help);
+    for (; samples->of; samples++)
+        gt_buf_printf(to, "%s{%s=\"%s\"} %" PRIu64 "\n", name, label, samples->of, samples->value);
 }
 
 void gt_prom_label(struct gt_buf *to, const char *text)
@@ -29,15 +45,15 @@ void gt_prom_label(struct gt_buf *to, const char *text)
     gt_buf_puts(to, "\"");
 }
 
-void gt_prom_number(struct gt_buf *to, const char *name, const char *type, const char *help, uint64_t value)
+void gt_prom_number(struct gt_buf *to, const char *name, const char *help, uint64_t value)
 {
-    gt_prom_head(to, name, type, help);
+    gt_prom_head(to, name, help);
     gt_buf_printf(to, "%s %" PRIu64 "\n", name, value);
 }
 
-void gt_prom_real(struct gt_buf *to, const char *name, const char *type, const char *help, double value)
+void gt_prom_real(struct gt_buf *to, const char *name, const char *help, double value)
 {
-    gt_prom_head(to, name, type, help);
+    gt_prom_head(to, name, help);
     gt_buf_printf(to, "%s %.9g\n", name, value);
 }
 
@@ -62,13 +78,13 @@ void gt_prom_histogram_of(struct gt_buf *to, const char *name, const char *label
 void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help, const double *limits,
                        const uint64_t *buckets, unsigned count, double sum)
 {
-    gt_prom_head(to, name, "histogram", help);
+    gt_prom_histogram_head(to, name, help);
     gt_prom_histogram_of(to, name, "", limits, buckets, count, sum);
 }
 
 void gt_prom_build(struct gt_buf *to)
 {
-    gt_prom_head(to, "gputopo_build_info", "gauge", "The program's version; always 1.");
+    gt_prom_head(to, "gputopo_build_info", "The program's version; always 1.");
     gt_buf_puts(to, "gputopo_build_info{version=");
     gt_prom_label(to, gt_version);
     gt_buf_puts(to, ",commit=");
@@ -81,9 +97,9 @@ void gt_prom_process(struct gt_buf *to)
     struct gt_process process;
     if (!gt_process_read(&process))
         return;
-    gt_prom_real(to, "process_cpu_seconds_total", "counter", "Processor time used.", process.cpu_s);
-    gt_prom_number(to, "process_resident_memory_bytes", "gauge", "Resident memory.", process.resident_bytes);
-    gt_prom_number(to, "process_open_fds", "gauge", "Open descriptors.", process.descriptors);
-    gt_prom_head(to, "process_start_time_seconds", "gauge", "When the process started.");
+    gt_prom_real(to, "process_cpu_seconds_total", "Processor time used.", process.cpu_s);
+    gt_prom_number(to, "process_resident_memory_bytes", "Resident memory.", process.resident_bytes);
+    gt_prom_number(to, "process_open_fds", "Open descriptors.", process.descriptors);
+    gt_prom_head(to, "process_start_time_seconds", "When the process started.");
     gt_buf_printf(to, "process_start_time_seconds %.2f\n", process.start_s);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/shutdown.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -102,8 +101,7 @@ int gt_shutdown_new(struct gt_loop *loop, unsigned limit_ms, gt_signal_callback 
 {
     struct gt_shutdown *shutdown = calloc(1, sizeof(*shutdown));
     pthread_attr_t small;
-    if (!shutdown)
-        return gt_fail_sys(err, ENOMEM, "end of the process");
+    GT_NEED(shutdown, err, "end of the process");
     *shutdown = (struct gt_shutdown){.message = {.embedded = true, .deliver = shutdown_deliver},
                                      .limit_ms = limit_ms,
                                      .callback = callback,

@@ -50,8 +50,7 @@ static int log_in(struct cli_api *api, struct gt_err **err)
 int cli_api_open(const struct cli_api_options *options, struct cli_api **ret, struct gt_err **err)
 {
     cli_auto_api struct cli_api *api = calloc(1, sizeof(*api));
-    if (!api)
-        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    GT_NEED(api, err, "kubeconfig");
     GT_TRY(gt_kube_config_find(options->kubeconfig, options->context, &api->config, err));
     GT_TRY(gt_loop_new(&api->loop, err));
     GT_TRY(log_in(api, err));

@@ -57,10 +57,7 @@ static void check_driver(const struct cli_checked *of, struct cli_checks *to)
 
 static bool check_kernel_has(const struct gt_device_nodes *nodes, const char *name)
 {
-    for (unsigned i = 0; i < nodes->count; i++)
-        if (strcmp(nodes->names[i], name) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(nodes->names, nodes->count, name);
 }
 
 static void check_control(const struct cli_checked *of, const struct gt_device_nodes *nodes,

@@ -123,3 +123,12 @@ int cli_source_no_gpus(const struct cli_source *source, const struct gt_node *no
 /* Reads a list of GPUs, gpulist.c: indices and ranges ("0,5-7"), UUIDs, device IDs and BDFs, separated by
  * commas. *ret is their mask. -EINVAL where one is unknown. */
 int cli_gpu_list(const struct gt_node *node, const char *text, uint64_t *ret, struct gt_err **err);
+
+/*
+ * Asks one of our own daemons over plain HTTP: "GET path" at "ADDRESS:PORT" ("127.0.0.1:9400", "[::1]:9400",
+ * "localhost:9400", a name). The body of an answer with status 200 is appended to `body`, up to its limit;
+ * another status is -EBADMSG, with the first line of its body. -ETIMEDOUT where connecting and reading
+ * together take longer than `timeout_ms`.
+ */
+int cli_http_get(const char *address, const char *path, unsigned timeout_ms, struct gt_buf *body,
+                 struct gt_err **err);

@@ -5,7 +5,6 @@
 #include "api/names.h"
 #include "cli/api.h"
 #include "cli/cli.h"
-#include "cli/http_get.h"
 
 /* Asks the companion why a pod or a job has its place, or waits. */
 

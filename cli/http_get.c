@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/http_get.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <string.h>

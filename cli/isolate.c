@@ -184,8 +184,7 @@ static int isolate_patch(struct cli_api *api, const char *name, const char *vers
                          struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(256 << 10);
-    if (!gt_isolated_patch_write(version, list, &body))
-        return gt_fail_sys(err, ENOMEM, "%s", name);
+    GT_NEED(gt_isolated_patch_write(version, list, &body), err, "%s", name);
     GT_TRY(gt_buf_check(&body, "patch", err));
     /* strict: without its grade an entry would take the GPU out of use */
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,

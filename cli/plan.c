@@ -46,8 +46,7 @@ static void hold_incomplete(const struct gt_cluster_file *file, const uint32_t *
 static int number_jobs(struct gt_cluster_file *file, struct gt_err **err)
 {
     gt_auto_free uint32_t *order = calloc((size_t)file->pod_count + 1, sizeof(*order));
-    if (!order)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(order, err, "plan");
     for (uint32_t i = 0; i < file->pod_count; i++)
         order[i] = i;
     qsort_r(order, file->pod_count, sizeof(*order), plan_relocate_by_job, file);
@@ -158,8 +157,7 @@ static int plan_new(struct gt_cluster_file *file, const struct plan_options *opt
                     struct gt_err **err)
 {
     struct cli_plan *plan = calloc(1, sizeof(*plan));
-    if (!plan)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(plan, err, "plan");
     plan->reason.max = 4096;
     plan->file = file;
     plan->cluster = file->cluster;
@@ -185,8 +183,7 @@ static int cli_plan_make_units(struct cli_plan *plan, const struct plan_options 
                                         [GT_KEY_SLOW] = options->slow}};
     GT_TRY(gt_job_sizes_read(&texts, 1, &plan->sizes, err));
     gt_auto_free struct gt_job_pod *pods = calloc(plan->pod_count, sizeof(*pods));
-    if (!pods)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(pods, err, "plan");
     for (uint32_t i = 0; i < plan->pod_count; i++)
         pods[i] = (struct gt_job_pod){&plan->gpus, 1};
     struct gt_job_units units;
@@ -199,8 +196,7 @@ static int cli_plan_make_units(struct cli_plan *plan, const struct plan_options 
         return 0;
     plan->unit_count = plan->pod_count;
     plan->units = calloc(plan->pod_count, sizeof(*plan->units));
-    if (!plan->units)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(plan->units, err, "plan");
     for (uint32_t i = 0; i < plan->pod_count; i++)
         plan->units[i] = (struct gt_plan_unit){.first = i, .pods = 1, .gpus = plan->gpus};
     return 0;
@@ -336,8 +332,7 @@ struct closer_domain {
 static int plan_by_gpus(const void *left, const void *right)
 {
     const struct closer_domain *a = left, *b = right;
-    if (a->gpus != b->gpus)
-        return a->gpus > b->gpus ? -1 : 1;
+    GT_BY(b->gpus, a->gpus);
     return (a->id > b->id) - (a->id < b->id);
 }
 
@@ -428,8 +423,7 @@ static int tell_crossing(struct cli_plan *plan, struct gt_err **err)
     gt_auto_free uint32_t *nodes = calloc((size_t)plan->pod_count + 1, sizeof(*nodes));
     for (uint32_t i = 0; nodes && i < plan->pod_count; i++)
         nodes[i] = plan->pods[i].node;
-    if (!nodes || !gt_crossing_find(plan->cluster, nodes, plan->pod_count, &plan->crossing))
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(nodes && gt_crossing_find(plan->cluster, nodes, plan->pod_count, &plan->crossing), err, "plan");
     if (!plan->crossing.highest || plan->aware || plan->sizes.unit_within || !plan->file->pod_count)
         return 0;
     return find_closer(plan, &(struct gt_advise_job){plan->pod_count / run, run, plan->gpus}, err);

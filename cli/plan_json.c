@@ -65,8 +65,7 @@ static void add_unit(struct gt_buf *to, const struct cli_plan *plan, uint32_t nu
         gt_json_new_line(to, indent + 4);
         plan_json_add_pod(to, plan, unit->first + i);
     }
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}");
 }
 
 static void plan_json_add_units(struct gt_buf *to, const struct cli_plan *plan, int indent)

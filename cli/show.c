@@ -11,7 +11,6 @@
 #include "base/time_text.h"
 #include "cli/api.h"
 #include "cli/cli.h"
-#include "cli/http_get.h"
 #include "cli/use.h"
 #include "topology/model/node_json.h"
 #include "topology/model/render.h"

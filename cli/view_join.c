@@ -21,8 +21,7 @@ static int view_join_by_text(const char *a, const char *b)
 static int by_tier_and_name(const void *a, const void *b)
 {
     const struct gt_picture_supernode *x = a, *y = b;
-    if (x->tier != y->tier)
-        return x->tier > y->tier ? -1 : 1;
+    GT_BY(y->tier, x->tier);
     return view_join_by_text(x->name, y->name);
 }
 
@@ -178,8 +177,7 @@ static int by_pod_name(const void *a, const void *b, void *view)
 static int by_node_and_gpu(const void *a, const void *b)
 {
     const struct gt_picture_pod *x = a, *y = b;
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
+    GT_BY(x->node, y->node);
     return (int)gt_bit_first(x->mask) - (int)gt_bit_first(y->mask);
 }
 
@@ -221,8 +219,7 @@ static int view_join_by_job(const void *a, const void *b)
 static int by_gpus(const void *a, const void *b)
 {
     const struct gt_picture_job *x = a, *y = b;
-    if (x->gpus != y->gpus)
-        return x->gpus > y->gpus ? -1 : 1;
+    GT_BY(y->gpus, x->gpus);
     return view_join_by_text(x->name, y->name);
 }
 

@@ -155,8 +155,7 @@ void cli_view_supernodes_json(const struct cli_view *view, struct gt_buf *to)
         gt_json_begin(to, "members", '[');
         for (unsigned m = 0; m < supernode->member_count; m++)
             gt_json_add_text(to, NULL, supernode->members[m].node);
-        gt_json_end(to, ']');
-        gt_json_end(to, '}');
+        gt_json_ends(to, "]}");
     }
     gt_buf_puts(to, "]\n}\n");
 }

@@ -118,15 +118,13 @@ static int add_cdi_devices(const struct gt_cdi *cdi, const struct gt_device *con
     response->cdi_devices = calloc(count, sizeof(*response->cdi_devices));
     for (unsigned i = 0; response->cdi_devices && i < count; i++) {
         Dp__CdiDevice *device = malloc(sizeof(*device));
-        if (!device)
-            return gt_fail_sys(err, ENOMEM, "allocate");
+        GT_NEED(device, err, "allocate");
         dp__cdi_device__init(device);
         response->cdi_devices[response->n_cdi_devices++] = device;
         gt_auto_buf struct gt_buf name = GT_BUF(4 * GT_ID_SIZE + 512);
         gt_cdi_full_name(cdi, devices[i]->id, &name);
         device->name = gt_buf_take(&name);
-        if (!device->name)
-            return gt_fail_sys(err, ENOMEM, "allocate");
+        GT_NEED(device->name, err, "allocate");
     }
     return response->cdi_devices ? 0 : gt_fail_sys(err, ENOMEM, "allocate");
 }
@@ -202,12 +200,10 @@ static int answer_all(const struct gt_inventory *inventory, const struct gt_allo
                       struct gt_err **err)
 {
     response->containers = calloc(request->n_containers + 1, sizeof(*response->containers));
-    if (!response->containers)
-        return gt_fail_sys(err, ENOMEM, "allocate");
+    GT_NEED(response->containers, err, "allocate");
     for (size_t i = 0; i < request->n_containers; i++) {
         Dp__ContainerAllocateResponse *one = malloc(sizeof(*one));
-        if (!one)
-            return gt_fail_sys(err, ENOMEM, "allocate");
+        GT_NEED(one, err, "allocate");
         dp__container_allocate_response__init(one);
         response->containers[response->n_containers++] = one;
         GT_TRY(answer_container(inventory, options, request->containers[i], arg, one, err));

@@ -206,15 +206,13 @@ int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct
 {
     GT_TRY(gt_cdi_check(options, err));
     GT_CLEANUP(gt_cdi_free) struct gt_cdi *cdi = calloc(1, sizeof(*cdi));
-    if (!cdi)
-        return gt_fail_sys(err, ENOMEM, "CDI spec");
+    GT_NEED(cdi, err, "CDI spec");
     pthread_mutex_init(&cdi->writing, NULL);
     pthread_mutex_init(&cdi->lock, NULL);
     cdi->dir = without_slash(options->dir);
     cdi->kind = strdup(options->kind);
     cdi->dev_root = without_slash(options->dev_root);
-    if (!cdi->dir || !cdi->kind || !cdi->dev_root)
-        return gt_fail_sys(err, ENOMEM, "CDI spec");
+    GT_NEED(cdi->dir && cdi->kind && cdi->dev_root, err, "CDI spec");
     const char *slash = strchr(cdi->kind, '/');
     if (asprintf(&cdi->path, "%s/%.*s-%s.json", cdi->dir, (int)(slash - cdi->kind), cdi->kind, slash + 1) <
         0) {

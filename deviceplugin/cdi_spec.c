@@ -17,8 +17,7 @@ _Static_assert((int)GT_DEVICE_NODES_MAX <= (int)GT_CDI_NODES_MAX, "the control n
 int gt_cdi_parts_new(const char *dev_root, struct gt_cdi_parts **ret, struct gt_err **err)
 {
     struct gt_cdi_parts *parts = calloc(1, sizeof(*parts));
-    if (!parts)
-        return gt_fail_sys(err, ENOMEM, "CDI spec");
+    GT_NEED(parts, err, "CDI spec");
     parts->dev_root = dev_root;
     *ret = parts;
     return 0;
@@ -53,8 +52,7 @@ int gt_cdi_parts_nodes(struct gt_cdi_parts *parts, const struct gt_device_nodes 
         node->permissions = "rw";
         node->path = cdi_parts_add_path(parts, "/dev", nodes->names[i]);
         node->host_path = node->path ? cdi_parts_add_path(parts, parts->dev_root, nodes->names[i]) : NULL;
-        if (!node->host_path)
-            return gt_fail_sys(err, ENOMEM, "CDI spec");
+        GT_NEED(node->host_path, err, "CDI spec");
     }
     return 0;
 }
@@ -157,10 +155,7 @@ static bool has_path(const struct gt_cdi_edits *a, unsigned nodes, const struct 
     for (unsigned i = 0; i < nodes; i++)
         if (strcmp(a->nodes[i].path, path) == 0)
             return true;
-    for (unsigned i = 0; b && i < b->node_count; i++)
-        if (strcmp(b->nodes[i].path, path) == 0)
-            return true;
-    return false;
+    return b && GT_FIND(b->nodes, b->node_count, path, path);
 }
 
 static bool same_variable(const char *a, const char *b)

@@ -9,18 +9,12 @@
 
 bool gt_in_use_has(const struct gt_in_use *in_use, const char *id)
 {
-    for (unsigned i = 0; i < in_use->count; i++)
-        if (strcmp(in_use->ids[i], id) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(in_use->ids, in_use->count, id);
 }
 
 bool gt_in_use_retired(const struct gt_in_use *in_use, const char *id)
 {
-    for (unsigned i = 0; i < in_use->retired_count; i++)
-        if (strcmp(in_use->retired[i], id) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(in_use->retired, in_use->retired_count, id);
 }
 
 bool gt_in_use_retire(struct gt_in_use *in_use, const char *id)
@@ -59,10 +53,7 @@ static bool id_is_taken(const struct gt_inventory *inventory, const struct gt_in
     for (unsigned i = 0; i < inventory->device_count; i++)
         if (strcmp(inventory->devices[i].id, id) == 0)
             return true;
-    for (unsigned i = 0; previous && i < previous->device_count; i++)
-        if (strcmp(previous->devices[i].id, id) == 0)
-            return true;
-    return false;
+    return previous && GT_FIND(previous->devices, previous->device_count, id, id);
 }
 
 /* An unused ID: the GPU's own ID, followed by a number if another card was served by it. */
@@ -260,8 +251,7 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
     const char *not_advertised = gt_node_not_advertised(node);
     bool served = previous && previous->device_count;
     gt_auto_inventory struct gt_inventory *inventory = calloc(1, sizeof(*inventory));
-    if (!inventory)
-        return gt_fail_sys(err, ENOMEM, "inventory");
+    GT_NEED(inventory, err, "inventory");
     inventory->references = 1;
     inventory->number = previous ? previous->number + 1 : 1;
     gt_auto_free struct gt_inventory *merged = in_use ? merge(previous, in_use, now_ms) : NULL;
@@ -303,8 +293,7 @@ int gt_inventory_withhold_some(const struct gt_inventory *inventory, uint64_t gp
                                struct gt_inventory **ret, struct gt_err **err)
 {
     struct gt_inventory *copy = malloc(sizeof(*copy));
-    if (!copy)
-        return gt_fail_sys(err, ENOMEM, "inventory");
+    GT_NEED(copy, err, "inventory");
     memcpy(copy, inventory, offsetof(struct gt_inventory, references)); /* others change that meanwhile */
     copy->references = 1;
     copy->node = gt_node_ref(inventory->node);
@@ -362,17 +351,9 @@ bool gt_inventory_has_temporary_id(const struct gt_inventory *inventory, const s
 
 const struct gt_device *gt_inventory_find(const struct gt_inventory *inventory, const char *id)
 {
-    unsigned low = 0, high = inventory->device_count;
-    while (low < high) {
-        unsigned middle = (low + high) / 2;
-        const struct gt_device *device = &inventory->devices[inventory->by_id[middle]];
-        int order = strcmp(id, device->id);
-        if (order == 0)
-            return device;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    size_t at = GT_LOWER_BOUND(i, inventory->device_count,
+                               strcmp(inventory->devices[inventory->by_id[i]].id, id) < 0);
+    const struct gt_device *device =
+        at < inventory->device_count ? &inventory->devices[inventory->by_id[at]] : NULL;
+    return device && strcmp(device->id, id) == 0 ? device : NULL;
 }

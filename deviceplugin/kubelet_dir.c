@@ -104,8 +104,7 @@ int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet
     if (strlen(kubelet_dir) > PATH_MAX - 64)
         return gt_fail(err, ENAMETOOLONG, "kubelet directory: the path is too long");
     GT_CLEANUP(gt_kubelet_dir_free) struct gt_kubelet_dir *dir = calloc(1, sizeof(*dir));
-    if (!dir)
-        return gt_fail_sys(err, ENOMEM, "kubelet directory");
+    GT_NEED(dir, err, "kubelet directory");
     dir->changed = changed;
     dir->arg = arg;
     dir->watch = -1;

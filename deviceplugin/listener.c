@@ -141,8 +141,7 @@ int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepte
     struct sockaddr_un address;
     GT_TRY(make_address(path, &address, err));
     GT_CLEANUP(gt_listener_free) struct gt_listener *listener = calloc(1, sizeof(*listener));
-    if (!listener)
-        return gt_fail_sys(err, ENOMEM, "%s", path);
+    GT_NEED(listener, err, "%s", path);
     *listener =
         (struct gt_listener){.loop = loop, .fd = -1, .accepted = accepted, .arg = arg, .refused = refused};
     for (unsigned i = 0; i < GT_CONNECTIONS_MAX; i++)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/nodes_plugin.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -134,10 +133,7 @@ static bool nodes_plugin_on_offered(void *arg, const struct gt_holdings *offered
 {
     if (!nodes_plugin_is_ready(arg))
         return false;
-    for (unsigned i = 0; i < offered->count; i++)
-        if (strcmp(offered->holders[i].id, GT_NODES_PLUGIN_ID) == 0)
-            return false;
-    return true;
+    return !GT_FIND(offered->holders, offered->count, id, GT_NODES_PLUGIN_ID);
 }
 
 int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_options *options,
@@ -145,8 +141,7 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
                         struct gt_err **err)
 {
     GT_CLEANUP(gt_nodes_plugin_free) struct gt_nodes_plugin *plugin = calloc(1, sizeof(*plugin));
-    if (!plugin)
-        return gt_fail_sys(err, ENOMEM, "device plugin");
+    GT_NEED(plugin, err, "device plugin");
     pthread_mutex_init(&plugin->lock, NULL);
     if (events)
         plugin->events = *events;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/other_plugins.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <string.h>
 
@@ -189,8 +188,7 @@ int gt_other_plugins_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const s
                          struct gt_err **err)
 {
     struct gt_other_plugins *others = calloc(1, sizeof(*others));
-    if (!others)
-        return gt_fail_sys(err, ENOMEM, "registration");
+    GT_NEED(others, err, "registration");
     others->rpc = rpc;
     others->mailbox = mailbox;
     others->dir = dir;

@@ -136,8 +136,7 @@ int gt_planner_new(const char *kubelet_dir, const char *resource, unsigned deadl
                    struct gt_planner **ret, struct gt_err **err)
 {
     gt_auto_planner struct gt_planner *planner = calloc(1, sizeof(*planner));
-    if (!planner)
-        return gt_fail_sys(err, ENOMEM, "planner");
+    GT_NEED(planner, err, "planner");
     planner->deadline_ns = (deadline_ms ? deadline_ms : GT_PLANNER_DEADLINE_MS) * 1000000ULL;
     planner->resource = strdup(resource);
     if (!planner->resource || asprintf(&planner->socket, "%s/pod-resources/kubelet.sock", kubelet_dir) < 0) {

@@ -55,8 +55,7 @@ int gt_plans_new(const struct gt_plan *plans, unsigned count, const struct gt_bo
     size_t head = sizeof(struct gt_plans) + count * sizeof(struct gt_plan);
     struct gt_plans *made =
         malloc(head + known_count * sizeof(*known) + ids * sizeof(made->plans[0].ids[0]) + texts);
-    if (!made)
-        return gt_fail_sys(err, ENOMEM, "plans");
+    GT_NEED(made, err, "plans");
     struct gt_bound_pod *pods = (struct gt_bound_pod *)&made->plans[count];
     const char **id = (const char **)(pods + known_count);
     char *text = (char *)(id + ids);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/plugin.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -428,8 +427,7 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
                   const struct gt_plugin_events *events, struct gt_plugin **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_plugin_free) struct gt_plugin *plugin = calloc(1, sizeof(*plugin));
-    if (!plugin)
-        return gt_fail_sys(err, ENOMEM, "device plugin");
+    GT_NEED(plugin, err, "device plugin");
     pthread_mutex_init(&plugin->lock, NULL);
     plugin->given.complete = true;
     if (events)

@@ -259,8 +259,7 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
                         struct gt_err **err)
 {
     GT_CLEANUP(gt_podresources_free) struct gt_podresources *client = calloc(1, sizeof(*client));
-    if (!client)
-        return gt_fail_sys(err, ENOMEM, "pod-resources");
+    GT_NEED(client, err, "pod-resources");
     client->loop = loop;
     client->options = *options;
     client->events = *events;

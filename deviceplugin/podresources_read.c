@@ -59,8 +59,7 @@ static int podresources_read_add(struct gt_pod_answer *answer, const struct gt_h
     unsigned count = answer->holdings.count;
     if (!(count & (count - 1))) { /* 0 and the powers of two: full */
         struct gt_holder *more = reallocarray(answer->holders, count ? 2UL * count : 1, sizeof(*more));
-        if (!more)
-            return gt_fail_sys(err, ENOMEM, "pod-resources");
+        GT_NEED(more, err, "pod-resources");
         answer->holders = more;
     }
     answer->holders[answer->holdings.count++] = *holder;

@@ -491,8 +491,7 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
                         struct gt_err **err)
 {
     GT_CLEANUP(gt_registration_free) struct gt_registration *registration = calloc(1, sizeof(*registration));
-    if (!registration)
-        return gt_fail_sys(err, ENOMEM, "registration");
+    GT_NEED(registration, err, "registration");
     *registration = (struct gt_registration){.loop = loop,
                                              .rpc = rpc,
                                              .mailbox = mailbox,

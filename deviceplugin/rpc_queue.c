@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <grpc/byte_buffer_reader.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -29,8 +28,7 @@ static void *rpc_queue_serve(void *arg)
 int gt_rpc_new(struct gt_rpc **ret, struct gt_err **err)
 {
     struct gt_rpc *rpc = calloc(1, sizeof(*rpc));
-    if (!rpc)
-        return gt_fail_sys(err, ENOMEM, "gRPC");
+    GT_NEED(rpc, err, "gRPC");
     signal(SIGPIPE, SIG_IGN);
     sigset_t old = gt_rpc_block_signals();
     grpc_init();

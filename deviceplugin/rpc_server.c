@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
@@ -398,8 +397,7 @@ int gt_rpc_server_new(struct gt_rpc *rpc, const struct gt_rpc_service *service, 
                       struct gt_err **err)
 {
     struct gt_rpc_server *server = calloc(1, sizeof(*server));
-    if (!server)
-        return gt_fail_sys(err, ENOMEM, "gRPC server");
+    GT_NEED(server, err, "gRPC server");
     sigset_t old = gt_rpc_block_signals();
     server->rpc = rpc;
     server->service = service;

@@ -81,8 +81,7 @@ void gt_linger_add(struct gt_linger *linger, int fd)
 int gt_linger_new(struct gt_loop *loop, struct gt_linger **ret, struct gt_err **err)
 {
     struct gt_linger *linger = calloc(1, sizeof(*linger));
-    if (!linger)
-        return gt_fail_sys(err, ENOMEM, "HTTP server");
+    GT_NEED(linger, err, "HTTP server");
     linger->loop = loop;
     int r = gt_loop_add_timer(loop, linger_on_timer, linger, &linger->timer, err);
     if (r < 0)

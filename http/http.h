@@ -149,3 +149,15 @@ void gt_http_stats(struct gt_http *http, struct gt_http_stats *ret);
 void gt_http_free(struct gt_http *http);
 GT_DEFINE_CLEANUP(struct gt_http *, gt_http_free)
 #define gt_auto_http GT_CLEANUP(gt_http_free)
+
+/* One of a daemon's servers. */
+struct gt_http_listener {
+    const char *name; /* value of the label `listener`, such as "http" */
+    struct gt_http *http;
+};
+
+enum { GT_HTTP_LISTENERS_MAX = 4 };
+
+/* Appends the counters of the servers, and when their certificates expire (docs/reference/metrics.md). Those
+ * whose `http` is NULL are left out. */
+void gt_http_metrics(const struct gt_http_listener *listeners, unsigned count, struct gt_buf *to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/metrics.h"
+#include "http/http.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static void write_counter(struct gt_buf *to, const char *name, const char *help,
                           const struct counter *counter, unsigned counter_count, const struct listener *all,
                           unsigned count)
 {
-    gt_prom_head(to, name, "counter", help);
+    gt_prom_head(to, name, help);
     for (unsigned i = 0; i < count; i++)
         for (unsigned j = 0; j < counter_count; j++) {
             uint64_t value = *(const uint64_t *)((const char *)&all[i].stats + counter[j].offset);
@@ -46,7 +46,7 @@ static void write_counter(struct gt_buf *to, const char *name, const char *help,
 static void write_gauges(struct gt_buf *to, const struct listener *all, unsigned count)
 {
     static const char name[] = "gputopo_http_connections";
-    gt_prom_head(to, name, "gauge", "Open connections.");
+    gt_prom_head(to, name, "Open connections.");
     for (unsigned i = 0; i < count; i++)
         gt_buf_printf(to, "%s{listener=\"%s\"} %u\n", name, all[i].name, all[i].stats.connections);
 }
@@ -54,7 +54,7 @@ static void write_gauges(struct gt_buf *to, const struct listener *all, unsigned
 static void write_expiry(struct gt_buf *to, const struct listener *all, unsigned count)
 {
     static const char name[] = "gputopo_http_tls_certificate_expires_timestamp_seconds";
-    gt_prom_head(to, name, "gauge", "Unix time at which the certificate in use ends.");
+    gt_prom_head(to, name, "Unix time at which the certificate in use ends.");
     for (unsigned i = 0; i < count; i++)
         gt_buf_printf(to, "%s{listener=\"%s\"} %" PRId64 "\n", name, all[i].name, all[i].stats.tls_expires);
 }

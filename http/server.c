@@ -354,8 +354,7 @@ int gt_http_start(struct gt_loop *loop, const struct gt_http_spec *spec, struct 
                   struct gt_err **err)
 {
     gt_auto_http struct gt_http *http = calloc(1, sizeof(*http));
-    if (!http)
-        return gt_fail_sys(err, ENOMEM, "HTTP server");
+    GT_NEED(http, err, "HTTP server");
     *http = (struct gt_http){.loop = loop, .spec = *spec, .listener = -1};
     http->own_budget.max = GT_HTTP_HELD_MAX;
     if (!http->spec.budget)

@@ -144,8 +144,7 @@ static int load_client_ca(const struct gt_tls *tls, struct gt_tls_set *set, stru
 static int tls_load(const struct gt_tls *tls, struct gt_tls_set **ret, struct gt_err **err)
 {
     struct gt_tls_set *set = calloc(1, sizeof(*set));
-    if (!set)
-        return gt_fail_sys(err, ENOMEM, "TLS");
+    GT_NEED(set, err, "TLS");
     set->references = 1;
     set->request = GNUTLS_CERT_IGNORE;
     int r = gnutls_certificate_allocate_credentials(&set->credentials);
@@ -207,8 +206,7 @@ int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_e
     if (files->client_required && !files->client_ca)
         return gt_fail(err, EINVAL, "TLS: clients must have a certificate, but no CA for them is given");
     struct gt_tls *tls = calloc(1, sizeof(*tls));
-    if (!tls)
-        return gt_fail_sys(err, ENOMEM, "TLS");
+    GT_NEED(tls, err, "TLS");
     tls->client_required = files->client_required;
     tls->paths[CERTIFICATE] = strdup(files->certificate);
     tls->paths[KEY] = strdup(files->key);

@@ -80,8 +80,7 @@ int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const
                 struct gt_kube **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_kube_free) struct gt_kube *kube = calloc(1, sizeof(*kube));
-    if (!kube)
-        return gt_fail_sys(err, ENOMEM, "Kubernetes client");
+    GT_NEED(kube, err, "Kubernetes client");
     kube->loop = loop;
     gt_jitter_seed(&kube->jitter);
     int r = gt_kube_config_check_server(config->server, err);

@@ -132,8 +132,7 @@ int gt_kube_config_pod(const char *dir, struct gt_kube_config *ret, struct gt_er
     char name[NAMESPACE_MAX];
     if (fd >= 0 && gt_file_read_attribute(fd, "namespace", name, sizeof(name)) > 0) {
         config.namespace_ = strdup(name);
-        if (!config.namespace_)
-            return gt_fail_sys(err, ENOMEM, "namespace");
+        GT_NEED(config.namespace_, err, "namespace");
     }
     *ret = config;
     config = (struct gt_kube_config){0};

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/prometheus.h"
 #include "base/time_text.h"
 #include "kube/buckets.h"
 #include "kube/internal.h"
@@ -60,8 +61,7 @@ int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const cha
                          unsigned per_minute, struct gt_kube_recorder **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_kube_recorder_free) struct gt_kube_recorder *recorder = calloc(1, sizeof(*recorder));
-    if (!recorder)
-        return gt_fail_sys(err, ENOMEM, "event recorder");
+    GT_NEED(recorder, err, "event recorder");
     recorder->kube = kube;
     recorder->line = (struct gt_write_line){.name = "events",
                                             .order = GT_WRITE_LAST,
@@ -77,8 +77,7 @@ int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const cha
     recorder->seen.places = calloc(recorder->seen.count, sizeof(*recorder->seen.places));
     recorder->controller = strdup(controller);
     recorder->instance = strdup(instance);
-    if (!recorder->seen.places || !recorder->controller || !recorder->instance)
-        return gt_fail_sys(err, ENOMEM, "event recorder");
+    GT_NEED(recorder->seen.places && recorder->controller && recorder->instance, err, "event recorder");
     gt_write_open(gt_kube_writer(kube), &recorder->line);
     *ret = gt_steal(recorder);
     return 0;
@@ -150,4 +149,14 @@ void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_obj
     gt_bucket_take(&recorder->seen, whole, same, now);
     gt_bucket_take(&recorder->seen, about, alike, now);
     gt_bucket_take(&minute, 0, rate, now);
+}
+
+void gt_kube_recorder_metrics(const struct gt_kube_recorder_counters *counters, struct gt_buf *to)
+{
+    gt_prom_by(to, "gputopo_events_total", "Events for the cluster's people, by result.", "result",
+               (const struct gt_prom_sample[]){{"written", counters->written},
+                                               {"failed", counters->failed},
+                                               {"repeated", counters->repeated},
+                                               {"dropped", counters->dropped},
+                                               {NULL}});
 }

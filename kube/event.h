@@ -22,6 +22,7 @@ int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const cha
 void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_object *event);
 void gt_kube_recorder_counters(const struct gt_kube_recorder *recorder,
                                struct gt_kube_recorder_counters *ret);
+void gt_kube_recorder_metrics(const struct gt_kube_recorder_counters *counters, struct gt_buf *to);
 
 /* Call it before the client is freed. */
 void gt_kube_recorder_free(struct gt_kube_recorder *recorder);

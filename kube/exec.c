@@ -111,8 +111,7 @@ static int write_info(const struct gt_kube_config *config, bool interactive, str
     gt_json_add_bool(to, "interactive", interactive);
     if (strcmp(gt_get_string(config->exec, "provideClusterInfo"), "true") == 0)
         r = add_cluster(config, to, err);
-    gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "}}");
     return r < 0 ? r : gt_buf_check(to, EXEC_INFO, err);
 }
 

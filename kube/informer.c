@@ -328,8 +328,7 @@ int gt_kube_informer_start(struct gt_kube *kube, const struct gt_kube_informer_s
                            struct gt_kube_informer **ret, struct gt_err **err)
 {
     struct gt_kube_informer *informer = calloc(1, sizeof(*informer));
-    if (!informer)
-        return gt_fail_sys(err, ENOMEM, "informer");
+    GT_NEED(informer, err, "informer");
     informer->kube = kube;
     informer->spec = *spec;
     informer->index.max = spec->objects_max ? spec->objects_max : GT_KUBE_OBJECTS_MAX;

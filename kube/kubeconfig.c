@@ -64,8 +64,7 @@ static int parse(const char *path, struct files *files, struct gt_err **err)
     }
     files->count++;
     file->path = strdup(path);
-    if (!file->path)
-        return gt_fail_sys(err, ENOMEM, "kubeconfig %s", path);
+    GT_NEED(file->path, err, "kubeconfig %s", path);
     if (!cJSON_IsObject(file->root) && !cJSON_IsNull(file->root))
         return gt_fail(err, EINVAL, "kubeconfig %s: not a mapping", path);
     return 0;
@@ -77,8 +76,7 @@ static int parse_all(const char *paths, struct files *files, struct gt_err **err
     for (const char *p = paths; *p;) {
         size_t len = strcspn(p, ":");
         gt_auto_free char *path = strndup(p, len);
-        if (!path)
-            return gt_fail_sys(err, ENOMEM, "kubeconfig");
+        GT_NEED(path, err, "kubeconfig");
         p += len + (p[len] == ':');
         if (!len)
             continue;
@@ -147,8 +145,7 @@ static int kubeconfig_copy(const char *value, char **ret, struct gt_err **err)
     if (!value)
         return 0;
     char *copied = strdup(value);
-    if (!copied)
-        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    GT_NEED(copied, err, "kubeconfig");
     *ret = copied;
     return 0;
 }
@@ -186,8 +183,7 @@ static int copy_pem(struct config_place in, const char *key, char **ret_file, ch
         return r;
     }
     char *data = gt_buf_take(&decoded);
-    if (!data)
-        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    GT_NEED(data, err, "kubeconfig");
     *ret_data = data;
     return 0;
 }
@@ -239,12 +235,10 @@ static int read_exec(struct config_place in, struct config_place cluster, struct
     gt_auto_json cJSON *resolved = cJSON_CreateString(path);
     const cJSON *extension = exec_extension(cluster);
     gt_auto_json cJSON *config = extension ? cJSON_Duplicate(extension, true) : cJSON_CreateNull();
-    if (!all || !resolved || !config)
-        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    GT_NEED(all && resolved && config, err, "kubeconfig");
     cJSON_ReplaceItemInObjectCaseSensitive(all, "command", gt_steal(resolved));
     cJSON_DeleteItemFromObjectCaseSensitive(all, "config");
-    if (!cJSON_AddItemToObject(all, "config", config))
-        return gt_fail_sys(err, ENOMEM, "kubeconfig");
+    GT_NEED(cJSON_AddItemToObject(all, "config", config), err, "kubeconfig");
     config = NULL;
     to->exec = gt_steal(all);
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/lines.h"
+#include "kube/watch.h"
 
 #include <errno.h>
 #include <string.h>

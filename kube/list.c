@@ -194,8 +194,7 @@ int gt_kube_list_start(struct gt_kube *kube, const struct gt_kube_list_spec *spe
                        struct gt_err **err)
 {
     struct gt_kube_list *list = calloc(1, sizeof(*list));
-    if (!list)
-        return gt_fail_sys(err, ENOMEM, "list");
+    GT_NEED(list, err, "list");
     list->kube = kube;
     list->spec = *spec;
     list->limit = list->limit_max = spec->limit ? spec->limit : GT_KUBE_LIST_LIMIT;

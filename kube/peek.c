@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/peek.h"
+#include "kube/watch.h"
 
 #include <stdbool.h>
 #include <string.h>

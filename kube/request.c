@@ -311,8 +311,7 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
     if (needs_body && !request->body)
         return gt_fail(err, EINVAL, "%s: no body is given", verbs[request->verb].method);
     struct gt_kube_call *call = calloc(1, sizeof(*call));
-    if (!call)
-        return gt_fail_sys(err, ENOMEM, "Kubernetes client");
+    GT_NEED(call, err, "Kubernetes client");
     call->method = verbs[request->verb].method;
     call->content_type = verbs[request->verb].type;
     call->accept = request->no_object       ? GT_KUBE_ACCEPT_SHORT

@@ -370,8 +370,7 @@ int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, 
 {
     GT_TRY(gt_curl_load(&curl, err));
     gt_auto_transport struct gt_transport *transport = calloc(1, sizeof(*transport));
-    if (!transport)
-        return gt_fail_sys(err, ENOMEM, "HTTP client");
+    GT_NEED(transport, err, "HTTP client");
     if (curl.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         free(gt_steal(transport));
         return gt_fail(err, EIO, "HTTP client: libcurl does not start");
@@ -381,8 +380,7 @@ int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, 
     transport->ca.fd = transport->certificate.fd = transport->key.fd = -1;
     transport->user_agent = strdup(user_agent);
     transport->multi = curl.curl_multi_init();
-    if (!transport->user_agent || !transport->multi)
-        return gt_fail_sys(err, ENOMEM, "HTTP client");
+    GT_NEED(transport->user_agent && transport->multi, err, "HTTP client");
     int r = gt_pem_open(config->ca_data, "authority", &transport->ca, err);
     if (r == 0)
         r = gt_pem_open(config->certificate_data, "client certificate", &transport->certificate, err);

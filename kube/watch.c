@@ -10,7 +10,6 @@
 #include "base/json_get.h"
 #include "base/text.h"
 #include "kube/internal.h"
-#include "kube/lines.h"
 #include "kube/status.h"
 
 enum {
@@ -334,8 +333,7 @@ int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *s
     if (len >= VERSION_MAX)
         return gt_fail(err, EINVAL, "watch: a resourceVersion of %zu bytes", len);
     struct gt_kube_watch *watch = calloc(1, sizeof(*watch));
-    if (!watch)
-        return gt_fail_sys(err, ENOMEM, "watch");
+    GT_NEED(watch, err, "watch");
     watch->kube = kube;
     watch->spec = *spec;
     watch->selects_few = spec->selection.label_selector ||

@@ -351,14 +351,14 @@ void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
     static const double limits[GT_WRITE_BUCKETS - 1] = {0.001, 0.01, 0.1, 1, 10};
     char label[64];
     static const struct {
-        const char *name, *type, *help;
+        const char *name, *help;
     } metrics[] = {
-        {"gputopo_workqueue_depth", "gauge", "Objects that wait for their write."},
-        {"gputopo_workqueue_adds_total", "counter", "How often an object was added."},
-        {"gputopo_workqueue_retries_total", "counter", "Writes after one that failed."},
+        {"gputopo_workqueue_depth", "Objects that wait for their write."},
+        {"gputopo_workqueue_adds_total", "How often an object was added."},
+        {"gputopo_workqueue_retries_total", "Writes after one that failed."},
     };
     for (unsigned i = 0; i < GT_COUNT(metrics) && writer->lines; i++) {
-        gt_prom_head(to, metrics[i].name, metrics[i].type, metrics[i].help);
+        gt_prom_head(to, metrics[i].name, metrics[i].help);
         for (const struct gt_write_line *line = writer->lines; line; line = line->next)
             gt_buf_printf(to, "%s{name=\"%s\"} %" PRIu64 "\n", metrics[i].name, line->name,
                           i == 0   ? line->lists[GT_WRITE_READY].count
@@ -368,8 +368,8 @@ void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
     for (unsigned i = 0; i < 2 && writer->lines; i++) {
         const char *name =
             i ? "gputopo_workqueue_work_duration_seconds" : "gputopo_workqueue_queue_duration_seconds";
-        gt_prom_head(to, name, "histogram",
-                     i ? "From the request to its answer." : "How long an object waited until it was sent.");
+        gt_prom_histogram_head(
+            to, name, i ? "From the request to its answer." : "How long an object waited until it was sent.");
         for (const struct gt_write_line *line = writer->lines; line; line = line->next) {
             const struct gt_write_stats *stats = &line->stats;
             snprintf(label, sizeof(label), "name=\"%s\"", line->name);
@@ -382,8 +382,7 @@ void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
 int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, struct gt_err **err)
 {
     struct gt_writer *writer = calloc(1, sizeof(*writer));
-    if (!writer)
-        return gt_fail_sys(err, ENOMEM, "writer");
+    GT_NEED(writer, err, "writer");
     writer->port = *port;
     writer->tokens = (uint64_t)GT_WRITER_BURST * 1000;
     writer->tokens_ms = writer_now(writer);

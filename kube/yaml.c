@@ -80,8 +80,7 @@ static int kube_yaml_read_node(struct yaml_reader *reader, int number, unsigned 
         made = cJSON_CreateObject();
     else
         made = is_null(node) ? cJSON_CreateNull() : cJSON_CreateString((const char *)node->data.scalar.value);
-    if (!made)
-        return gt_fail_sys(err, ENOMEM, "YAML");
+    GT_NEED(made, err, "YAML");
     if (node->type == YAML_SEQUENCE_NODE)
         r = kube_yaml_read_items(reader, node, depth + 1, made, err);
     else if (node->type == YAML_MAPPING_NODE)
@@ -110,8 +109,7 @@ int gt_yaml_read(const char *text, size_t len, cJSON **ret, struct gt_err **err)
 {
     struct yaml_reader reader = {.left = GT_YAML_NODES_MAX};
     yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
-        return gt_fail_sys(err, ENOMEM, "YAML");
+    GT_NEED(yaml_parser_initialize(&parser), err, "YAML");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
     if (!yaml_parser_load(&parser, &reader.document)) {
         int r = gt_fail(err, EINVAL, "not YAML: %s at line %zu",

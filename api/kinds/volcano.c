@@ -86,10 +86,7 @@ static bool has_volcano_stopped(const struct gt_kind *kind, const cJSON *status)
     static const char *const phases[] = {"Aborting",    "Aborted",    "Completing", "Completed",
                                          "Terminating", "Terminated", "Failed"};
     const char *phase = gt_get_string(gt_get(status, "state"), "phase");
-    for (unsigned i = 0; i < GT_COUNT(phases); i++)
-        if (strcmp(phase, phases[i]) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(phases, GT_COUNT(phases), phase);
 }
 
 const struct gt_kind gt_kind_volcano = {.type = {"batch.volcano.sh", "v1alpha1", "jobs", "Job"},

@@ -52,10 +52,7 @@ const struct gt_device *gt_dra_find_device(const struct gt_inventory *inventory,
 
 bool gt_dra_cdi_is_first(const struct gt_dra_claim *claim, unsigned device)
 {
-    for (unsigned i = 0; i < device; i++)
-        if (strcmp(claim->devices[i].request, claim->devices[device].request) == 0)
-            return false;
-    return true;
+    return !GT_FIND(claim->devices, device, request, claim->devices[device].request);
 }
 
 /* "<dir>/<vendor>-<class>-claim-": the beginning of the path of a claim's file. */

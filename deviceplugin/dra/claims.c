@@ -40,10 +40,7 @@ bool gt_dra_claim_id_is_valid(const struct gt_dra_claim_id *id)
 
 struct gt_dra_claim *gt_dra_claims_find(const struct gt_dra_claims *claims, const char *uid)
 {
-    for (unsigned i = 0; i < claims->count; i++)
-        if (strcmp(claims->list[i].id.uid, uid) == 0)
-            return &claims->list[i];
-    return NULL;
+    return GT_FIND(claims->list, claims->count, id.uid, uid);
 }
 
 const struct gt_dra_claim *gt_dra_claims_holder(const struct gt_dra_claims *claims, const char *device)
@@ -62,8 +59,7 @@ int gt_dra_claims_add(struct gt_dra_claims *claims, const struct gt_dra_claim *c
     if (claims->count == GT_DRA_CLAIMS_MAX)
         return gt_fail(err, E2BIG, "more than %d claims are prepared on this node", GT_DRA_CLAIMS_MAX);
     struct gt_dra_claim *more = reallocarray(claims->list, claims->count + 1UL, sizeof(*more));
-    if (!more)
-        return gt_fail_sys(err, ENOMEM, "claims");
+    GT_NEED(more, err, "claims");
     claims->list = more;
     claims->list[claims->count++] = *claim;
     return 0;
@@ -120,8 +116,7 @@ static void write_claim(const struct gt_dra_claim *claim, struct gt_buf *to)
     gt_json_begin(to, "pods", '[');
     for (unsigned i = 0; i < claim->pod_count; i++)
         gt_json_add_text(to, NULL, claim->pods[i]);
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}");
 }
 
 void gt_dra_claims_write(const struct gt_dra_claims *claims, struct gt_buf *to)

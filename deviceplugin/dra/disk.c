@@ -370,8 +370,7 @@ int gt_dra_disk_new(struct gt_loop *loop, const char *dir, const struct gt_dra_c
 {
     GT_CLEANUP(gt_dra_disk_free) struct gt_dra_disk *disk = calloc(1, sizeof(*disk));
     pthread_attr_t small;
-    if (!disk)
-        return gt_fail_sys(err, ENOMEM, "claims");
+    GT_NEED(disk, err, "claims");
     disk->message = (struct gt_message){.embedded = true, .deliver = deliver_news};
     disk->events = *events;
     disk->cdi = cdi;

@@ -509,15 +509,13 @@ int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const
 {
     const struct gt_cdi_options cdi = {options->cdi.dir, options->cdi.kind, options->cdi.dev_root};
     GT_CLEANUP(gt_dra_free) struct gt_dra *dra = calloc(1, sizeof(*dra));
-    if (!dra)
-        return gt_fail_sys(err, ENOMEM, "DRA driver");
+    GT_NEED(dra, err, "DRA driver");
     dra->events = *events;
     dra->wait_ms = options->wait_ms ? options->wait_ms : GT_DRA_WAIT_MS;
     GT_TRY(gt_cdi_check(&cdi, err));
     GT_TRY(driver_copy_options(dra, options, err));
     gt_auto_free char *dir = state_dir(options->kubelet_dir, options->driver);
-    if (!dir)
-        return gt_fail_sys(err, ENOMEM, "DRA driver");
+    GT_NEED(dir, err, "DRA driver");
     GT_TRY(gt_loop_add_timer(loop, on_tick, dra, &dra->tick, err));
     GT_TRY(gt_loop_add_timer(loop, on_health_timer, dra, &dra->health, err));
     const struct gt_dra_disk_events news = {on_claims_changed, on_claims_lost, on_specs_written,

@@ -27,8 +27,7 @@ static int copy_claims(const Dra__ClaimsRequest *from, struct gt_dra_request *to
     if (from->n_claims > GT_DRA_REQUEST_CLAIMS_MAX)
         return gt_fail(err, E2BIG, "more than %d claims in one request", GT_DRA_REQUEST_CLAIMS_MAX);
     to->claims = calloc(from->n_claims + 1, sizeof(*to->claims));
-    if (!to->claims)
-        return gt_fail_sys(err, ENOMEM, "claims");
+    GT_NEED(to->claims, err, "claims");
     for (size_t i = 0; i < from->n_claims; i++) {
         GT_TRY(copy_claim(from->claims[i], &to->claims[i], err));
         for (unsigned k = 0; k < to->count; k++)
@@ -193,22 +192,13 @@ static Dra__HealthState messages_state_of(const struct gt_inventory *inventory,
                                                                        : DRA__HEALTH_STATE__HEALTH_UNKNOWN;
 }
 
-/* A BDF may be in the inventory twice: for a lost GPU, and for the present one, which is used. */
-static bool messages_is_repeated(const struct gt_inventory *inventory, unsigned i)
-{
-    for (unsigned k = 0; k < i; k++)
-        if (strcmp(inventory->devices[k].bdf, inventory->devices[i].bdf) == 0)
-            return true;
-    return false;
-}
-
 void gt_dra_answer_health(const struct gt_inventory *inventory, const char *pool, int64_t now_s,
                           struct gt_buf *to)
 {
     for (unsigned i = 0; inventory && i < inventory->device_count; i++) {
         const struct gt_device *from = &inventory->devices[i];
         char name[GT_DRA_DEVICE_SIZE];
-        if (messages_is_repeated(inventory, i) || !gt_dra_device_name(from->bdf, name))
+        if (GT_FIND(inventory->devices, i, bdf, from->bdf) || !gt_dra_device_name(from->bdf, name))
             continue;
         Dra__DeviceId id;
         Dra__DeviceHealth health, *one[] = {&health};

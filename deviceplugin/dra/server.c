@@ -293,8 +293,7 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
                       struct gt_err **err)
 {
     GT_CLEANUP(gt_dra_server_free) struct gt_dra_server *server = calloc(1, sizeof(*server));
-    if (!server)
-        return gt_fail_sys(err, ENOMEM, "DRA driver");
+    GT_NEED(server, err, "DRA driver");
     pthread_mutex_init(&server->lock, NULL);
     server->loop = loop;
     server->events = *events;
@@ -305,8 +304,7 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
     server->driver = strdup(options->driver);
     if (asprintf(&server->directory, "%s/plugins_registry", options->kubelet_dir) < 0)
         server->directory = NULL;
-    if (!server->driver || !server->directory)
-        return gt_fail_sys(err, ENOMEM, "DRA driver");
+    GT_NEED(server->driver && server->directory, err, "DRA driver");
     GT_TRY(gt_loop_add_timer(loop, dra_server_on_timer, server, &server->timer, err));
     GT_TRY(gt_mailbox_new(loop, server, &server->mailbox, err));
     GT_TRY(gt_rpc_new(&server->rpc, err));

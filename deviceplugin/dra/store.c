@@ -18,8 +18,7 @@ struct gt_dra_store {
 int gt_dra_store_new(const char *dir, struct gt_dra_store **ret, struct gt_err **err)
 {
     gt_auto_dra_store struct gt_dra_store *store = calloc(1, sizeof(*store));
-    if (!store)
-        return gt_fail_sys(err, ENOMEM, "%s", dir);
+    GT_NEED(store, err, "%s", dir);
     store->dir = strdup(dir);
     if (!store->dir || asprintf(&store->path, "%s/claims.json", dir) < 0)
         return gt_fail_sys(err, ENOMEM, "%s", dir);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -204,8 +203,7 @@ bool gt_audit_step(struct gt_audit *audit, uint32_t pods, uint64_t now_ms)
 int gt_audit_new(const struct gt_audit_spec *spec, struct gt_audit **ret, struct gt_err **err)
 {
     struct gt_audit *audit = calloc(1, sizeof(*audit));
-    if (!audit)
-        return gt_fail_sys(err, ENOMEM, "audit");
+    GT_NEED(audit, err, "audit");
     audit->spec = *spec;
     audit->cache = spec->cache;
     *ret = audit;

@@ -70,8 +70,7 @@ static uint32_t find_locations(struct gt_audit *audit, const struct gt_cache_job
 static int audit_units_by_rank(const void *a, const void *b)
 {
     const struct audit_location *x = a, *y = b;
-    if (x->unit != y->unit)
-        return x->unit < y->unit ? -1 : 1;
+    GT_BY(x->unit, y->unit);
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 

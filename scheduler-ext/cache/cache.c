@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/cache/cache.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -13,8 +12,7 @@ enum { STALE_MS = 15 * 60 * 1000 };
 int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct gt_err **err)
 {
     gt_auto_cache struct gt_cache *cache = calloc(1, sizeof(*cache));
-    if (!cache)
-        return gt_fail_sys(err, ENOMEM, "cache");
+    GT_NEED(cache, err, "cache");
     if (spec)
         cache->spec = *spec;
     if (!cache->spec.stale_ms)

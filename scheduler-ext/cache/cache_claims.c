@@ -131,10 +131,7 @@ static const char *claims_pod_of(const struct gt_resource_claim *claim)
 
 static bool claims_asks_for_gpus(const struct gt_resource_claim *claim)
 {
-    for (unsigned i = 0; i < claim->request_count; i++)
-        if (strcmp(claim->requests[i].device_class, GT_DRA_CLASS) == 0)
-            return true;
-    return false;
+    return GT_FIND(claim->requests, claim->request_count, device_class, GT_DRA_CLASS);
 }
 
 /* ---- adding and removing ---- */

@@ -13,10 +13,7 @@ static bool is_in_conditions(const char *key)
 {
     static const char *const keys[] = {GT_TAINT_KEY_UNSCHEDULABLE, GT_TAINT_KEY_NOT_READY,
                                        GT_TAINT_KEY_UNREACHABLE};
-    for (size_t i = 0; i < GT_COUNT(keys); i++)
-        if (strcmp(key, keys[i]) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(keys, GT_COUNT(keys), key);
 }
 
 struct node_facts {

@@ -465,12 +465,10 @@ int gt_cache_peer_rules(struct gt_cache *cache, const struct gt_cache_peer_membe
         .cache = cache, .members = members, .rules = calloc(1, sizeof(*work.rules))};
     if (work.rules)
         work.rules->sort = malloc((size_t)count + 1);
-    if (!work.rules || !work.rules->sort)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(work.rules && work.rules->sort, err, "plan");
     if (!collect_sets(&work, count))
         return 0;
-    if (!add_all_terms(&work, count))
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(add_all_terms(&work, count), err, "plan");
     work.awaited = gt_cache_awaited(cache, members, count);
     if (!work.set_count && !work.term_count && !work.awaited)
         return 0;

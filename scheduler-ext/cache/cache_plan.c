@@ -136,8 +136,7 @@ int gt_cache_plan_pod(struct gt_cache *cache, struct gt_cache_pod *pub, uint32_t
                        pub->meta.namespace_, pub->meta.name, (unsigned long long)mask, at.name,
                        (unsigned long long)(at.available | own));
     struct cache_plan *plan = plan_of(cache, node, mask);
-    if (!plan)
-        return gt_fail_sys(err, ENOMEM, "plan of pod %s/%s", pub->meta.namespace_, pub->meta.name);
+    GT_NEED(plan, err, "plan of pod %s/%s", pub->meta.namespace_, pub->meta.name);
     cache->silent = pod;
     cache_plan_replace(cache, pod, plan);
     cache->silent = NULL;

@@ -19,16 +19,11 @@ struct scene {
     uint64_t unnamed; /* in use by an unknown user, as the CR says */
 };
 
-static unsigned recompute_bits(uint64_t mask)
-{
-    return gt_bit_count(mask);
-}
-
 /* ---- adding to and removing from the cluster ---- */
 
 static void recompute_take_out(struct gt_cache *cache, struct cache_node *node)
 {
-    cache->foreign_gpus -= recompute_bits(gt_cluster_promised(cache->cluster, node->id, GT_PROMISE_FOREIGN));
+    cache->foreign_gpus -= gt_bit_count(gt_cluster_promised(cache->cluster, node->id, GT_PROMISE_FOREIGN));
     gt_cluster_remove_node(cache->cluster, node->id);
     cache->by_id[node->id] = NULL;
     node->id = GT_NONE;
@@ -286,7 +281,7 @@ static void recompute_take(struct scene *scene, struct cache_pod *pod, uint64_t 
 static void locate_bound(struct scene *scene, struct cache_pod *pod)
 {
     enum gt_cache_pod_state state = pod->owned ? GT_CACHE_RUNNING : GT_CACHE_BOUND;
-    unsigned owned = recompute_bits(pod->owned), missing = owned < pod->pub.gpus ? pod->pub.gpus - owned : 0;
+    unsigned owned = gt_bit_count(pod->owned), missing = owned < pod->pub.gpus ? pod->pub.gpus - owned : 0;
     uint64_t plan = pod->resolved, rest = plan & ~pod->owned;
     bool here = pod->plan && pod->plan->node == scene->node;
     if (here && pod->whole && pod->owned == plan)
@@ -326,7 +321,7 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
                 gt_cache_is_open(scene->node) && !scene->node->left_alone && !scene->node->outlived &&
                 gt_cache_taints_fit(pod->constraints, scene->node) && pod->whole &&
                 !(plan & ~(scene->room | pod->owned)) &&
-                (!(plan & ~pod->owned) || recompute_bits(scene->room & ~plan) >= needs);
+                (!(plan & ~pod->owned) || gt_bit_count(scene->room & ~plan) >= needs);
     if (held)
         recompute_take(scene, pod, plan);
     set_placed(scene, pod, state, held ? GT_CACHE_PLAN_ASSUMED : GT_CACHE_PLAN_LOST);
@@ -336,7 +331,7 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
  * the pod, it knows of more GPUs than we do, and nobody knows which ones will be left. */
 static void guess(struct scene *scene, struct cache_pod *pod)
 {
-    unsigned room = recompute_bits(scene->room), need = pod->need < room ? pod->need : room;
+    unsigned room = gt_bit_count(scene->room), need = pod->need < room ? pod->need : room;
     struct gt_choice choice;
     if (need && gt_choose(scene->node->class, scene->room, 0, need, CACHE_SEARCH_US, &choice))
         recompute_take(scene, pod, choice.mask);
@@ -373,7 +368,7 @@ static void forget_holds(const struct scene *scene)
     for (struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
         if (gt_cache_promised(scene->cache, pod) != pod->next_hold)
             gt_cluster_end_promise(cluster, pod->pub.promise);
-    scene->cache->foreign_gpus -= recompute_bits(gt_cluster_promised(cluster, node->id, GT_PROMISE_FOREIGN));
+    scene->cache->foreign_gpus -= gt_bit_count(gt_cluster_promised(cluster, node->id, GT_PROMISE_FOREIGN));
     gt_cluster_end_promise(cluster, node->foreign_promise);
 }
 
@@ -401,7 +396,7 @@ static void recompute_assume_holds(const struct scene *scene)
 static void hold_foreign(const struct scene *scene, uint64_t hold)
 {
     if (hold && recompute_promise(scene, GT_PROMISE_FOREIGN, 0, hold, &scene->node->foreign_promise))
-        scene->cache->foreign_gpus += recompute_bits(hold);
+        scene->cache->foreign_gpus += gt_bit_count(hold);
 }
 
 static bool is_eligible(const struct cache_node *node)

@@ -126,18 +126,8 @@ bool gt_cache_tolerates(const struct gt_pod_rules *constraints, const struct cac
 
 const char *gt_cache_node_label(const struct cache_node *node, const char *key)
 {
-    uint32_t low = 0, high = node->label_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int order = strcmp(key, node->labels[middle].key);
-        if (order == 0)
-            return node->labels[middle].value;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    size_t at = GT_LOWER_BOUND(i, node->label_count, strcmp(node->labels[i].key, key) < 0);
+    return at < node->label_count && strcmp(node->labels[at].key, key) == 0 ? node->labels[at].value : NULL;
 }
 
 static bool to_integer(const char *text, int64_t *ret)

@@ -128,8 +128,7 @@ void gt_apply_set_free(struct gt_apply_set *set)
 int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_apply_set_free) struct gt_apply_set *set = calloc(1, sizeof(*set));
-    if (!set)
-        return gt_fail_sys(err, ENOMEM, "set of %s", spec->kind);
+    GT_NEED(set, err, "set of %s", spec->kind);
     set->spec = *spec;
     set->entries.max = GT_APPLY_SET_OBJECTS_MAX;
     gt_apply_set_open(set);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/placement_private.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -90,7 +89,7 @@ void gt_audit_watch_lead(struct gt_audit_watch *watch, bool leads)
 void gt_audit_watch_metrics(const struct gt_audit_watch *watch, struct gt_buf *to)
 {
     static const char name[] = "gputopo_placement_findings";
-    gt_prom_head(to, name, "gauge", "Placements found to be wrong, by kind.");
+    gt_prom_head(to, name, "Placements found to be wrong, by kind.");
     for (unsigned i = 0; i < GT_FINDING_KINDS; i++)
         gt_buf_printf(to, "%s{kind=\"%s\"} %u\n", name, gt_finding_kind_name((enum gt_finding_kind)i),
                       gt_audit_count(watch->audit, (enum gt_finding_kind)i));
@@ -110,8 +109,7 @@ int gt_audit_watch_new(const struct gt_part_env *env, const struct gt_owners *ow
                        struct gt_audit_watch **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_audit_watch_free) struct gt_audit_watch *watch = calloc(1, sizeof(*watch));
-    if (!watch)
-        return gt_fail_sys(err, ENOMEM, "audit");
+    GT_NEED(watch, err, "audit");
     watch->env = env;
     watch->owners = owners;
     const struct gt_audit_spec spec = {

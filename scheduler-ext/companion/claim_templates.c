@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/placement_private.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,8 +245,7 @@ int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templa
                            struct gt_err **err)
 {
     struct gt_claim_templates *templates = calloc(1, sizeof(*templates));
-    if (!templates)
-        return gt_fail_sys(err, ENOMEM, "templates of claims");
+    GT_NEED(templates, err, "templates of claims");
     templates->env = env;
     templates->index.max = GT_KUBE_OBJECTS_MAX;
     templates->line = (struct gt_write_line){.name = "claimtemplates",

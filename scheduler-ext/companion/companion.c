@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/companion.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 
 #include "api/names.h"
 #include "base/backoff.h"
+#include "base/options.h"
+#include "base/process.h"
 #include "base/shutdown.h"
 #include "base/version.h"
 #include "kube/kubeconfig.h"
 #include "scheduler-ext/companion/private.h"
+#include "scheduler-ext/owners/kinds_file.h"
 
 /* Altogether, the process ends within two seconds. */
 enum { RELEASE_MS = 1500, LEAVE_MS = 1800, EVENTS_PER_MINUTE = 600 };
@@ -253,12 +254,37 @@ static void companion_stop(struct gt_companion *companion, int result)
     gt_loop_free(companion->loop);
 }
 
-int gt_companion_run(const struct gt_companion_options *options, struct gt_err **err)
+/* Until a signal ends it. An error means that it could not start. */
+static int companion_run(const void *options, struct gt_err **err)
 {
     struct gt_companion companion = {.options = options};
+    const char *kinds = companion.options->kinds;
+    GT_TRY(kinds ? gt_kinds_file_read(kinds, err) : 0);
     int r = companion_start(&companion, err);
     if (r >= 0)
         r = gt_loop_run(companion.loop, err);
     companion_stop(&companion, r);
     return r;
+}
+
+static const char program[] = GT_COMPANION_NAME;
+
+/* The endpoints use at most a quarter of the file descriptors for connections. */
+enum { COMPANION_DESCRIPTORS = 128 };
+
+int main(int argc, char **argv)
+{
+    static struct gt_companion_options options;
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_companion_options_read(argc, argv, &options, &err) < 0)
+        return gt_exit_with(program, err, GT_EXIT_USAGE);
+    if (options.help) {
+        gt_auto_buf struct gt_buf text = GT_BUF(16 << 10);
+        gt_companion_options_help(&text);
+        return gt_exit_with_text(program, &text);
+    }
+    if (options.version)
+        return gt_exit_with_version(program);
+    gt_log_setup(options.log_level, options.log_format);
+    return gt_process_run(program, COMPANION_DESCRIPTORS, companion_run, &options);
 }

@@ -169,8 +169,7 @@ int gt_config_source_new(struct gt_loop *loop, struct gt_kube *kube, const char 
 {
     __attribute__((cleanup(gt_config_source_free_p))) struct gt_config_source *source =
         calloc(1, sizeof(*source));
-    if (!source)
-        return gt_fail_sys(err, ENOMEM, "groups");
+    GT_NEED(source, err, "groups");
     *source = (struct gt_config_source){.kind = kind, .what = what, .on_change = on_change, .arg = arg};
     if (!what)
         source->is_known = true;

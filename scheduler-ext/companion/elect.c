@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/leader.h"
 
-#include <errno.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -83,8 +82,7 @@ int gt_elect_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt_lea
                  struct gt_elect **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_elect_free) struct gt_elect *elect = calloc(1, sizeof(*elect));
-    if (!elect)
-        return gt_fail_sys(err, ENOMEM, "leader election");
+    GT_NEED(elect, err, "leader election");
     elect->kube = kube;
     gt_jitter_seed(&elect->jitter);
     const struct gt_leader_port port = {elect_port_now_ms,

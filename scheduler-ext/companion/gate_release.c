@@ -207,8 +207,7 @@ void gt_gate_release_free(struct gt_gate_release *gates)
 int gt_gate_release_new(const struct gt_part_env *env, struct gt_gate_release **ret, struct gt_err **err)
 {
     struct gt_gate_release *gates = calloc(1, sizeof(*gates));
-    if (!gates)
-        return gt_fail_sys(err, ENOMEM, "gates");
+    GT_NEED(gates, err, "gates");
     gates->env = env;
     gates->lifts = gates->conditions = (struct gt_write_line){.name = "gates",
                                                               .running_max = RELEASES_RUNNING_MAX,

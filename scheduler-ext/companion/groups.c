@@ -231,8 +231,7 @@ static int groups_read_all(const cJSON *root, struct gt_groups *groups, struct g
     if (size > GT_JOIN_GROUPS_MAX)
         return gt_fail(err, E2BIG, "%d groups, at most %d are possible", size, GT_JOIN_GROUPS_MAX);
     groups->items = calloc((size_t)size + 1, sizeof(*groups->items));
-    if (!groups->items)
-        return gt_fail_sys(err, ENOMEM, "groups");
+    GT_NEED(groups->items, err, "groups");
     cJSON_ArrayForEach(entry, list)
     {
         GT_TRY(read_group(groups, number++, entry, &left, err));
@@ -244,8 +243,7 @@ int gt_groups_read(const char *text, size_t len, struct gt_groups **ret, struct 
 {
     gt_auto_groups struct gt_groups *groups = calloc(1, sizeof(*groups));
     cJSON *root = NULL;
-    if (!groups)
-        return gt_fail_sys(err, ENOMEM, "groups");
+    GT_NEED(groups, err, "groups");
     if (len > GT_GROUPS_TEXT_MAX)
         return gt_fail(err, E2BIG, "%zu bytes, at most %d are read", len, GT_GROUPS_TEXT_MAX);
     int r = gt_yaml_read(text, len, &root, err);

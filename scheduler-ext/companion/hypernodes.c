@@ -168,15 +168,8 @@ bool gt_holders_end(struct gt_holders *holders)
 const char *gt_holders_find(const struct gt_holders *holders, bool is_node, const char *member,
                             const char *self, bool *ret_foreign)
 {
-    size_t low = 0, high = holders->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (strcmp(holders->held[middle].member, member) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t i = low; i < holders->count && strcmp(holders->held[i].member, member) == 0; i++) {
+    size_t first = GT_LOWER_BOUND(i, holders->count, strcmp(holders->held[i].member, member) < 0);
+    for (size_t i = first; i < holders->count && strcmp(holders->held[i].member, member) == 0; i++) {
         const struct held *held = &holders->held[i];
         if (held->is_node != is_node || (!held->foreign && strcmp(held->holder, self) == 0))
             continue;

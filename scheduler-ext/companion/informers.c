@@ -201,27 +201,17 @@ static void informers_came(void *arg, cJSON *object)
         gt_cache_claim_template(informers->cache, object);
         gt_cache_related(informers->cache, GT_RELATED_DEVICE_TEMPLATE, object);
         break;
-    case GT_INFORMER_VOLUME_CLAIMS:
-    case GT_INFORMER_VOLUMES:
-    case GT_INFORMER_CLASSES:
-    case GT_INFORMER_CSI_NODES:
-    case GT_INFORMER_NAMESPACES:
-    case GT_INFORMER_DEVICE_CLAIMS:
-    case GT_INFORMER_DEVICE_TEMPLATES:
-    case GT_INFORMER_DEVICE_CLASSES:
-    case GT_INFORMER_DEVICE_SLICES:
-        gt_cache_related(informers->cache, related_kind(channel->kind), object);
-        if (channel->kind == GT_INFORMER_NAMESPACES)
-            tell_wrong_default(object);
-        break;
     case GT_INFORMER_PODS:
         came_pod(informers, object, false);
         return;
-    case GT_INFORMER_PLACEMENTS:
-    case GT_INFORMER_QUOTAS:
-    case GT_INFORMER_KINDS:
-        break; /* for the handlers alone */
+    case GT_INFORMER_NAMESPACES:
+        tell_wrong_default(object);
+        break;
+    default:
+        break; /* of the late ones, or for the handlers alone */
     }
+    if (is_late(channel->kind))
+        gt_cache_related(informers->cache, related_kind(channel->kind), object);
     NOTIFY(informers, observe, informers->handlers[i_].arg, channel->kind, object);
 }
 
@@ -264,25 +254,14 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
         gt_cache_claim_template_deleted(informers->cache, namespace_, name);
         gt_cache_related_deleted(informers->cache, GT_RELATED_DEVICE_TEMPLATE, namespace_, name);
         break;
-    case GT_INFORMER_VOLUME_CLAIMS:
-    case GT_INFORMER_VOLUMES:
-    case GT_INFORMER_CLASSES:
-    case GT_INFORMER_CSI_NODES:
-    case GT_INFORMER_NAMESPACES:
-    case GT_INFORMER_DEVICE_CLAIMS:
-    case GT_INFORMER_DEVICE_TEMPLATES:
-    case GT_INFORMER_DEVICE_CLASSES:
-    case GT_INFORMER_DEVICE_SLICES:
-        gt_cache_related_deleted(informers->cache, related_kind(channel->kind), namespace_, name);
-        break;
     case GT_INFORMER_PODS:
         gt_cache_pod_deleted(informers->cache, namespace_, name);
         break;
-    case GT_INFORMER_PLACEMENTS:
-    case GT_INFORMER_QUOTAS:
-    case GT_INFORMER_KINDS:
+    default:
         break;
     }
+    if (is_late(channel->kind))
+        gt_cache_related_deleted(informers->cache, related_kind(channel->kind), namespace_, name);
 }
 
 /* What lists the objects of a kind: ResourceClaims may be followed for other reasons already. */
@@ -500,7 +479,7 @@ bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf 
 static void write_totals(const struct gt_informers *informers, const char *name, const char *help,
                          const uint64_t totals[static GT_INFORMER_KINDS], struct gt_buf *to)
 {
-    gt_prom_head(to, name, "counter", help);
+    gt_prom_head(to, name, help);
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
         if (follows(informers, kind))
             gt_buf_printf(to, "%s{resource=\"%s\"} %llu\n", name, kinds[kind].name,
@@ -522,7 +501,7 @@ static void write_informers(const struct gt_informers *informers, struct gt_buf 
         failures[kind] = of->lists_failed;
         refused[kind] = of->refused;
     }
-    gt_prom_head(to, objects, "gauge", "Objects that are followed, by resource.");
+    gt_prom_head(to, objects, "Objects that are followed, by resource.");
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
         if (follows(informers, kind))
             gt_buf_printf(to, "%s{resource=\"%s\"} %zu\n", objects, kinds[kind].name, counters[kind].objects);
@@ -533,7 +512,7 @@ static void write_informers(const struct gt_informers *informers, struct gt_buf 
                  to);
     write_totals(informers, "gputopo_informer_refused_total",
                  "Objects beyond the limit, which are passed over.", refused, to);
-    gt_prom_head(to, silent, "gauge", "Time since the API server said anything on this watch.");
+    gt_prom_head(to, silent, "Time since the API server said anything on this watch.");
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
         if (counters[kind].watch.last_received_ms)
             gt_buf_printf(to, "%s{resource=\"%s\"} %.3f\n", silent, kinds[kind].name,
@@ -563,8 +542,8 @@ static void write_cache(const struct gt_cache_counters *counters, struct gt_buf 
         {"gputopo_cache_jobs", "Jobs with pods that ask for GPUs.", counters->jobs},
     };
     for (unsigned i = 0; i < GT_COUNT(numbers); i++)
-        gt_prom_number(to, numbers[i].name, "gauge", numbers[i].help, numbers[i].value);
-    gt_prom_head(to, pods, "gauge", "Pods that ask for GPUs, by state.");
+        gt_prom_number(to, numbers[i].name, numbers[i].help, numbers[i].value);
+    gt_prom_head(to, pods, "Pods that ask for GPUs, by state.");
     for (unsigned i = 0; i < GT_COUNT(states); i++)
         gt_buf_printf(to, "%s{state=\"%s\"} %u\n", pods, states[i], counters->pods[i]);
 }
@@ -574,10 +553,8 @@ void gt_informers_metrics(const struct gt_informers *informers, struct gt_buf *t
     struct gt_cache_counters counters;
     gt_cache_counters(informers->cache, &counters);
     write_informers(informers, to);
-    gt_prom_number(to, "gputopo_cache_refused_total", "counter", "Objects that made no sense.",
-                   counters.refused);
-    gt_prom_number(to, "gputopo_cache_bytes", "gauge", "Memory of the cache.",
-                   gt_cache_bytes(informers->cache));
+    gt_prom_number(to, "gputopo_cache_refused_total", "Objects that made no sense.", counters.refused);
+    gt_prom_number(to, "gputopo_cache_bytes", "Memory of the cache.", gt_cache_bytes(informers->cache));
     if (!follows(informers, GT_INFORMER_PODS)) /* there is no cluster */
         return;
     gt_room_metrics(gt_cache_cluster(informers->cache), to);

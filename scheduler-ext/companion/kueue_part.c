@@ -423,8 +423,7 @@ static int kueue_new(const struct gt_part_env *env, void **ret, struct gt_err **
                                      .owners = gt_placement_owners(env->placement),
                                      .decided = decided};
     GT_CLEANUP(kueue_free) struct gt_kueue *kueue = calloc(1, sizeof(*kueue));
-    if (!kueue)
-        return gt_fail_sys(err, ENOMEM, "Kueue");
+    GT_NEED(kueue, err, "Kueue");
     spec.arg = kueue;
     kueue->env = env;
     kueue->checks = kueue->workloads = (struct gt_write_line){.name = GT_PLURAL_WORKLOAD,
@@ -458,14 +457,14 @@ static void kueue_metrics(const void *self, struct gt_buf *to)
     const struct gt_kueue *kueue = self;
     struct gt_admission_counters counters;
     gt_admission_counters(kueue->admission, &counters);
-    gt_prom_head(to, states, "counter", "Workloads of Kueue whose check got this state.");
+    gt_prom_head(to, states, "Workloads of Kueue whose check got this state.");
     for (enum gt_check_state i = GT_CHECK_READY; i < GT_CHECK_STATES; i++)
         gt_buf_printf(to, "%s{state=\"%s\"} %llu\n", states, gt_check_state_name(i),
                       (unsigned long long)counters.decided[i]);
-    gt_prom_number(to, "gputopo_kueue_held_workloads", "gauge",
-                   "Of them, those that are Ready and not planned yet.", counters.held);
-    gt_prom_number(to, "gputopo_kueue_write_failures_total", "counter",
-                   "Writes to Kueue's objects that failed.", kueue->write_failures);
+    gt_prom_number(to, "gputopo_kueue_held_workloads", "Of them, those that are Ready and not planned yet.",
+                   counters.held);
+    gt_prom_number(to, "gputopo_kueue_write_failures_total", "Writes to Kueue's objects that failed.",
+                   kueue->write_failures);
 }
 
 const struct gt_part gt_kueue_part = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/leader.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "api/lease_note.h"
@@ -28,8 +27,7 @@ int gt_leader_new(const struct gt_leader_spec *spec, const struct gt_leader_port
                   struct gt_leader **ret, struct gt_err **err)
 {
     struct gt_leader *leader = calloc(1, sizeof(*leader));
-    if (!leader)
-        return gt_fail_sys(err, ENOMEM, "leader election");
+    GT_NEED(leader, err, "leader election");
     leader->spec = *spec;
     leader->port = *port;
     *ret = leader;

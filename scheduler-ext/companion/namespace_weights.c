@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/placement_private.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,8 +104,7 @@ int gt_namespace_weights_new(struct gt_kube *kube, const char *namespace_, void 
                              void *arg, struct gt_namespace_weights **ret, struct gt_err **err)
 {
     struct gt_namespace_weights *weights = calloc(1, sizeof(*weights));
-    if (!weights)
-        return gt_fail_sys(err, ENOMEM, "weights of namespaces");
+    GT_NEED(weights, err, "weights of namespaces");
     *weights = (struct gt_namespace_weights){.standard = 1, .on_change = on_change, .arg = arg};
     const struct gt_kube_informer_spec spec = {
         .selection = {.resource = &gt_kube_configmaps,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/own_claims.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,8 +84,7 @@ void gt_own_claims_observe_template(struct gt_own_claims *own, const char *names
 int gt_own_claims_new(const struct gt_own_claims_spec *spec, struct gt_own_claims **ret, struct gt_err **err)
 {
     struct gt_own_claims *own = calloc(1, sizeof(*own));
-    if (!own)
-        return gt_fail_sys(err, ENOMEM, "claims of owners");
+    GT_NEED(own, err, "claims of owners");
     own->spec = *spec;
     *ret = own;
     return 0;

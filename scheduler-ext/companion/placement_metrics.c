@@ -23,7 +23,7 @@ static void write_decisions(const struct gt_placement_counters *counters, struct
     double limits[GT_PLACEMENT_BUCKETS - 1];
     for (unsigned i = 0; i < GT_PLACEMENT_BUCKETS - 1; i++)
         limits[i] = gt_placement_bucket_us[i] * 1e-6;
-    gt_prom_head(to, name, "counter", "Decisions on jobs, by result and reason.");
+    gt_prom_head(to, name, "Decisions on jobs, by result and reason.");
     gt_buf_printf(to, "%s{result=\"placed\",reason=\"\"} %llu\n", name, (unsigned long long)counters->placed);
     for (unsigned i = GT_PLAN_TOO_FEW_GPUS; i < GT_COUNT(reasons); i++)
         gt_buf_printf(to, "%s{result=\"waits\",reason=\"%s\"} %llu\n", name, reasons[i],
@@ -37,7 +37,7 @@ static void write_decisions(const struct gt_placement_counters *counters, struct
 static void write_jobs(const struct gt_placement_counters *counters, struct gt_buf *to)
 {
     static const char name[] = "gputopo_placement_jobs";
-    gt_prom_head(to, name, "gauge", "Jobs that the controller reconciles after, by state.");
+    gt_prom_head(to, name, "Jobs that the controller reconciles after, by state.");
     for (unsigned i = GT_PLACEMENT_NONE + 1; i < GT_PLACEMENT_STATES; i++)
         gt_buf_printf(to, "%s{state=\"%s\"} %u\n", name, gt_placement_state_name((enum gt_placement_state)i),
                       counters->jobs[i]);
@@ -53,7 +53,7 @@ static void write_waits(const struct gt_placement *placement, const struct gt_pl
     double limits[GT_WAIT_BUCKETS - 1];
     for (unsigned i = 0; i < GT_WAIT_BUCKETS - 1; i++)
         limits[i] = gt_wait_bucket_s[i];
-    gt_prom_head(to, wait, "histogram", "How long jobs waited for a place, by the GPUs of the job.");
+    gt_prom_histogram_head(to, wait, "How long jobs waited for a place, by the GPUs of the job.");
     for (unsigned i = 0; i < GT_WAIT_SIZES; i++) {
         char label[32];
         snprintf(label, sizeof(label), "gpus=\"%s\"", gt_wait_size_names[i]);
@@ -61,7 +61,7 @@ static void write_waits(const struct gt_placement *placement, const struct gt_pl
                              counters->waited_s[i]);
     }
     gt_placement_waits(placement, &waits);
-    gt_prom_head(to, oldest, "gauge", "How long the job has waited for a place that waits longest.");
+    gt_prom_head(to, oldest, "How long the job has waited for a place that waits longest.");
     for (unsigned i = 0; i < waits.count && i < GT_WAIT_NAMESPACES; i++) {
         gt_buf_printf(to, "%s{namespace=", oldest);
         gt_prom_label(to, waits.oldest[i].namespace_);
@@ -69,7 +69,7 @@ static void write_waits(const struct gt_placement *placement, const struct gt_pl
     }
     gt_buf_printf(to, "%s{namespace=\"(others)\"} %llu\n", oldest,
                   (unsigned long long)waits.oldest[GT_WAIT_NAMESPACES].age_s);
-    gt_prom_head(to, fitting, "gauge",
+    gt_prom_head(to, fitting,
                  "How long the job has waited that waits longest although it fits, by why it waits.");
     for (unsigned i = 0; i < GT_FITS_REASONS; i++)
         gt_buf_printf(to, "%s{reason=\"%s\"} %llu\n", fitting, gt_fits_reason_names[i],
@@ -83,40 +83,40 @@ void gt_placement_metrics(const struct gt_placement *placement, struct gt_buf *t
     write_decisions(&counters, to);
     write_jobs(&counters, to);
     write_waits(placement, &counters, to);
-    gt_prom_number(to, "gputopo_placement_reconciles_total", "counter",
-                   "Reconciles of a job, for any reason.", counters.reconciles);
-    gt_prom_number(to, "gputopo_placement_reserved_gpus", "gauge",
+    gt_prom_number(to, "gputopo_placement_reconciles_total", "Reconciles of a job, for any reason.",
+                   counters.reconciles);
+    gt_prom_number(to, "gputopo_placement_reserved_gpus",
                    "GPUs reserved for pods of placed jobs that are not made yet.", counters.reserved_gpus);
-    gt_prom_number(to, "gputopo_placement_reserved_nodes", "gauge",
+    gt_prom_number(to, "gputopo_placement_reserved_nodes",
                    "Nodes reserved for jobs that have waited for long.", counters.reserved_node_count);
-    gt_prom_number(to, "gputopo_placement_pods_planned_total", "counter", "Pods that were given a place.",
+    gt_prom_number(to, "gputopo_placement_pods_planned_total", "Pods that were given a place.",
                    counters.pods_planned);
-    gt_prom_number(to, "gputopo_placement_pods_admitted_total", "counter",
+    gt_prom_number(to, "gputopo_placement_pods_admitted_total",
                    "Of them, those that were made with their plan, without a gate.", counters.pods_admitted);
-    gt_prom_number(to, "gputopo_placement_pods_lifted_total", "counter", "Pods whose gate was lifted.",
+    gt_prom_number(to, "gputopo_placement_pods_lifted_total", "Pods whose gate was lifted.",
                    counters.pods_lifted);
-    gt_prom_number(to, "gputopo_placement_plans_lost_total", "counter",
+    gt_prom_number(to, "gputopo_placement_plans_lost_total",
                    "Pods whose place was taken before they were bound.", counters.lost);
-    gt_prom_number(to, "gputopo_placement_pods_recreated_total", "counter",
+    gt_prom_number(to, "gputopo_placement_pods_recreated_total",
                    "Of them, those that were deleted for their owner to make again.", counters.recreated);
-    gt_prom_number(to, "gputopo_placement_pods_evicted_total", "counter",
+    gt_prom_number(to, "gputopo_placement_pods_evicted_total",
                    "Pods that were evicted, for their units to move or their jobs to be planned again.",
                    counters.evicted);
-    gt_prom_number(to, "gputopo_placement_braked_total", "counter",
+    gt_prom_number(to, "gputopo_placement_braked_total",
                    "Times that the brake kept pods from being evicted; it grows while the brake holds.",
                    counters.braked);
-    gt_prom_number(to, "gputopo_placement_pods_refused_by_kubelet_total", "counter",
+    gt_prom_number(to, "gputopo_placement_pods_refused_by_kubelet_total",
                    "Pods of jobs with a group size that the kubelet refused on their node.",
                    counters.kubelet_refused);
-    gt_prom_number(to, "gputopo_placement_jobs_replanned_total", "counter",
+    gt_prom_number(to, "gputopo_placement_jobs_replanned_total",
                    "Jobs that were planned again, since their plan failed before any of their pods had run.",
                    counters.replanned);
-    gt_prom_number(to, "gputopo_placement_objects_written_total", "counter", "Writes to GPUPlacements.",
+    gt_prom_number(to, "gputopo_placement_objects_written_total", "Writes to GPUPlacements.",
                    counters.objects_written);
-    gt_prom_number(to, "gputopo_placement_writes_total", "counter", "Writes to pods and GPUPlacements.",
+    gt_prom_number(to, "gputopo_placement_writes_total", "Writes to pods and GPUPlacements.",
                    counters.writes);
-    gt_prom_number(to, "gputopo_placement_write_failures_total", "counter", "Of them, those that failed.",
+    gt_prom_number(to, "gputopo_placement_write_failures_total", "Of them, those that failed.",
                    counters.write_failures);
-    gt_prom_number(to, "gputopo_placement_conflicts_total", "counter",
+    gt_prom_number(to, "gputopo_placement_conflicts_total",
                    "Writes that came too late: the pod had changed, or was gone.", counters.conflicts);
 }

@@ -435,18 +435,17 @@ static const struct gt_placement *part_placement(void *self)
 
 static void placement_part_metrics(const void *self, struct gt_buf *to)
 {
-    static const char reviews[] = "gputopo_webhook_reviews_total";
     const struct placement_part *part = self;
     gt_placement_metrics(part->placement, to);
     gt_audit_watch_metrics(part->audit, to);
-    gt_prom_head(to, reviews, "counter", "Questions of the API server, by kind.");
-    gt_buf_printf(to,
-                  "%s{kind=\"mutate\"} %llu\n%s{kind=\"validate\"} %llu\n%s{kind=\"nonsense\"} %llu\n"
-                  "%s{kind=\"forbidden\"} %llu\n",
-                  reviews, (unsigned long long)part->mutated, reviews, (unsigned long long)part->validated,
-                  reviews, (unsigned long long)part->refused, reviews, (unsigned long long)part->forbidden);
+    gt_prom_by(to, "gputopo_webhook_reviews_total", "Questions of the API server, by kind.", "kind",
+               (const struct gt_prom_sample[]){{"mutate", part->mutated},
+                                               {"validate", part->validated},
+                                               {"nonsense", part->refused},
+                                               {"forbidden", part->forbidden},
+                                               {NULL}});
     if (part->serves_https)
-        gt_prom_number(to, "gputopo_webhook_pods_total", "counter",
+        gt_prom_number(to, "gputopo_webhook_pods_total",
                        "Pods with GPUs that were made where the webhook should have been asked.",
                        part->pods_made);
 }

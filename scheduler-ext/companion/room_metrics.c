@@ -52,12 +52,11 @@ static void write_room(const struct unit_room *room, struct gt_buf *to)
     enum { LEAST = 3, MOST = 7 }; /* units of 8 to 128 GPUs */
     static const char share[] = "gputopo_fragmentation_ratio", units[] = "gputopo_fitting_units";
     if (room->available)
-        gt_prom_head(to, share, "gauge",
-                     "Share of the available GPUs that no unit of so many GPUs could use.");
+        gt_prom_head(to, share, "Share of the available GPUs that no unit of so many GPUs could use.");
     for (unsigned i = LEAST; room->available && i <= MOST; i++)
         gt_buf_printf(to, "%s{unit=\"%u\"} %.6f\n", share, 1U << i,
                       1 - (double)(fitting_units(room, i) << i) / (double)room->available);
-    gt_prom_head(to, units, "gauge", "Units of so many GPUs that fit now, each in one supernode.");
+    gt_prom_head(to, units, "Units of so many GPUs that fit now, each in one supernode.");
     for (unsigned i = 0; UINT64_C(1) << i <= room->largest; i++)
         gt_buf_printf(to, "%s{unit=\"%llu\"} %llu\n", units, 1ULL << i,
                       (unsigned long long)fitting_units(room, i));

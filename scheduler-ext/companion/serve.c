@@ -6,7 +6,7 @@
 #include "base/prometheus.h"
 #include "base/text.h"
 #include "base/time_text.h"
-#include "http/metrics.h"
+#include "http/http.h"
 #include "kube/writer.h"
 #include "scheduler-ext/companion/private.h"
 
@@ -86,14 +86,12 @@ static void write_election(const struct gt_companion *companion, struct gt_buf *
     struct gt_leader_stats stats = {.leads = companion->leads};
     if (companion->elect)
         gt_leader_stats(gt_elect_leader(companion->elect), &stats);
-    gt_prom_number(to, "gputopo_leader", "gauge", "1 while this replica is the one that writes.",
-                   stats.leads);
+    gt_prom_number(to, "gputopo_leader", "1 while this replica is the one that writes.", stats.leads);
     if (!companion->elect)
         return;
-    gt_prom_number(to, "gputopo_leader_acquired_total", "counter", "How often it became so.", stats.acquired);
-    gt_prom_number(to, "gputopo_leader_lost_total", "counter", "How often it lost that without wanting to.",
-                   stats.lost);
-    gt_prom_number(to, "gputopo_leader_failures_total", "counter", "Failures to read or write the lease.",
+    gt_prom_number(to, "gputopo_leader_acquired_total", "How often it became so.", stats.acquired);
+    gt_prom_number(to, "gputopo_leader_lost_total", "How often it lost that without wanting to.", stats.lost);
+    gt_prom_number(to, "gputopo_leader_failures_total", "Failures to read or write the lease.",
                    stats.failures);
 }
 
@@ -103,25 +101,18 @@ static void write_client(const struct gt_companion *companion, struct gt_buf *to
     struct gt_kube_recorder_counters events;
     gt_kube_counters(companion->kube, &client);
     gt_kube_recorder_counters(companion->recorder, &events);
-    gt_prom_number(to, "gputopo_api_requests_total", "counter", "Tries of requests to the API server.",
-                   client.requests);
-    gt_prom_number(to, "gputopo_api_failures_total", "counter", "Of them, those without a good answer.",
+    gt_prom_number(to, "gputopo_api_requests_total", "Tries of requests to the API server.", client.requests);
+    gt_prom_number(to, "gputopo_api_failures_total", "Of them, those without a good answer.",
                    client.failures);
-    gt_prom_number(to, "gputopo_api_retries_total", "counter", "Of them, those that were not the first.",
+    gt_prom_number(to, "gputopo_api_retries_total", "Of them, those that were not the first.",
                    client.retries);
-    gt_prom_number(to, "gputopo_api_throttled_total", "counter",
-                   "Answers by which the API server asks for patience.", client.throttled);
-    gt_prom_number(to, "gputopo_api_unauthorized_total", "counter", "Answers that the token is not valid.",
+    gt_prom_number(to, "gputopo_api_throttled_total", "Answers by which the API server asks for patience.",
+                   client.throttled);
+    gt_prom_number(to, "gputopo_api_unauthorized_total", "Answers that the token is not valid.",
                    client.unauthorized);
-    gt_prom_number(to, "gputopo_api_oversize_total", "counter",
+    gt_prom_number(to, "gputopo_api_oversize_total",
                    "Objects that were passed over, since they are too large to be read.", client.oversize);
-    gt_prom_head(to, "gputopo_events_total", "counter", "Events by what became of them.");
-    gt_buf_printf(to,
-                  "gputopo_events_total{result=\"written\"} %" PRIu64 "\n"
-                  "gputopo_events_total{result=\"failed\"} %" PRIu64 "\n"
-                  "gputopo_events_total{result=\"repeated\"} %" PRIu64 "\n"
-                  "gputopo_events_total{result=\"dropped\"} %" PRIu64 "\n",
-                  events.written, events.failed, events.repeated, events.dropped);
+    gt_kube_recorder_metrics(&events, to);
     gt_writer_metrics(gt_kube_writer(companion->kube), to);
 }
 

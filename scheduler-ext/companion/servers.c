@@ -29,8 +29,7 @@ static void servers_drop(struct server_node *server)
 int gt_servers_new(struct gt_servers **ret, struct gt_err **err)
 {
     struct gt_servers *servers = calloc(1, sizeof(*servers));
-    if (!servers)
-        return gt_fail_sys(err, ENOMEM, "servers");
+    GT_NEED(servers, err, "servers");
     *ret = servers;
     return 0;
 }

@@ -173,8 +173,7 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
     bool whole = true;
     if (self->hypernodes) {
         projected = calloc((size_t)view->join->supernode_count + 1, sizeof(*projected));
-        if (!projected)
-            return gt_fail_sys(err, ENOMEM, "supernodes");
+        GT_NEED(projected, err, "supernodes");
         if (gt_apply_set_is_synced(self->hypernodes))
             whole = apply_hypernodes(self, view, projected);
         else
@@ -308,8 +307,7 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
 {
     const struct gt_companion_options *options = env->options;
     __attribute__((cleanup(supernodes_free_p))) struct gt_supernodes *self = calloc(1, sizeof(*self));
-    if (!self)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(self, err, "supernodes");
     self->env = env;
     GT_TRY(gt_loop_add_timer(env->loop, supernodes_run, self, &self->timer, err));
     GT_TRY(gt_servers_new(&self->servers, err));

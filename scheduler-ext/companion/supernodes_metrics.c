@@ -25,24 +25,23 @@ static void write_apply_set(const struct gt_supernodes *self, struct gt_buf *to)
     struct gt_apply_set_stats stats[KINDS] = {0};
     const char *names[KINDS] = {0};
     unsigned count = mirrors_of(self, stats, names);
-    gt_prom_head(to, "gputopo_objects", "gauge",
-                 "Objects in the API server by kind: made by us, and others.");
+    gt_prom_head(to, "gputopo_objects", "Objects in the API server by kind: made by us, and others.");
     for (unsigned i = 0; i < count; i++)
         gt_buf_printf(to,
                       "gputopo_objects{kind=\"%s\",owner=\"ours\"} %u\n"
                       "gputopo_objects{kind=\"%s\",owner=\"others\"} %u\n",
                       names[i], stats[i].ours, names[i], stats[i].foreign);
-    gt_prom_head(to, "gputopo_objects_waiting", "gauge", "Objects that are not yet as they shall be.");
+    gt_prom_head(to, "gputopo_objects_waiting", "Objects that are not yet as they shall be.");
     for (unsigned i = 0; i < count; i++)
         gt_buf_printf(to, "gputopo_objects_waiting{kind=\"%s\"} %u\n", names[i], stats[i].waiting);
-    gt_prom_head(to, "gputopo_object_writes_total", "counter", "Writes by kind and by what was done.");
+    gt_prom_head(to, "gputopo_object_writes_total", "Writes by kind and by what was done.");
     for (unsigned i = 0; i < count; i++)
         gt_buf_printf(to,
                       "gputopo_object_writes_total{kind=\"%s\",verb=\"create\"} %" PRIu64 "\n"
                       "gputopo_object_writes_total{kind=\"%s\",verb=\"apply\"} %" PRIu64 "\n"
                       "gputopo_object_writes_total{kind=\"%s\",verb=\"delete\"} %" PRIu64 "\n",
                       names[i], stats[i].created, names[i], stats[i].applied, names[i], stats[i].deleted);
-    gt_prom_head(to, "gputopo_object_write_failures_total", "counter", "Writes that failed.");
+    gt_prom_head(to, "gputopo_object_write_failures_total", "Writes that failed.");
     for (unsigned i = 0; i < count; i++)
         gt_buf_printf(to, "gputopo_object_write_failures_total{kind=\"%s\"} %" PRIu64 "\n", names[i],
                       stats[i].failed);
@@ -52,27 +51,26 @@ void gt_supernodes_metrics(const void *arg, struct gt_buf *to)
 {
     const struct gt_supernodes *self = arg;
     const struct gt_supernodes_stats *stats = &self->stats;
-    gt_prom_head(to, "gputopo_supernodes", "gauge", "Supernodes by tier.");
+    gt_prom_head(to, "gputopo_supernodes", "Supernodes by tier.");
     for (unsigned tier = 1; tier <= GT_JOIN_TIERS_MAX; tier++)
         if (tier == 1 || stats->supernodes[tier])
             gt_buf_printf(to, "gputopo_supernodes{tier=\"%u\"} %u\n", tier, stats->supernodes[tier]);
-    gt_prom_head(to, "gputopo_supernode_problems", "gauge", "What contradicts itself, by its kind.");
+    gt_prom_head(to, "gputopo_supernode_problems", "What contradicts itself, by its kind.");
     for (unsigned kind = 0; kind < GT_COUNT(stats->problems); kind++)
         gt_buf_printf(to, "gputopo_supernode_problems{kind=\"%s\"} %u\n",
                       gt_join_problem_name((enum gt_join_problem_kind)kind), stats->problems[kind]);
-    gt_prom_number(to, "gputopo_supernode_config_error", "gauge",
+    gt_prom_number(to, "gputopo_supernode_config_error",
                    "1 while the operator's configuration of supernodes cannot be read.",
                    gt_config_source_error(self->source)[0] || gt_config_source_error(self->network)[0]);
-    gt_prom_head(to, "gputopo_nodes", "gauge",
+    gt_prom_head(to, "gputopo_nodes",
                  "Nodes: in a supernode, alone, and of both those that have reported no GPUs.");
     gt_buf_printf(to,
                   "gputopo_nodes{state=\"placed\"} %u\ngputopo_nodes{state=\"alone\"} %u\n"
                   "gputopo_nodes{state=\"silent\"} %u\n",
                   stats->nodes_placed, stats->nodes - stats->nodes_placed, stats->nodes_silent);
-    gt_prom_number(to, "gputopo_joins_total", "counter", "How often supernodes were worked out.",
-                   stats->joins);
-    gt_prom_real(to, "gputopo_joins_seconds_total", "counter", "Time that this has taken.", stats->seconds);
-    gt_prom_number(to, "gputopo_projections_incomplete", "gauge",
+    gt_prom_number(to, "gputopo_joins_total", "How often supernodes were worked out.", stats->joins);
+    gt_prom_real(to, "gputopo_joins_seconds_total", "Time that this has taken.", stats->seconds);
+    gt_prom_number(to, "gputopo_projections_incomplete",
                    "Supernodes that are no HyperNode, or one without all members.", stats->refused);
     write_apply_set(self, to);
 }

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/serve/explain.h"
-#include "scheduler-ext/serve/explain_write.h"
 #include "scheduler-ext/serve/model_json.h"
 
 /* The part "ui": /ui, /debug/model and /explain for people, on every replica. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/view.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -148,8 +147,7 @@ static int companion_view_join(struct gt_view *view, const struct gt_view_spec *
 {
     gt_auto_free struct gt_join_node *nodes = calloc((size_t)view->node_count + 1, sizeof(*nodes));
     const struct gt_groups *groups = spec->groups;
-    if (!nodes)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(nodes, err, "supernodes");
     if (spec->servers) {
         GT_TRY(gt_servers_settle(spec->servers, view->reports, view->node_count, err));
     }
@@ -266,18 +264,15 @@ int gt_view_make(const struct gt_cache *cache, const struct gt_view_spec *spec, 
                  struct gt_err **err)
 {
     gt_auto_view struct gt_view *view = calloc(1, sizeof(*view));
-    if (!view)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(view, err, "supernodes");
     view->groups = spec->groups;
     view->reports = gt_cache_reports(cache, &view->node_count);
-    if (!view->reports)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(view->reports, err, "supernodes");
     GT_TRY(companion_view_join(view, spec, err));
     view->sums = calloc((size_t)view->join->supernode_count + 1, sizeof(*view->sums));
     view->problem_first = calloc((size_t)view->join->supernode_count + 2, sizeof(uint32_t));
     view->problems = calloc((size_t)view->join->problem_count * 3 + 1, sizeof(uint32_t));
-    if (!view->sums || !view->problem_first || !view->problems)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(view->sums && view->problem_first && view->problems, err, "supernodes");
     sum_up(view, cache, spec->spare_nodes);
     sort_problems(view);
     *ret = gt_steal(view);

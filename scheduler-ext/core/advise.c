@@ -4,20 +4,23 @@
 #include <errno.h>
 
 #include "base/bits.h"
-#include "base/compare.h"
 #include "base/err.h"
 #include "scheduler-ext/core/advise_search.h"
 #include "scheduler-ext/core/capacity.h"
 
 enum { DEFAULT_WORK = 100000000 };
 
+static int advise_by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
 static int advise_by_place(const void *a, const void *b)
 {
     const struct advise_item *x = a, *y = b;
-    if (x->super != y->super)
-        return x->super < y->super ? -1 : 1;
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
+    GT_BY(x->super, y->super);
+    GT_BY(x->node, y->node);
     return (x->pod > y->pod) - (x->pod < y->pod);
 }
 
@@ -118,7 +121,7 @@ static int advise_collect(const struct advisor *advisor, struct gt_advice *advic
             advice->moved[at++] = advisor->items[i].pod;
             advice->gpus += advisor->items[i].gain;
         }
-    qsort(advice->moved, advice->count, sizeof(*advice->moved), gt_compare_uint32);
+    qsort(advice->moved, advice->count, sizeof(*advice->moved), advise_by_number);
     return 0;
 }
 

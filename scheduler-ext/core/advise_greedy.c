@@ -32,10 +32,8 @@ struct step {
 static int by_step_cost(const void *a, const void *b)
 {
     const struct step *x = a, *y = b;
-    if (x->cost != y->cost)
-        return x->cost < y->cost ? -1 : 1;
-    if (x->region != y->region)
-        return x->region < y->region ? -1 : 1;
+    GT_BY(x->cost, y->cost);
+    GT_BY(x->region, y->region);
     return (x->places > y->places) - (x->places < y->places);
 }
 

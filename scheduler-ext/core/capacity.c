@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/capacity.h"
 
-#include <errno.h>
 
 #include "base/err.h"
 
 int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **ret, struct gt_err **err)
 {
     uint32_t *room = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*room));
-    if (!room)
-        return gt_fail_sys(err, ENOMEM, "cluster");
+    GT_NEED(room, err, "cluster");
     struct gt_cluster_node node;
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
         if (gt_cluster_get_node(cluster, id, &node))
@@ -22,8 +20,7 @@ int gt_capacity_empty(const struct gt_cluster *cluster, const struct gt_empty_sp
                       struct gt_err **err)
 {
     uint32_t *room = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*room));
-    if (!room)
-        return gt_fail_sys(err, ENOMEM, "cluster");
+    GT_NEED(room, err, "cluster");
     struct gt_cluster_node node;
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++) {
         if (gt_node_set_has(spec->excluded, id) || !gt_cluster_get_node(cluster, id, &node))

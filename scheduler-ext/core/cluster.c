@@ -13,8 +13,7 @@
 int gt_cluster_new(struct gt_cluster **ret, struct gt_err **err)
 {
     struct gt_cluster *cluster = calloc(1, sizeof(*cluster));
-    if (!cluster)
-        return gt_fail_sys(err, ENOMEM, "cluster");
+    GT_NEED(cluster, err, "cluster");
     cluster->slot_size[0] = 1;
     cluster->slot_sizes = 1;
     cluster->promise_free = GT_NONE;

@@ -18,12 +18,9 @@ struct drain {
 static int by_drain(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
-    if (x->share != y->share)
-        return x->share < y->share ? -1 : 1;
-    if (x->supernode != y->supernode)
-        return x->supernode < y->supernode ? -1 : 1;
-    if (x->used != y->used)
-        return x->used < y->used ? -1 : 1;
+    GT_BY(x->share, y->share);
+    GT_BY(x->supernode, y->supernode);
+    GT_BY(x->used, y->used);
     return (x->node > y->node) - (x->node < y->node);
 }
 

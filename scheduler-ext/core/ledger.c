@@ -11,8 +11,7 @@ static int grow_ledger(struct gt_cluster *cluster, struct gt_err **err)
 {
     uint32_t old = cluster->promise_capacity, new = old ? old + old / 2 : 256;
     struct promise *pool = realloc(cluster->promises, new * sizeof(*pool));
-    if (!pool)
-        return gt_fail_sys(err, ENOMEM, "cluster");
+    GT_NEED(pool, err, "cluster");
     memset(pool + old, 0, (new - old) * sizeof(*pool));
     cluster->promises = pool;
     cluster->promise_capacity = new;

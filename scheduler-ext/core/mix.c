@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/mix.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -36,8 +35,7 @@ struct gt_mix {
 int gt_mix_new(struct gt_mix **ret, struct gt_err **err)
 {
     struct gt_mix *mix = calloc(1, sizeof(*mix));
-    if (!mix)
-        return gt_fail_sys(err, ENOMEM, "mix of pods");
+    GT_NEED(mix, err, "mix of pods");
     mix->weight = 1;
     *ret = mix;
     return 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/node_set.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +12,7 @@ int gt_node_set_add(struct gt_node_set *set, uint32_t node, struct gt_err **err)
     if (node >= set->nodes) {
         uint32_t words = node / 64 + 1, old = set->nodes / 64;
         uint64_t *bits = realloc(set->bits, words * sizeof(*bits));
-        if (!bits)
-            return gt_fail_sys(err, ENOMEM, "nodes");
+        GT_NEED(bits, err, "nodes");
         memset(bits + old, 0, (words - old) * sizeof(*bits));
         set->bits = bits;
         set->nodes = words * 64;

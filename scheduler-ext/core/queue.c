@@ -46,8 +46,7 @@ struct gt_queue {
 int gt_queue_new(const struct gt_queue_spec *spec, struct gt_queue **ret, struct gt_err **err)
 {
     struct gt_queue *queue = calloc(1, sizeof(*queue));
-    if (!queue)
-        return gt_fail_sys(err, ENOMEM, "queue");
+    GT_NEED(queue, err, "queue");
     queue->spec = *spec;
     *ret = queue;
     return 0;
@@ -67,15 +66,13 @@ static int order_by_class(const struct item *x, const struct item *y)
         return x->never ? 1 : -1;
     if (a->partial != b->partial)
         return a->partial ? -1 : 1;
-    if (a->priority != b->priority)
-        return a->priority > b->priority ? -1 : 1;
+    GT_BY(b->priority, a->priority);
     return a->grows - b->grows;
 }
 
 static int order_by_age(const struct gt_queue_entry *a, const struct gt_queue_entry *b)
 {
-    if (a->created_s != b->created_s)
-        return a->created_s < b->created_s ? -1 : 1;
+    GT_BY(a->created_s, b->created_s);
     return (a->number > b->number) - (a->number < b->number);
 }
 
@@ -84,8 +81,7 @@ static int order(const struct item *a, const struct item *b)
     int by_class = order_by_class(a, b);
     if (by_class)
         return by_class;
-    if (a->start != b->start)
-        return a->start < b->start ? -1 : 1;
+    GT_BY(a->start, b->start);
     return order_by_age(&a->entry, &b->entry);
 }
 
@@ -180,15 +176,7 @@ static struct item *queue_find(const struct gt_queue *queue, const void *job)
 /* The position of an item: after all that come before it in the order. */
 static uint32_t place_for(const struct gt_queue *queue, const struct item *item)
 {
-    uint32_t low = 0, high = queue->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (order(queue->items[middle], item) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)GT_LOWER_BOUND(i, queue->count, order(queue->items[i], item) < 0);
 }
 
 /* Makes room after the last one. */

@@ -107,8 +107,7 @@ static int relocate_by_super(const void *a, const void *b, void *supers)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     const uint32_t *super = supers;
-    if (super[x] != super[y])
-        return super[x] < super[y] ? -1 : 1;
+    GT_BY(super[x], super[y]);
     return (x > y) - (x < y);
 }
 
@@ -150,10 +149,8 @@ static int relocate_by_unit(const void *a, const void *b, void *arg)
     const struct relocator *r = arg;
     uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
     const struct gt_running_pod *x = &r->pods[i], *y = &r->pods[k];
-    if (x->job != y->job)
-        return x->job < y->job ? -1 : 1;
-    if (x->unit != y->unit)
-        return x->unit < y->unit ? -1 : 1;
+    GT_BY(x->job, y->job);
+    GT_BY(x->unit, y->unit);
     return (i > k) - (i < k);
 }
 
@@ -225,8 +222,7 @@ static int compare_items(const void *a, const void *b, void *arg)
 {
     const struct relocator *r = arg;
     const struct move_item *x = a, *y = b;
-    if (x->super != y->super)
-        return x->super < y->super ? -1 : 1;
+    GT_BY(x->super, y->super);
     if ((x->node == GT_NONE) != (y->node == GT_NONE))
         return x->node == GT_NONE ? -1 : 1;
     if (x->node != y->node) {
@@ -235,8 +231,7 @@ static int compare_items(const void *a, const void *b, void *arg)
     }
     if (x->node == GT_NONE && x->cost != y->cost)
         return x->cost < y->cost ? -1 : 1;
-    if (x->need != y->need)
-        return x->need > y->need ? -1 : 1;
+    GT_BY(y->need, x->need);
     return (x->first > y->first) - (x->first < y->first);
 }
 
@@ -255,8 +250,7 @@ static int by_least_run(const void *a, const void *b, void *arg)
 {
     const struct relocate_super *supers = arg;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    if (supers[x].least_run != supers[y].least_run)
-        return supers[x].least_run < supers[y].least_run ? -1 : 1;
+    GT_BY(supers[x].least_run, supers[y].least_run);
     return (x > y) - (x < y);
 }
 
@@ -372,8 +366,7 @@ static bool relocate_find_places(struct relocator *r, uint32_t at, uint32_t pod,
 static int by_size(const void *a, const void *b)
 {
     const struct move_item *x = *(const struct move_item *const *)a, *y = *(const struct move_item *const *)b;
-    if (x->need != y->need)
-        return x->need > y->need ? -1 : 1;
+    GT_BY(y->need, x->need);
     return x->pods != y->pods ? (x->pods < y->pods) - (x->pods > y->pods) : (x > y) - (x < y);
 }
 

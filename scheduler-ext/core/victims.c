@@ -42,10 +42,8 @@ struct victim_search {
 
 static int compare_cost(const struct cost *a, const struct cost *b)
 {
-    if (a->jobs != b->jobs)
-        return a->jobs < b->jobs ? -1 : 1;
-    if (a->pods != b->pods)
-        return a->pods < b->pods ? -1 : 1;
+    GT_BY(a->jobs, b->jobs);
+    GT_BY(a->pods, b->pods);
     return (a->gpus > b->gpus) - (a->gpus < b->gpus);
 }
 

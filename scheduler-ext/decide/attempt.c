@@ -149,8 +149,7 @@ static int make_plain_rules(const struct gt_cache_peer_member *members, uint32_t
     struct gt_plan_rules *rules = *ret = calloc(1, sizeof(*rules));
     if (rules)
         rules->sort = malloc((size_t)count + 1);
-    if (!rules || !rules->sort)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(rules && rules->sort, err, "plan");
     rules->sorts = 1;
     for (uint32_t i = 0; i < count; i++)
         rules->sort[i] = members[i].pod && !members[i].counted ? 0 : GT_PLAN_SORT_NONE;
@@ -281,8 +280,7 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                     struct gt_err **err)
 {
     struct gt_plan_pod *pods = ret->pods = calloc((size_t)view->count + 1, sizeof(*pods));
-    if (!pods)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(pods, err, "plan");
     for (uint32_t i = 0; i < view->count; i++)
         if (gt_member_is_open(&view->members[i]))
             pods[i].node = GT_NONE;

@@ -138,14 +138,8 @@ void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct 
             at++;
         if (!gt_cluster_get_node(gt_cache_cluster(cache), id, &node))
             continue;
-        if (at == brake->capacity) {
-            uint32_t capacity = brake->capacity ? 2 * brake->capacity : 16;
-            struct gt_brake_entry *grown = realloc(brake->entries, capacity * sizeof(*grown));
-            if (!grown)
-                return;
-            brake->entries = grown;
-            brake->capacity = capacity;
-        }
+        if (!GT_GROW(brake->entries, at, brake->capacity, 16))
+            return;
         brake->entries[at] = (struct gt_brake_entry){id, gt_digest_keyed(node.name), now_ms + brake->span_ms};
         brake->count += at == brake->count;
     }

@@ -8,11 +8,6 @@
 #include "base/bits.h"
 #include "scheduler-ext/core/numa_room.h"
 
-static unsigned node_values_bits(uint64_t mask)
-{
-    return gt_bit_count(mask);
-}
-
 uint64_t gt_node_available(const struct gt_cluster_node *node, uint64_t remote)
 {
     return node->free & node->healthy & ~node->assumed & ~remote;
@@ -22,8 +17,8 @@ bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remo
 {
     /* Where there is no room even without reservations, the scheduler detects it itself, or knows of GPUs
      * that have become free since the last report. */
-    return node_values_bits(gt_node_available(node, remote)) < gpus &&
-           node_values_bits(node->free & node->healthy) >= gpus && node->assumed | remote;
+    return gt_bit_count(gt_node_available(node, remote)) < gpus &&
+           gt_bit_count(node->free & node->healthy) >= gpus && node->assumed | remote;
 }
 
 bool gt_verdict_is_open(const struct gt_class *class, const struct gt_cache_pod *pod)
@@ -60,7 +55,7 @@ bool gt_node_slow_refuses(struct gt_cache *cache, uint32_t id, uint64_t remote,
 static uint64_t what_is_left(const struct gt_cluster_node *node, unsigned left)
 {
     struct gt_choice choice;
-    unsigned gone = node_values_bits(node->available) - left;
+    unsigned gone = gt_bit_count(node->available) - left;
     if (!gt_choose(node->class, node->available, 0, gone, 0, &choice))
         return node->available;
     return node->available & ~choice.mask;
@@ -199,7 +194,7 @@ void gt_volcano_scores(struct gt_cache *cache, const struct gt_aware_weights *we
         if (isinf(value))
             ret[i] = 1e6;
         else if (!isnan(value) && gt_cluster_get_node(cluster, ids[i], &node))
-            ret[i] = 100 * weights->weight * gt_score_worth(weights, value) -
-                     1e-4 * node_values_bits(node.available);
+            ret[i] =
+                100 * weights->weight * gt_score_worth(weights, value) - 1e-4 * gt_bit_count(node.available);
     }
 }

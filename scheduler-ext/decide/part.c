@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/decide/part.h"
 
-#include <errno.h>
 
 #include "base/err.h"
 
@@ -88,8 +87,7 @@ static uint32_t least_of(const struct gt_job_view *view, const struct gt_waiting
 int gt_waiting_units_make(const struct gt_job_view *view, struct gt_waiting_units *ret, struct gt_err **err)
 {
     struct gt_waiting_units part = {.units = calloc((size_t)view->job->units.count + 1, sizeof(*part.units))};
-    if (!part.units)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(part.units, err, "plan");
     for (unsigned class = 0; class < CLASSES; class ++) {
         for (uint32_t u = 0; u < view->job->units.count; u++) {
             const struct unit_count count = count_unit(view, u);

@@ -13,11 +13,6 @@
 #include "base/text.h"
 #include "scheduler-ext/core/plan.h"
 
-static unsigned plan_texts_count_of(uint64_t mask)
-{
-    return gt_bit_count(mask);
-}
-
 /* A plan in progress, one container after the other. */
 struct plan_draft {
     struct gt_planned_container containers[GT_POD_PLAN_CONTAINERS_MAX];
@@ -49,11 +44,10 @@ static uint64_t mask_of_init(const struct gt_class *class, const struct gt_cache
 {
     unsigned containers = pod->meta.containers, others = containers - pod->sidecars;
     uint64_t got = 0;
-    for (unsigned i = 0; i < containers && plan_texts_count_of(got) < asked; i++) {
+    for (unsigned i = 0; i < containers && gt_bit_count(got) < asked; i++) {
         unsigned c = i < others ? pod->sidecars + i : containers - 1 - i;
         struct gt_choice choice;
-        got |= gt_choose(class, masks[c], 0, asked - plan_texts_count_of(got), 0, &choice) ? choice.mask
-                                                                                           : masks[c];
+        got |= gt_choose(class, masks[c], 0, asked - gt_bit_count(got), 0, &choice) ? choice.mask : masks[c];
     }
     return got;
 }
@@ -117,8 +111,7 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
         return gt_fail(err, EINVAL, "pod %s: its plan does not have its number of GPUs", pod->meta.name);
     gt_plan_split(info.class, place->mask, pod->meta.gpus, pod->meta.containers, masks);
     gt_auto_free struct plan_draft *draft = calloc(1, sizeof(*draft));
-    if (!draft)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(draft, err, "plan");
     GT_TRY(add_containers(cache, pod, place->node, info.class, masks, draft, err));
     GT_TRY(plan_texts_write_gpus(draft, pod->meta.containers, &gpus, err));
     texts.supernode = supernode.name;
@@ -128,8 +121,7 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
     if (place->tier)
         snprintf(texts.tier, sizeof(texts.tier), "%u", place->tier);
     texts.gpus = gt_buf_take(&gpus);
-    if (!texts.gpus)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(texts.gpus, err, "plan");
     *ret = texts;
     return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/decide/reservations.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -56,8 +55,7 @@ int gt_reservations_resize(struct gt_reservations *reservations, struct gt_clust
     if (reservations->count == count)
         return 0;
     struct gt_reservation *fresh = calloc((size_t)count + 1, sizeof(*fresh));
-    if (!fresh)
-        return gt_fail_sys(err, ENOMEM, "places");
+    GT_NEED(fresh, err, "places");
     for (uint32_t i = 0; i < reservations->count; i++) {
         reservations->offered_ms = gt_reservations_offered_ms(reservations, i);
         if (i < count && reservations->reservations[i].moves)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 
 #include "base/err.h"
 #include "scheduler-ext/core/drain.h"
@@ -125,8 +124,7 @@ int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,
     struct gt_relocation found = {0};
     struct gt_plan_request request;
     struct gt_plan_failure failure;
-    if (!freed)
-        return gt_fail_sys(err, ENOMEM, "moves");
+    GT_NEED(freed, err, "moves");
     *ret = found;
     if (!view->grouped || attempt_emptied(cache, view, reservations, spec->avoid, &attempt, &request) < 0 ||
         !gt_advise_job_of(&request, &relocate.job) ||

@@ -40,8 +40,7 @@ static int view_collect(const struct gt_cache_job *job, struct inputs *to, struc
 {
     to->metas = calloc((size_t)job->pod_count + 1, sizeof(*to->metas));
     to->pods = calloc((size_t)job->pod_count + 1, sizeof(*to->pods));
-    if (!to->metas || !to->pods)
-        return gt_fail_sys(err, ENOMEM, "job %s", job->key);
+    GT_NEED(to->metas && to->pods, err, "job %s", job->key);
     for (struct gt_cache_pod *pod = job->pods; pod && to->count < job->pod_count; pod = pod->next) {
         if (!gt_job_view_counts(pod))
             continue;
@@ -69,8 +68,7 @@ static int name_by_rank(const struct gt_ranks *ranks, struct inputs *inputs, uin
     gt_auto_free uint32_t *taken = calloc((size_t)size + 1, sizeof(*taken)); /* [rank]: pod + 1 */
     inputs->names = calloc((size_t)count + 1, sizeof(*inputs->names));
     inputs->ranks = calloc((size_t)count + 1, sizeof(*inputs->ranks));
-    if (!taken || !inputs->names || !inputs->ranks)
-        return gt_fail_sys(err, ENOMEM, "job");
+    GT_NEED(taken && inputs->names && inputs->ranks, err, "job");
     qsort(inputs->pods, count, sizeof(*inputs->pods), view_by_name);
     for (uint32_t i = 0; i < count; i++) {
         const struct gt_pod_meta *meta = &inputs->pods[i]->meta;
@@ -399,8 +397,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     auto_inputs struct inputs inputs = {0};
     gt_auto_job_view struct gt_job_view *view = calloc(1, sizeof(*view));
     struct gt_cluster *cluster = gt_cache_cluster(cache);
-    if (!view)
-        return gt_fail_sys(err, ENOMEM, "job %s", job->key);
+    GT_NEED(view, err, "job %s", job->key);
     const struct gt_job_spec *spec = owner ? &owner->spec : NULL;
     GT_TRY(view_collect(job, &inputs, err));
     GT_TRY(gt_job_make(inputs.metas, inputs.count, spec, &view->job, err));
@@ -417,8 +414,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     view->count = view->job->member_count;
     view->members = calloc((size_t)view->count + 1, sizeof(*view->members));
     view->open = calloc((size_t)view->job->units.count + 1, sizeof(*view->open));
-    if (!view->members || !view->open)
-        return gt_fail_sys(err, ENOMEM, "job %s", job->key);
+    GT_NEED(view->members && view->open, err, "job %s", job->key);
     view->whole = true;
     view->missing = view->count;
     view->refused = given->refused;

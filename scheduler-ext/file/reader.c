@@ -25,18 +25,8 @@ static void named_sort(struct named *list, uint32_t count)
 
 static uint32_t named_find(const struct named *list, uint32_t count, const char *name)
 {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int order = strcmp(list[middle].name, name);
-        if (!order)
-            return list[middle].index;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return GT_NONE;
+    size_t at = GT_LOWER_BOUND(i, count, strcmp(list[i].name, name) < 0);
+    return at < count && strcmp(list[at].name, name) == 0 ? list[at].index : GT_NONE;
 }
 
 /* The index of a name that occurs before at *ret_first; GT_NONE: all names differ. */

@@ -20,8 +20,7 @@ int gt_natural_order(const char *a, const char *b)
             size_t zeros_a = strspn(a, "0"), zeros_b = strspn(b, "0");
             size_t len_a = digits_a - (zeros_a < digits_a ? zeros_a : digits_a);
             size_t len_b = digits_b - (zeros_b < digits_b ? zeros_b : digits_b);
-            if (len_a != len_b)
-                return len_a < len_b ? -1 : 1;
+            GT_BY(len_a, len_b);
             int order = memcmp(a + digits_a - len_a, b + digits_b - len_b, len_a);
             if (order)
                 return order;
@@ -214,10 +213,8 @@ static int job_by_name(const void *a, const void *b)
 static int job_by_place(const void *a, const void *b)
 {
     const struct pod_slot *x = a, *y = b;
-    if (x->role != y->role)
-        return x->role < y->role ? -1 : 1;
-    if (x->index != y->index)
-        return x->index < y->index ? -1 : 1;
+    GT_BY(x->role, y->role);
+    GT_BY(x->index, y->index);
     return (x->pod > y->pod) - (x->pod < y->pod);
 }
 
@@ -581,8 +578,7 @@ int gt_job_make(const struct gt_pod_meta *pods, uint32_t count, const struct gt_
     if (count > GT_PLAN_PODS_MAX)
         return gt_fail(err, E2BIG, "a job of %u pods, the limit is %d", count, GT_PLAN_PODS_MAX);
     gt_auto_job struct gt_job *job = calloc(1, sizeof(*job));
-    if (!job)
-        return gt_fail_sys(err, ENOMEM, "job");
+    GT_NEED(job, err, "job");
     struct job_builder builder = {.pods = pods, .count = count, .spec = spec, .err = err, .job = job};
     int r = job_make(&builder);
     free(builder.identities);

@@ -108,8 +108,7 @@ int gt_job_units_make(struct gt_job_sizes *sizes, const struct gt_job_pod *pods,
     if (r < 0)
         return r;
     units.units = calloc((size_t)count + 1, sizeof(*units.units));
-    if (!units.units)
-        return gt_fail_sys(err, ENOMEM, "units");
+    GT_NEED(units.units, err, "units");
     for (uint32_t first = 0; first < count;) {
         struct gt_plan_unit *unit = &units.units[units.count];
         /* Only the last unit could run beyond the end, where sizes differ inside it. */

@@ -58,8 +58,7 @@ static void kueue_admission_free_entry(struct gt_admission *admission, struct ad
 int gt_admission_new(const struct gt_admission_spec *spec, struct gt_admission **ret, struct gt_err **err)
 {
     gt_auto_admission struct gt_admission *admission = calloc(1, sizeof(*admission));
-    if (!admission)
-        return gt_fail_sys(err, ENOMEM, "Workloads");
+    GT_NEED(admission, err, "Workloads");
     admission->spec = *spec;
     admission->entries.max = GT_ADMISSION_WORKLOADS_MAX;
     *ret = gt_steal(admission);
@@ -110,10 +109,7 @@ void gt_admission_add_check(struct gt_admission *admission, const char *name)
 
 static bool kueue_admission_is_ours(const struct gt_admission *admission, const char *check)
 {
-    for (unsigned i = 0; i < admission->check_count; i++)
-        if (strcmp(admission->checks[i], check) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(admission->checks, admission->check_count, check);
 }
 
 void gt_admission_remove_flavor(struct gt_admission *admission, const char *name)
@@ -383,8 +379,7 @@ static int by_order(const void *a, const void *b)
 {
     const struct gt_workload *x = (*(struct admission_entry *const *)a)->workload,
                              *y = (*(struct admission_entry *const *)b)->workload;
-    if (x->priority != y->priority)
-        return x->priority > y->priority ? -1 : 1;
+    GT_BY(y->priority, x->priority);
     int order = strcmp(x->reserved_since, y->reserved_since);
     if (!order)
         order = strcmp(x->namespace_, y->namespace_);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/kueue/history.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +30,7 @@ struct gt_member_history {
 int gt_member_history_new(uint64_t keep_ms, struct gt_member_history **ret, struct gt_err **err)
 {
     struct gt_member_history *history = calloc(1, sizeof(*history));
-    if (!history)
-        return gt_fail_sys(err, ENOMEM, "supernodes' history");
+    GT_NEED(history, err, "supernodes' history");
     history->keep_ms = keep_ms;
     *ret = history;
     return 0;

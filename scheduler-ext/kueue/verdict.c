@@ -233,8 +233,7 @@ static int begin_places(struct gt_cache *cache, const struct gt_workload *worklo
     to->pods = calloc((size_t)job->member_count + 1, sizeof(*to->pods));
     to->requests = calloc((size_t)job->member_count + 1, sizeof(*to->requests));
     to->promises = calloc((size_t)job->member_count + 1, sizeof(*to->promises));
-    if (!to->pods || !to->requests || !to->promises)
-        return gt_fail_sys(err, ENOMEM, "plan");
+    GT_NEED(to->pods && to->requests && to->promises, err, "plan");
     to->count = job->member_count;
     for (uint32_t i = 0; i < to->count; i++) {
         const struct gt_job_template *template = job->members[i].template;

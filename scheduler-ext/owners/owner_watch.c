@@ -162,8 +162,7 @@ int gt_owner_watch_new(const struct gt_owner_watch_spec *spec, struct gt_owner_w
                        struct gt_err **err)
 {
     GT_CLEANUP(gt_owner_watch_free) struct gt_owner_watch *watch = calloc(1, sizeof(*watch));
-    if (!watch)
-        return gt_fail_sys(err, ENOMEM, "owners");
+    GT_NEED(watch, err, "owners");
     watch->spec = *spec;
     if (!watch->spec.without_ms)
         watch->spec.without_ms = WITHOUT_MS;

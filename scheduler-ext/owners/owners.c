@@ -17,8 +17,7 @@ struct gt_owners {
 int gt_owners_new(const char *resource, struct gt_owners **ret, struct gt_err **err)
 {
     struct gt_owners *owners = calloc(1, sizeof(*owners));
-    if (!owners)
-        return gt_fail_sys(err, ENOMEM, "owners");
+    GT_NEED(owners, err, "owners");
     owners->resource = resource;
     for (unsigned i = 0; i < GT_JOB_KINDS; i++)
         owners->kinds[i].max = GT_OWNERS_MAX;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/owners/pod_groups.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +32,7 @@ const struct gt_volcano_queue *gt_pod_groups_find_queue(const struct gt_pod_grou
 int gt_pod_groups_new(const char *resource, struct gt_pod_groups **ret, struct gt_err **err)
 {
     struct gt_pod_groups *groups = calloc(1, sizeof(*groups));
-    if (!groups)
-        return gt_fail_sys(err, ENOMEM, "PodGroups");
+    GT_NEED(groups, err, "PodGroups");
     groups->resource = resource;
     for (unsigned i = 0; i < GT_POD_GROUP_TYPES; i++)
         groups->types[i].max = i == GT_VOLCANO_QUEUE ? GT_VOLCANO_QUEUES_MAX : GT_POD_GROUPS_MAX;

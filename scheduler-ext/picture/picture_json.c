@@ -115,8 +115,7 @@ void gt_picture_supernode_json(const struct gt_picture_supernode *supernode, con
     gt_json_begin(to, "nodes", '[');
     for (uint32_t i = 0; i < supernode->node_count; i++)
         gt_json_add_text(to, NULL, nodes[i]);
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}");
 }
 
 void gt_picture_legend_json(struct gt_buf *to)
@@ -133,6 +132,5 @@ void gt_picture_legend_json(struct gt_buf *to)
     gt_json_begin(to, "jobColors", '[');
     for (unsigned i = 0; i < GT_PICTURE_COLORS; i++)
         gt_json_add_text(to, NULL, gt_picture_job_colors[i]);
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}");
 }

@@ -2,7 +2,6 @@
 #include "base/err.h"
 #include "scheduler-ext/placement/objects.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -112,8 +111,7 @@ static int content_add_places(const struct gt_cluster *cluster, const struct gt_
 {
     gt_auto_free uint32_t *at = calloc((size_t)gt_cluster_nodes(cluster) + 1, sizeof(*at));
     struct node_table table = {.at = at, .names = to->nodes};
-    if (!at)
-        return gt_fail_sys(err, ENOMEM, "placement");
+    GT_NEED(at, err, "placement");
     for (uint32_t i = 0; i < view->count; i++) {
         uint64_t mask;
         struct gt_cluster_node info;
@@ -132,14 +130,6 @@ static int content_add_places(const struct gt_cluster *cluster, const struct gt_
     return 0;
 }
 
-static bool content_is_listed(const char *const *names, unsigned count, const char *name)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
 /* Collects the different supernodes of a unit's pods, at most `max`; *ret_more: number of further ones. */
 static unsigned supernodes_of(const struct gt_cluster *cluster, const struct placement_content *content,
                               uint32_t unit, unsigned max, const char **ret, unsigned *ret_more)
@@ -153,7 +143,7 @@ static unsigned supernodes_of(const struct gt_cluster *cluster, const struct pla
             continue;
         const char *name =
             content_supernode_name(cluster, gt_cluster_find_node(cluster, content->nodes[pod->node]));
-        if (!*name || name == last || content_is_listed(ret, count, name))
+        if (!*name || name == last || GT_HAS_TEXT(ret, count, name))
             continue;
         last = name;
         if (count < max)
@@ -188,8 +178,7 @@ static int content_add_units(const struct gt_cluster *cluster, const struct gt_j
     uint32_t count = content->object.pod_count ? view->job->units.count : 0;
     gt_auto_free size_t *starts = calloc((size_t)count + 1, sizeof(*starts));
     uint32_t first = 0;
-    if (!starts)
-        return gt_fail_sys(err, ENOMEM, "placement");
+    GT_NEED(starts, err, "placement");
     for (uint32_t u = 0; u < count; u++) {
         const char *names[SUPERNODES_NAMED_MAX];
         struct placement_content part = {.nodes = content->nodes, .pods = content->pods + first};
@@ -237,8 +226,7 @@ static int add_view(const struct gt_cluster *cluster, const struct gt_job_view *
     to->object.units = to->units = calloc(count, sizeof(*to->units));
     to->object.pods = to->pods = calloc(count, sizeof(*to->pods));
     to->object.templates = to->templates = calloc(GT_GPU_PLACEMENT_TEMPLATES_MAX, sizeof(*to->templates));
-    if (!to->nodes || !to->units || !to->pods || !to->templates)
-        return gt_fail_sys(err, ENOMEM, "placement");
+    GT_NEED(to->nodes && to->units && to->pods && to->templates, err, "placement");
     content_add_templates(view, owner, &to->object);
     GT_TRY(content_add_places(cluster, view, reservations, to, err));
     GT_TRY(content_add_units(cluster, view, to, err));

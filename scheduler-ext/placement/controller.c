@@ -2,7 +2,6 @@
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/decide/noted.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "api/meta.h"
@@ -449,8 +448,7 @@ static void set_defaults(struct gt_placement *placement)
 int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement **ret, struct gt_err **err)
 {
     gt_auto_placement struct gt_placement *placement = calloc(1, sizeof(*placement));
-    if (!placement)
-        return gt_fail_sys(err, ENOMEM, "placement controller");
+    GT_NEED(placement, err, "placement controller");
     placement->spec = *spec;
     placement->pods.max = GT_CACHE_PODS_MAX;
     set_defaults(placement);

@@ -244,10 +244,7 @@ struct placement_object *gt_placement_object_head(const struct placement_objects
 bool gt_placement_object_names(const struct placement_object *object, const char *part)
 {
     const struct placement_known *content = object->content;
-    for (uint32_t i = 0; content && i < content->part_count; i++)
-        if (strcmp(content->parts[i], part) == 0)
-            return true;
-    return false;
+    return content && GT_HAS_TEXT(content->parts, content->part_count, part);
 }
 
 bool gt_placement_object_plan(const struct placement_objects *objects, const struct placement_object *object,
@@ -271,14 +268,7 @@ bool gt_placement_object_plan(const struct placement_objects *objects, const str
 
 static const struct placement_known_pod *find_pod(const struct placement_known *slice, uint32_t rank)
 {
-    uint32_t low = 0, high = slice->pod_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (slice->pods[middle].rank < rank)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = GT_LOWER_BOUND(i, slice->pod_count, slice->pods[i].rank < rank);
     return low < slice->pod_count && slice->pods[low].rank == rank ? &slice->pods[low] : NULL;
 }
 

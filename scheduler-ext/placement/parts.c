@@ -97,8 +97,7 @@ static int make_part(struct reconcile *reconcile, struct placement_content *cont
     part.name = content->parts[at] = parts_name_of(&part);
     struct placement_object *object =
         part.name ? gt_placement_object_get(&placement->objects, part.namespace_, part.name) : NULL;
-    if (!object)
-        return gt_fail_sys(err, ENOMEM, "placement");
+    GT_NEED(object, err, "placement");
     return is_made(reconcile, object, &part);
 }
 

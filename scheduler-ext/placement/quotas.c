@@ -14,15 +14,7 @@ static int quotas_compare(const struct gt_resource_quota *quota, const char *nam
 /* The index of the first quota that is not before that name. */
 static uint32_t quotas_place_of(const struct gt_quotas *quotas, const char *namespace_, const char *name)
 {
-    uint32_t low = 0, high = quotas->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (quotas_compare(quotas->items[middle], namespace_, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)GT_LOWER_BOUND(i, quotas->count, quotas_compare(quotas->items[i], namespace_, name) < 0);
 }
 
 static bool is_at(const struct gt_quotas *quotas, uint32_t at, const char *namespace_, const char *name)
@@ -32,15 +24,9 @@ static bool is_at(const struct gt_quotas *quotas, uint32_t at, const char *names
 
 static int quotas_grow(struct gt_quotas *quotas, struct gt_err **err)
 {
-    uint32_t capacity = quotas->capacity ? quotas->capacity * 2 : 16;
     if (quotas->count == GT_QUOTAS_MAX)
         return gt_fail(err, E2BIG, "there are more than %d quotas", GT_QUOTAS_MAX);
-    struct gt_resource_quota **items =
-        reallocarray(quotas->items, capacity, sizeof(struct gt_resource_quota *));
-    if (!items)
-        return gt_fail_sys(err, ENOMEM, "quotas");
-    quotas->items = items;
-    quotas->capacity = capacity;
+    GT_NEED(GT_GROW(quotas->items, quotas->count, quotas->capacity, 16), err, "quotas");
     return 0;
 }
 

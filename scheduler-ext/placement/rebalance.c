@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,8 +80,7 @@ static int collect_pods(const struct gt_placement *placement, struct rebalance_p
         count += is_movable(pod);
     to->pods = calloc((size_t)count + 1, sizeof(const struct gt_cache_pod *));
     to->running = calloc((size_t)count + 1, sizeof(*to->running));
-    if (!to->pods || !to->running)
-        return gt_fail_sys(err, ENOMEM, "moves");
+    GT_NEED(to->pods && to->running, err, "moves");
     if (!count)
         return 0;
     for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;

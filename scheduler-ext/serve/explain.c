@@ -5,9 +5,7 @@
 
 #include "base/json_write.h"
 #include "base/text.h"
-#include "scheduler-ext/serve/explain_write.h"
 #include "scheduler-ext/serve/model_json.h"
-#include "scheduler-ext/serve/model_parts.h"
 #include "scheduler-ext/serve/unit_room.h"
 
 enum { QUERY_NAME_MAX = 1024, CANDIDATES_MAX = 8 };

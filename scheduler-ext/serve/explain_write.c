@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/serve/explain_write.h"
+#include "scheduler-ext/serve/explain.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "scheduler-ext/decide/slow.h"
 #include "scheduler-ext/jobs/job.h"
 #include "scheduler-ext/jobs/rules.h"
-#include "scheduler-ext/serve/model_parts.h"
+#include "scheduler-ext/serve/model_json.h"
 
 static int digit(char c)
 {

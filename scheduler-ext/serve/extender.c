@@ -406,29 +406,24 @@ void gt_extender_set_ready(struct gt_extender *e, bool ready)
 void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
 {
     static const char name[] = "gputopo_extender_requests_total";
-    gt_prom_head(to, name, "counter", "Questions of schedulers, by path and result.");
+    gt_prom_head(to, name, "Questions of schedulers, by path and result.");
     for (unsigned verb = 0; verb < GT_WIRE_VERBS; verb++) {
-        gt_buf_printf(to, "%s{path=\"%s\",result=\"answered\"} %llu\n", name, paths[verb],
-                      (unsigned long long)e->answered[verb]);
-        gt_buf_printf(to, "%s{path=\"%s\",result=\"refused\"} %llu\n", name, paths[verb],
-                      (unsigned long long)e->refused[verb]);
-        gt_buf_printf(to, "%s{path=\"%s\",result=\"not_ready\"} %llu\n", name, paths[verb],
-                      (unsigned long long)e->unready[verb]);
-        gt_buf_printf(to, "%s{path=\"%s\",result=\"forbidden\"} %llu\n", name, paths[verb],
-                      (unsigned long long)e->forbidden[verb]);
+        const struct gt_prom_sample results[] = {{"answered", e->answered[verb]},
+                                                 {"refused", e->refused[verb]},
+                                                 {"not_ready", e->unready[verb]},
+                                                 {"forbidden", e->forbidden[verb]}};
+        for (unsigned i = 0; i < GT_COUNT(results); i++)
+            gt_buf_printf(to, "%s{path=\"%s\",result=\"%s\"} %llu\n", name, paths[verb], results[i].of,
+                          (unsigned long long)results[i].value);
     }
-    static const char refused_by[] = "gputopo_extender_nodes_refused_total";
-    gt_prom_head(to, refused_by, "counter", "Nodes that a filter or predicate refused a pod, by reason.");
-    gt_buf_printf(to, "%s{reason=\"planned_elsewhere\"} %llu\n", refused_by,
-                  (unsigned long long)e->refused_by[GT_PLANNED_ELSEWHERE]);
-    gt_buf_printf(to, "%s{reason=\"gpus_reserved\"} %llu\n", refused_by,
-                  (unsigned long long)e->refused_by[GT_GPUS_RESERVED]);
-    gt_buf_printf(to, "%s{reason=\"node_reserved\"} %llu\n", refused_by,
-                  (unsigned long long)e->refused_by[GT_NODE_RESERVED]);
-    gt_buf_printf(to, "%s{reason=\"numa\"} %llu\n", refused_by,
-                  (unsigned long long)e->refused_by[GT_NUMA_REFUSED]);
-    gt_buf_printf(to, "%s{reason=\"slow_gpus\"} %llu\n", refused_by,
-                  (unsigned long long)e->refused_by[GT_SLOW_REFUSED]);
+    gt_prom_by(to, "gputopo_extender_nodes_refused_total",
+               "Nodes that a filter or predicate refused a pod, by reason.", "reason",
+               (const struct gt_prom_sample[]){{"planned_elsewhere", e->refused_by[GT_PLANNED_ELSEWHERE]},
+                                               {"gpus_reserved", e->refused_by[GT_GPUS_RESERVED]},
+                                               {"node_reserved", e->refused_by[GT_NODE_RESERVED]},
+                                               {"numa", e->refused_by[GT_NUMA_REFUSED]},
+                                               {"slow_gpus", e->refused_by[GT_SLOW_REFUSED]},
+                                               {NULL}});
     gt_prom_histogram(to, "gputopo_extender_decision_seconds",
                       "Time for a decision, from the end of its body to the answer.", limits, e->buckets,
                       BUCKETS, e->seconds);

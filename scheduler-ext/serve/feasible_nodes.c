@@ -9,11 +9,6 @@
 #include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/core/numa_room.h"
 
-static unsigned feasibility_bits(uint64_t mask)
-{
-    return gt_bit_count(mask);
-}
-
 void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *pod)
 {
     const struct gt_cache_pod *known = gt_cache_find_pod(cache, pod->namespace_, pod->name);
@@ -56,7 +51,7 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
     if (!gt_cluster_get_node(gt_cache_cluster(cache), shown, &known))
         return;
     uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
-    unsigned left = feasibility_bits(gt_node_available(&known, remote));
+    unsigned left = gt_bit_count(gt_node_available(&known, remote));
     if (feasibility == GT_PLANNED_ELSEWHERE)
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
     else if (feasibility == GT_NODE_RESERVED && gt_placement_is_spare(placement, node))
@@ -77,15 +72,15 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
             pod->gpus);
     else if (feasibility == GT_SLOW_REFUSED)
         gt_buf_printf(to, "%u of the free GPUs are slow or suspect, which the pod never takes, %u needed",
-                      feasibility_bits(gt_node_available(&known, remote) & known.slow), pod->gpus);
+                      gt_bit_count(gt_node_available(&known, remote) & known.slow), pod->gpus);
     else if (feasibility == GT_GPUS_RESERVED) {
         gt_buf_printf(to,
                       "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
-                      feasibility_bits(known.assumed | (remote & known.free)), left, pod->gpus);
+                      gt_bit_count(known.assumed | (remote & known.free)), left, pod->gpus);
         struct gt_cache_node cached;
         if (gt_cache_get_node(cache, node, &cached) && cached.foreign)
             gt_buf_printf(to, "; the other scheduler has reserved %u for pods to come",
-                          feasibility_bits(cached.foreign));
+                          gt_bit_count(cached.foreign));
     }
 }
 
@@ -120,12 +115,12 @@ uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extende
     uint64_t available = gt_node_available(&node, remote);
     bool spare =
         feasibility == GT_NODE_RESERVED && view->placement && gt_placement_is_spare(view->placement, id);
-    *ret = spare                             ? GT_REFUSED_SPARE
-           : feasibility == GT_NODE_RESERVED ? GT_REFUSED_NODE_RESERVED
-           : feasibility == GT_GPUS_RESERVED ? GT_REFUSED_GPUS_RESERVED
-           : feasibility == GT_SLOW_REFUSED && feasibility_bits(available) >= pod->gpus ? GT_REFUSED_SLOW
-           : feasibility == GT_NUMA_REFUSED && feasibility_bits(available) >= pod->gpus ? GT_REFUSED_NUMA
-                                                                                        : GT_REFUSED_TOO_FEW;
+    *ret = spare                                                                    ? GT_REFUSED_SPARE
+           : feasibility == GT_NODE_RESERVED                                        ? GT_REFUSED_NODE_RESERVED
+           : feasibility == GT_GPUS_RESERVED                                        ? GT_REFUSED_GPUS_RESERVED
+           : feasibility == GT_SLOW_REFUSED && gt_bit_count(available) >= pod->gpus ? GT_REFUSED_SLOW
+           : feasibility == GT_NUMA_REFUSED && gt_bit_count(available) >= pod->gpus ? GT_REFUSED_NUMA
+                                                                                    : GT_REFUSED_TOO_FEW;
     if (feasibility != GT_FEASIBLE)
         return 0;
     uint32_t slots = gt_verdict_is_open(node.class, pod->known)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/serve/model_json.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/json_write.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/picture/picture.h"
-#include "scheduler-ext/serve/model_parts.h"
 
 /* Bytes for the end of the document, with the counters of what was left out. */
 enum { TAIL_MAX = 512, HEAD_MAX = 8192 };
@@ -320,8 +318,7 @@ int gt_model_new(const struct gt_debug_view *view, bool pods, size_t max, struct
                  struct gt_err **err)
 {
     struct gt_model *model = calloc(1, sizeof(*model));
-    if (!model)
-        return gt_fail_sys(err, ENOMEM, "model");
+    GT_NEED(model, err, "model");
     *model = (struct gt_model){
         .view = *view,
         .text = GT_BUF(max),

@@ -25,3 +25,12 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
                        struct gt_buf *to);
 void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool ids,
                        struct gt_buf *to);
+
+/* Parts of JSON that the model and the explanations share. */
+
+/* A time of gt_clock_ms() as RFC 3339 in UTC; null where it is 0. */
+void gt_model_time_json(struct gt_buf *to, const char *key, const struct gt_debug_view *view, uint64_t ms);
+
+/* What is wrong with a node, or special; nothing: nothing is. */
+void gt_model_node_note(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to);
+void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to);

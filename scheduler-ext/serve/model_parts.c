@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/serve/model_parts.h"
 
 #include <string.h>
 
@@ -171,8 +170,7 @@ static void model_parts_add_claim(const struct gt_debug_view *view, const struct
     gt_json_begin(to, "devices", '[');
     for (unsigned i = 0; i < count; i++)
         gt_json_add_text(to, NULL, devices[i]);
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}");
 }
 
 void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_pod *pod, bool ids,

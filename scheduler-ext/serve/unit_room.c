@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/serve/unit_room.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "api/names.h"
@@ -324,8 +323,7 @@ int gt_unit_rooms_find(const struct gt_debug_view *view, const struct gt_cache_p
     gt_auto_free struct unit_node *nodes = calloc((size_t)gt_cluster_nodes(cluster) + 1, sizeof(*nodes));
     struct unit_search search = {.view = view, .pod = gt_debug_extender_pod(view, pod), .nodes = nodes};
     uint32_t least = UINT32_MAX;
-    if (!rooms || !nodes)
-        return gt_fail_sys(err, ENOMEM, "explanation");
+    GT_NEED(rooms && nodes, err, "explanation");
     *ret = (struct gt_unit_rooms){.gpus = pod->gpus, .least_supernode = GT_NONE};
     ret->pods = unit_gpus(view, pod->job) / pod->gpus;
     unit_room_count_all(view, &search.pod, rooms, ret);

@@ -48,8 +48,7 @@ int gt_experiment_run(const struct gt_experiment *experiment, struct gt_report *
 {
     uint32_t count = experiment->policy_count;
     struct gt_report *reports = calloc(count, sizeof(*reports));
-    if (!reports)
-        return gt_fail_sys(err, ENOMEM, "experiment");
+    GT_NEED(reports, err, "experiment");
     int r = 0;
     for (uint32_t p = 0; p < count && r >= 0; p++) {
         reports[p] = (struct gt_report){.policy = experiment->policies[p]->name,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/links.h"
+#include "scheduler-ext/sim/group/run.h"
 
 #include "base/bits.h"
 

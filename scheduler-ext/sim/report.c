@@ -153,8 +153,7 @@ void gt_report_json(const struct gt_report *reports, uint32_t count, struct gt_b
         gt_json_begin(to, "series", '[');
         for (uint32_t s = 0; report->runs && s < report->run[0].samples; s++)
             add_sample(to, &report->run[0].series[s]);
-        gt_json_end(to, ']');
-        gt_json_end(to, '}');
+        gt_json_ends(to, "]}");
     }
     gt_buf_puts(to, "\n]\n");
 }

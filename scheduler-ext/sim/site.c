@@ -92,8 +92,7 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
             "GPUs a node) or a file, is '%.100s'",
             GT_SITE_NODES_MAX, GT_GPUS_MAX, text);
     struct gt_site *site = site_new(nodes);
-    if (!site)
-        return gt_fail_sys(err, ENOMEM, "cluster %s", text);
+    GT_NEED(site, err, "cluster %s", text);
     for (unsigned i = 0; i < count; super += shapes[i++].supers)
         for (uint32_t n = 0; n < shapes[i].supers * shapes[i].nodes; n++)
             site->nodes[node++] = (struct gt_site_node){
@@ -155,13 +154,7 @@ static int site_read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *
     while ((r = gt_csv_next(csv, err)) > 0) {
         if (count == GT_SITE_NODES_MAX)
             return gt_fail(err, E2BIG, "%s:%u: more than %d nodes", csv->file, csv->line, GT_SITE_NODES_MAX);
-        if (count == capacity) {
-            capacity = capacity ? capacity * 2 : 1024;
-            struct node_row *grown = realloc(*rows, capacity * sizeof(**rows));
-            if (!grown)
-                return gt_fail_sys(err, ENOMEM, "%s", csv->file);
-            *rows = grown;
-        }
+        GT_NEED(GT_GROW(*rows, count, capacity, 1024), err, "%s", csv->file);
         r = site_read_row(csv, &(*rows)[count], err);
         if (r < 0)
             return r;
@@ -188,8 +181,7 @@ int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site *
             return gt_fail(err, EEXIST, "%s:%u: node %.80s is there twice", file, rows[i].line, rows[i].name);
     qsort(rows, count, sizeof(*rows), site_by_place);
     gt_auto_site struct gt_site *site = site_new(count);
-    if (!site)
-        return gt_fail_sys(err, ENOMEM, "%s", file);
+    GT_NEED(site, err, "%s", file);
     uint32_t super = 0;
     for (uint32_t i = 0; i < count; i++) {
         super += i && site_by_super(&rows[i - 1], &rows[i]) != 0;

@@ -92,8 +92,7 @@ static _Thread_local const struct gt_trace_row *sort_rows;
 static int by_time(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    if (sort_rows[x].submitted != sort_rows[y].submitted)
-        return sort_rows[x].submitted < sort_rows[y].submitted ? -1 : 1;
+    GT_BY(sort_rows[x].submitted, sort_rows[y].submitted);
     return (x > y) - (x < y);
 }
 
@@ -101,8 +100,7 @@ static int by_time(const void *a, const void *b)
 static int sort_by_time(const struct gt_trace *trace, uint32_t **ret, struct gt_err **err)
 {
     gt_auto_free uint32_t *order = calloc((size_t)trace->row_count + 1, sizeof(*order));
-    if (!order)
-        return gt_fail_sys(err, ENOMEM, "%u jobs", trace->row_count);
+    GT_NEED(order, err, "%u jobs", trace->row_count);
     for (uint32_t i = 0; i < trace->row_count; i++) {
         order[i] = i;
         if (!trace->rows[i].submitted)
@@ -125,8 +123,7 @@ static int replay(const struct gt_trace *trace, const struct gt_site *site, cons
     uint32_t count = draw->jobs < trace->row_count ? draw->jobs : trace->row_count;
     uint32_t first = gt_rng_below(rng, trace->row_count - count + 1), node = gt_site_largest_node(site);
     struct gt_sim_job *jobs = calloc(count + 1UL, sizeof(*jobs));
-    if (!jobs)
-        return gt_fail_sys(err, ENOMEM, "%u jobs", count);
+    GT_NEED(jobs, err, "%u jobs", count);
     double asked = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct gt_trace_row *row = &trace->rows[order[first + i]];
@@ -157,8 +154,7 @@ int gt_trace_draw(const struct gt_trace *trace, const struct gt_site *site, cons
     if (draw->replay)
         return replay(trace, site, draw, power, &rng, ret, err);
     struct gt_sim_job *jobs = calloc(draw->jobs, sizeof(*jobs));
-    if (!jobs)
-        return gt_fail_sys(err, ENOMEM, "%u jobs", draw->jobs);
+    GT_NEED(jobs, err, "%u jobs", draw->jobs);
     double between = mean_gpu_seconds(trace) / (draw->load * site->gpus), now = 0, asked = 0;
     uint32_t count = 0;
     while (count < draw->jobs && (draw->departures || asked < draw->load * site->gpus)) {
@@ -268,8 +264,7 @@ static int fill_from_mix(const char *list, struct gt_trace *trace, struct gt_err
 int gt_trace_from_name(const char *name, struct gt_trace **ret, struct gt_err **err)
 {
     gt_auto_trace struct gt_trace *trace = calloc(1, sizeof(*trace));
-    if (!trace)
-        return gt_fail_sys(err, ENOMEM, "trace");
+    GT_NEED(trace, err, "trace");
     if (strncmp(name, "mix:", 4) == 0) {
         GT_TRY(fill_from_mix(name + 4, trace, err));
     }
@@ -315,8 +310,7 @@ static int tenant_of(struct gt_table *tenants, const struct gt_csv *csv, const c
             return gt_fail(err, E2BIG, "%s:%u: more than %d clusters", csv->file, csv->line,
                            GT_TRACE_TENANTS_MAX);
         tenant = malloc(sizeof(*tenant) + strlen(name) + 1);
-        if (!tenant)
-            return gt_fail_sys(err, ENOMEM, "%s", csv->file);
+        GT_NEED(tenant, err, "%s", csv->file);
         tenant->number = tenants->count;
         memcpy(tenant->name, name, strlen(name) + 1);
         if (gt_table_add(tenants, hash, tenant) < 0) {
@@ -373,13 +367,7 @@ static int trace_read_rows(struct gt_csv *csv, struct gt_table *tenants, struct 
                            GT_COUNT(philly_header), csv->field_count);
         if (trace->row_count == GT_TRACE_JOBS_MAX)
             return gt_fail(err, E2BIG, "%s:%u: more than %d jobs", csv->file, csv->line, GT_TRACE_JOBS_MAX);
-        if (trace->row_count == capacity) {
-            capacity = capacity ? capacity * 2 : 1024;
-            struct gt_trace_row *grown = realloc(trace->rows, capacity * sizeof(*grown));
-            if (!grown)
-                return gt_fail_sys(err, ENOMEM, "%s", csv->file);
-            trace->rows = grown;
-        }
+        GT_NEED(GT_GROW(trace->rows, trace->row_count, capacity, 1024), err, "%s", csv->file);
         struct gt_trace_row row = {0};
         r = read_philly(csv, tenants, &row, err);
         if (r < 0)
@@ -396,8 +384,7 @@ static int trace_read_rows(struct gt_csv *csv, struct gt_table *tenants, struct 
 int gt_trace_from_text(const char *file, char *text, size_t len, struct gt_trace **ret, struct gt_err **err)
 {
     gt_auto_trace struct gt_trace *trace = calloc(1, sizeof(*trace));
-    if (!trace)
-        return gt_fail_sys(err, ENOMEM, "%s", file);
+    GT_NEED(trace, err, "%s", file);
     struct gt_csv csv;
     struct gt_table tenants = {0};
     gt_csv_open(&csv, file, text, len);

@@ -23,8 +23,7 @@ int gt_world_new(const struct gt_site *site, struct gt_world **ret, struct gt_er
     gt_auto_cluster struct gt_cluster *model = NULL;
     GT_TRY(gt_site_model(site, &model, err));
     gt_auto_world struct gt_world *world = calloc(1, sizeof(*world));
-    if (!world)
-        return gt_fail_sys(err, ENOMEM, "simulated cluster");
+    GT_NEED(world, err, "simulated cluster");
     world->site = site;
     world->all = calloc(site->node_count, sizeof(*world->all));
     world->free = calloc(site->node_count, sizeof(*world->free));
@@ -61,8 +60,7 @@ int gt_world_track(struct gt_world *world, unsigned gpus, struct gt_err **err)
     if (world->slots[gpus])
         return 0;
     world->slots[gpus] = calloc(world->site->super_count, sizeof(uint32_t));
-    if (!world->slots[gpus])
-        return gt_fail_sys(err, ENOMEM, "simulated cluster");
+    GT_NEED(world->slots[gpus], err, "simulated cluster");
     count_slots(world, gpus, world->slots[gpus]);
     return 0;
 }

@@ -59,15 +59,7 @@ static int compare_group_names(const void *a, const void *b, void *arg)
 static uint32_t join_lower_bound(const struct join_work *work, const uint32_t *index, uint32_t count,
                                  const char *text, join_text *text_of)
 {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (strcmp(text_of(work, index[middle]), text) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)GT_LOWER_BOUND(i, count, strcmp(text_of(work, index[i]), text) < 0);
 }
 
 static const char *join_node_name(const struct join_work *work, uint32_t item)
@@ -259,10 +251,7 @@ static uint32_t root_of(struct join_work *work, uint32_t node)
 
 static bool reports(const struct gt_join_node *node, const char *uuid)
 {
-    for (uint32_t i = 0; i < node->remote_count; i++)
-        if (strcmp(node->remotes[i], uuid) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(node->remotes, node->remote_count, uuid);
 }
 
 /* A server UUID means only one node: its holder; where that is not known, none. */
@@ -485,9 +474,9 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
         join->problems = calloc(GT_JOIN_PROBLEMS_MAX, sizeof(*join->problems));
         join->node_count = node_count;
     }
-    if (!join || !order || !least || !work.by_name || !work.by_uuid || !work.root || !work.groups_by_name ||
-        !work.group_super || !join->supernodes || !join->members || !join->supernode_of || !join->problems)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(join && order && least && work.by_name && work.by_uuid && work.root && work.groups_by_name &&
+                work.group_super && join->supernodes && join->members && join->supernode_of && join->problems,
+            err, "supernodes");
 
     for (uint32_t i = 0; i < node_count; i++)
         join->supernode_of[i] = GT_JOIN_NONE;

@@ -76,8 +76,7 @@ static int network_domain(struct join_work *work, uint32_t domain, uint32_t *ret
 static int network_start(struct join_work *work, struct gt_err **err)
 {
     work->made = malloc(((size_t)work->places->domain_count + 1) * sizeof(*work->made));
-    if (!work->made)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(work->made, err, "supernodes");
     for (uint32_t i = 0; i < work->places->domain_count; i++)
         work->made[i] = GT_JOIN_NONE;
     for (uint32_t i = 0; i < work->places->problem_count; i++)
@@ -198,8 +197,7 @@ int gt_join_tiers(struct join_work *work, struct gt_err **err)
     /* The members of each supernode in a run, as they will be at the end. */
     uint32_t supernodes = join->supernode_count;
     gt_auto_free uint32_t *first = calloc((size_t)supernodes + 2, sizeof(*first));
-    if (!first)
-        return gt_fail_sys(err, ENOMEM, "supernodes");
+    GT_NEED(first, err, "supernodes");
     for (uint32_t i = 0; i < node_count; i++)
         if (join->supernode_of[i] != GT_JOIN_NONE)
             first[join->supernode_of[i] + 2]++;

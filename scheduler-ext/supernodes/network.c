@@ -22,8 +22,7 @@ struct gt_network_text {
 int gt_network_new(struct gt_network **ret, struct gt_err **err)
 {
     struct gt_network *network = calloc(1, sizeof(*network));
-    if (!network)
-        return gt_fail_sys(err, ENOMEM, "network");
+    GT_NEED(network, err, "network");
     *ret = network;
     return 0;
 }
@@ -94,8 +93,7 @@ static int network_grow(void **items, uint32_t *room, uint32_t count, uint32_t m
         return 0;
     uint32_t more = *room ? *room * 2 : 256;
     void *bigger = reallocarray(*items, more, size);
-    if (!bigger)
-        return gt_fail_sys(err, ENOMEM, "network");
+    GT_NEED(bigger, err, "network");
     *items = bigger;
     *room = more;
     return 0;
@@ -176,8 +174,7 @@ int gt_network_connect(struct gt_network *network, uint32_t low, const char *por
                         GT_NETWORK_CABLES_MAX, sizeof(*network->cables), err));
     struct gt_network_cable cable = {low, high, network_copy(network, port),
                                      network_copy(network, high_port)};
-    if (!cable.port || !cable.high_port)
-        return gt_fail_sys(err, ENOMEM, "network");
+    GT_NEED(cable.port && cable.high_port, err, "network");
     network->cables[network->cable_count++] = cable;
     return 0;
 }
@@ -185,8 +182,7 @@ int gt_network_connect(struct gt_network *network, uint32_t low, const char *por
 int gt_network_add(struct gt_network *network, const struct gt_network *other, struct gt_err **err)
 {
     gt_auto_free uint32_t *number = calloc((size_t)other->point_count + 1, sizeof(*number));
-    if (!number)
-        return gt_fail_sys(err, ENOMEM, "network");
+    GT_NEED(number, err, "network");
     for (uint32_t i = 0; i < other->point_count; i++)
         GT_TRY(network_point(network, &other->points[i], &number[i], err));
     for (uint32_t i = 0; i < other->cable_count; i++) {

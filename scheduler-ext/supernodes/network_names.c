@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -31,15 +30,7 @@ static int names_compare(const void *a, const void *b, void *arg)
 static uint32_t names_lower_bound(const char *const *names, const uint32_t *order, uint32_t count,
                                   const char *name)
 {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (names_compare_short(names[order[middle]], name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)GT_LOWER_BOUND(i, count, names_compare_short(names[order[i]], name) < 0);
 }
 
 static uint32_t names_find(const char *const *names, const uint32_t *order, uint32_t count, const char *name)
@@ -59,8 +50,7 @@ int gt_network_names_find(const struct gt_network *network, const char *const *n
                           uint32_t *node_of, struct gt_err **err)
 {
     gt_auto_free uint32_t *order = calloc((size_t)count + 1, sizeof(*order));
-    if (!order)
-        return gt_fail_sys(err, ENOMEM, "network");
+    GT_NEED(order, err, "network");
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
     if (count)

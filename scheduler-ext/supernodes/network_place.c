@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,8 +87,7 @@ static int place_find_leaves(struct place *place, struct gt_err **err)
     const struct gt_network *network = place->network;
     gt_auto_free uint32_t *nodes = calloc((size_t)network->point_count + 1, sizeof(*nodes));
     gt_auto_free uint32_t *peers = calloc((size_t)network->point_count + 1, sizeof(*peers));
-    if (!nodes || !peers)
-        return gt_fail_sys(err, ENOMEM, "network");
+    GT_NEED(nodes && peers, err, "network");
     for (uint32_t i = 0; i < network->cable_count; i++)
         nodes[network->cables[i].high] += place->node_of[network->cables[i].low] != GT_NETWORK_NONE;
     for (uint32_t i = 0; i < network->cable_count; i++) {
@@ -444,10 +442,10 @@ static int place_new(struct place *place, struct gt_err **err)
         places->domain_of = malloc(nodes * sizeof(*places->domain_of));
         places->problems = calloc(GT_NETWORK_PROBLEMS_MAX, sizeof(*places->problems));
     }
-    if (!places || !places->domains || !places->domain_of || !places->problems || !place->node_of ||
-        !place->tier || !place->owner || !place->adopt || !place->parent || !place->edges || !place->items ||
-        !place->signatures)
-        return gt_fail_sys(err, ENOMEM, "network");
+    GT_NEED(places && places->domains && places->domain_of && places->problems && place->node_of &&
+                place->tier && place->owner && place->adopt && place->parent && place->edges &&
+                place->items && place->signatures,
+            err, "network");
     for (uint32_t i = 0; i < place->node_count; i++)
         place->parent[i] = GT_NETWORK_NONE;
     return 0;

@@ -54,8 +54,7 @@ static int slurm_add(struct slurm *slurm, const char *name, struct slurm_entry e
     if (slurm->count == slurm->room) {
         uint32_t room = slurm->room ? slurm->room * 2 : 64;
         struct slurm_entry *more = reallocarray(slurm->entries, room, sizeof(*more));
-        if (!more)
-            return gt_fail_sys(err, ENOMEM, "network");
+        GT_NEED(more, err, "network");
         slurm->entries = more;
         slurm->room = room;
     }
@@ -161,8 +160,7 @@ static int slurm_settle(struct slurm *slurm, struct gt_err **err)
 {
     gt_auto_free uint32_t *queue = calloc((size_t)slurm->count + 1, sizeof(*queue));
     uint32_t count = 0;
-    if (!queue)
-        return gt_fail_sys(err, ENOMEM, "network");
+    GT_NEED(queue, err, "network");
     for (uint32_t i = 0; i < slurm->count; i++)
         if (!slurm->entries[i].unsettled)
             queue[count++] = i;

@@ -82,8 +82,7 @@ static int table_vote(struct network_table *table, uint32_t low, uint32_t high, 
     if (table->vote_count == table->vote_room) {
         uint32_t room = table->vote_room ? table->vote_room * 2 : 256;
         struct table_vote *more = reallocarray(table->votes, room, sizeof(*more));
-        if (!more)
-            return gt_fail_sys(err, ENOMEM, "network");
+        GT_NEED(more, err, "network");
         table->votes = more;
         table->vote_room = room;
     }
@@ -146,8 +145,7 @@ static int table_row(struct network_table *table, char *line, struct gt_err **er
 static int table_compare_votes(const void *a, const void *b)
 {
     const struct table_vote *x = a, *y = b;
-    if (x->low != y->low)
-        return x->low < y->low ? -1 : 1;
+    GT_BY(x->low, y->low);
     return x->high != y->high ? (x->high < y->high ? -1 : 1) : (x->line > y->line) - (x->line < y->line);
 }
 

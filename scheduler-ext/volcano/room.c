@@ -318,10 +318,8 @@ static int by_priority_and_job(const void *a, const void *b, void *arg)
 {
     const struct gt_running_pod *victims = arg, *x = &victims[*(const uint32_t *)a],
                                 *y = &victims[*(const uint32_t *)b];
-    if (x->priority != y->priority)
-        return x->priority < y->priority ? -1 : 1;
-    if (x->job != y->job)
-        return x->job < y->job ? -1 : 1;
+    GT_BY(x->priority, y->priority);
+    GT_BY(x->job, y->job);
     return (x > y) - (x < y);
 }
 

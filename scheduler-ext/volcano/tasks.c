@@ -14,18 +14,10 @@ int gt_volcano_say(char *error, int code, const char *text)
 
 struct volcano_task *gt_volcano_task_of(struct volcano_session *session, const struct gt_cache_pod *pod)
 {
-    uint32_t low = 0, high = session->pods;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        struct volcano_task *task = &session->tasks[session->by_pod[middle]];
-        if (task->pod == pod)
-            return task;
-        if ((uintptr_t)task->pod < (uintptr_t)pod)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    size_t at =
+        GT_LOWER_BOUND(i, session->pods, (uintptr_t)session->tasks[session->by_pod[i]].pod < (uintptr_t)pod);
+    struct volcano_task *task = at < session->pods ? &session->tasks[session->by_pod[at]] : NULL;
+    return task && task->pod == pod ? task : NULL;
 }
 
 struct volcano_task *gt_volcano_task_at(struct gt_volcano *volcano, uint32_t task)

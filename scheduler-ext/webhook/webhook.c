@@ -248,8 +248,7 @@ static int webhook_check_pod(const struct seen_pod *seen, struct gt_err **err)
     unsigned count = seen->owner ? seen->owner->spec.count : 0;
     gt_auto_free struct gt_job_texts *texts = calloc((size_t)count + 1, sizeof(*texts));
     struct gt_job_sizes sizes;
-    if (!texts)
-        return gt_fail_sys(err, ENOMEM, "pod");
+    GT_NEED(texts, err, "pod");
     for (unsigned i = 0; i < count; i++) {
         const struct gt_job_template *template = &seen->owner->spec.templates[i];
         texts[i] = gt_job_template_texts(template, template->role[0] ? template->role : "the template");
@@ -266,8 +265,7 @@ static int webhook_check_pod(const struct seen_pod *seen, struct gt_err **err)
     if (pods > GT_PLAN_PODS_MAX)
         pods = 1;
     gt_auto_free struct gt_job_pod *unit = calloc(pods, sizeof(*unit));
-    if (!unit)
-        return gt_fail_sys(err, ENOMEM, "pod");
+    GT_NEED(unit, err, "pod");
     for (uint32_t i = 0; i < pods; i++)
         unit[i] = (struct gt_job_pod){meta->gpus, meta->containers};
     struct gt_job_units units = {0};

@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "api/meta.h"
-#include "kube/lines.h"
 #include "kube/page.h"
-#include "kube/peek.h"
+#include "kube/watch.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { LINE_MAX_BYTES = 256 };

@@ -19,7 +19,7 @@
 #include "kube/event.h"
 #include "kube/informer.h"
 #include "kube/kubeconfig.h"
-#include "kube/lines.h"
+#include "kube/watch.h"
 
 enum { ORDERS_MAX = 4096, LINE_MAX_BYTES = 64 << 20, PART_MAX = 128 };
 

@@ -25,7 +25,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "kube/kubeconfig.h"
-#include "kube/lines.h"
+#include "kube/watch.h"
 #include "scheduler-ext/companion/own_claims.h"
 #include "scheduler-ext/owners/kinds_file.h"
 #include "scheduler-ext/owners/owner_watch.h"

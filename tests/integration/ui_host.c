@@ -23,7 +23,6 @@
 #include "base/text.h"
 #include "scheduler-ext/placement/times.h"
 #include "scheduler-ext/serve/explain.h"
-#include "scheduler-ext/serve/explain_write.h"
 #include "scheduler-ext/serve/model_json.h"
 #include "tests/unit/cache/cache_world.h"
 

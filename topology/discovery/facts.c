@@ -20,10 +20,7 @@ void gt_facts_done(struct gt_facts *facts)
 
 struct gt_fact *gt_facts_find(const struct gt_facts *facts, const char *bdf)
 {
-    for (unsigned i = 0; i < facts->count; i++)
-        if (strcmp(facts->devices[i].bdf, bdf) == 0)
-            return &facts->devices[i];
-    return NULL;
+    return GT_FIND(facts->devices, facts->count, bdf, bdf);
 }
 
 int gt_facts_add(struct gt_facts *facts, const char *bdf, struct gt_fact **ret, struct gt_err **err)
@@ -32,14 +29,7 @@ int gt_facts_add(struct gt_facts *facts, const char *bdf, struct gt_fact **ret, 
         return gt_fail(err, EEXIST, "PCI device %s is there twice", bdf);
     if (facts->count >= GT_FACTS_MAX)
         return gt_fail(err, E2BIG, "more than %d PCI devices", GT_FACTS_MAX);
-    if (facts->count == facts->capacity) {
-        unsigned capacity = facts->capacity ? 2 * facts->capacity : 32;
-        struct gt_fact *grown = reallocarray(facts->devices, capacity, sizeof(*grown));
-        if (!grown)
-            return gt_fail_sys(err, ENOMEM, "PCI devices");
-        facts->devices = grown;
-        facts->capacity = capacity;
-    }
+    GT_NEED(GT_GROW(facts->devices, facts->count, facts->capacity, 32), err, "PCI devices");
     struct gt_fact *fact = &facts->devices[facts->count];
     *fact = (struct gt_fact){.numa_node = -1, .drm_card = -1, .drm_render = -1};
     if (!gt_text_copy(fact->bdf, sizeof(fact->bdf), bdf))
@@ -54,14 +44,7 @@ int gt_facts_add_direct(struct gt_facts *facts, const char *a, const char *b, ui
 {
     if (facts->direct_count >= GT_DIRECT_MAX)
         return gt_fail(err, E2BIG, "more than %d direct links", GT_DIRECT_MAX);
-    if (facts->direct_count == facts->direct_capacity) {
-        unsigned capacity = facts->direct_capacity ? 2 * facts->direct_capacity : 64;
-        struct gt_direct *grown = reallocarray(facts->direct, capacity, sizeof(*grown));
-        if (!grown)
-            return gt_fail_sys(err, ENOMEM, "direct links");
-        facts->direct = grown;
-        facts->direct_capacity = capacity;
-    }
+    GT_NEED(GT_GROW(facts->direct, facts->direct_count, facts->direct_capacity, 64), err, "direct links");
     struct gt_direct *direct = &facts->direct[facts->direct_count];
     if (!gt_text_copy(direct->a, sizeof(direct->a), a) || !gt_text_copy(direct->b, sizeof(direct->b), b))
         return gt_fail(err, EINVAL, "direct link with a bad PCI address");

@@ -53,8 +53,7 @@ static int hotplug_start(struct gt_hotplug *hotplug, struct gt_err **err)
 int gt_hotplug_new(struct gt_hotplug **ret, struct gt_err **err)
 {
     struct gt_hotplug *hotplug = calloc(1, sizeof(*hotplug));
-    if (!hotplug)
-        return gt_fail_sys(err, ENOMEM, "hotplug monitor");
+    GT_NEED(hotplug, err, "hotplug monitor");
     int r = hotplug_start(hotplug, err);
     if (r < 0) {
         gt_hotplug_free(hotplug);

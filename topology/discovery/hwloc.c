@@ -223,8 +223,7 @@ static int export(hwloc_topology_t topology, char **ret, struct gt_err **err)
         return gt_fail_sys(err, errno, "hwloc XML");
     char *copy = strndup(buffer, len > 0 ? (size_t)len : 0);
     hwloc_free_xmlbuffer(topology, buffer);
-    if (!copy)
-        return gt_fail_sys(err, ENOMEM, "hwloc XML");
+    GT_NEED(copy, err, "hwloc XML");
     *ret = copy;
     return 0;
 }

@@ -78,14 +78,6 @@ static void split_words(char *text, struct matrix_row *ret)
             ret->words[ret->count++] = word;
 }
 
-static bool row_has(const struct matrix_row *row, const char *word)
-{
-    for (unsigned i = 0; i < row->count; i++)
-        if (strcmp(row->words[i], word) == 0)
-            return true;
-    return false;
-}
-
 static int matrix_read_head(struct matrix *matrix, struct gt_err **err)
 {
     const struct matrix_row *head = &matrix->head;
@@ -165,7 +157,7 @@ static int read_lines(struct matrix *matrix, char *text, struct gt_err **err)
         const char *first = line.words[0];
         if (state == BEFORE && strcmp(first, "GPU0") == 0)
             state = NAMES;
-        else if (state == NAMES && strcmp(first, "GPU0") == 0 && row_has(&line, "X")) {
+        else if (state == NAMES && strcmp(first, "GPU0") == 0 && GT_HAS_TEXT(line.words, line.count, "X")) {
             GT_TRY(matrix_read_head(matrix, err));
             state = ROWS;
         } else if (state == ROWS && ends_with_colon(line.words[line.count - 1])) /* "Legend:" */

@@ -160,8 +160,7 @@ int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struc
         return gt_fail_sys(err, errno, "%s/devices", sysfs);
 
     __attribute__((cleanup(pci_cleanup_p))) struct pci_access *access = pci_alloc();
-    if (!access)
-        return gt_fail_sys(err, ENOMEM, "libpci");
+    GT_NEED(access, err, "libpci");
     access->method = PCI_ACCESS_SYS_BUS_PCI;
     access->error = discovery_pci_on_error;
     access->warning = on_warning;

@@ -49,8 +49,7 @@ int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char
     gt_json_indent(&text, &indented);
     GT_TRY(gt_buf_check(&indented, "recording", err));
     char *data = gt_buf_take(&indented);
-    if (!data)
-        return gt_fail_sys(err, ENOMEM, "recording");
+    GT_NEED(data, err, "recording");
     *ret = data;
     return 0;
 }
@@ -68,8 +67,7 @@ static int take_raw(const cJSON *raw, const char *key, const char *source, char 
         text = cJSON_PrintUnformatted(value);
     else
         return gt_fail(err, EINVAL, "%s: raw.%s: must be an object or a string", source, key);
-    if (!text)
-        return gt_fail_sys(err, ENOMEM, "%s", source);
+    GT_NEED(text, err, "%s", source);
     *ret = text;
     return 0;
 }
@@ -159,8 +157,7 @@ static int replay_xml(const struct gt_scan_options *options, const char *text, s
     gt_facts_missing(&facts, GT_MISSING_PCI, "not read: an hwloc XML file is all there is");
     raw->pci = gt_facts_to_json(&facts); /* the vendor that was searched, and why there is no more */
     raw->hwloc = strdup(text);
-    if (!raw->pci || !raw->hwloc)
-        return gt_fail_sys(err, ENOMEM, "%s", options->from);
+    GT_NEED(raw->pci && raw->hwloc, err, "%s", options->from);
     GT_TRY(gt_hwloc_read(text, len, options->from, facts.vendor, &facts, err));
     struct gt_material material = {.facts = &facts,
                                    .vendor = facts.vendor,
@@ -175,11 +172,9 @@ int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struc
 {
     gt_auto_free char *text = NULL;
     size_t len = 0;
-    int r = strcmp(options->from, "-") == 0
-                ? gt_file_read_all(STDIN_FILENO, "standard input", GT_JSON_MAX, &text, &len, err)
-                : gt_file_read(AT_FDCWD, options->from, GT_JSON_MAX, &text, &len, err);
-    if (r < 0)
-        return r;
+    GT_TRY(strcmp(options->from, "-") == 0
+               ? gt_file_read_all(STDIN_FILENO, "standard input", GT_JSON_MAX, &text, &len, err)
+               : gt_file_read(AT_FDCWD, options->from, GT_JSON_MAX, &text, &len, err));
     char first = text[strspn(text, " \t\r\n")];
     if (first == '<')
         return replay_xml(options, text, len, ret, ret_raw, err);

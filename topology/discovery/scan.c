@@ -58,8 +58,7 @@ static int scan_root(const char *root, const struct gt_scan_options *options, st
     if (gt_pci_scan(root, facts.vendor, &facts, &pci_err) < 0)
         gt_facts_missing(&facts, GT_MISSING_PCI, "%s", gt_err_text(pci_err));
     raw->pci = gt_facts_to_json(&facts); /* before other backends add to it */
-    if (!raw->pci)
-        return gt_fail_sys(err, ENOMEM, "PCI devices");
+    GT_NEED(raw->pci, err, "PCI devices");
     if (gt_hwloc_scan(root, facts.vendor, &facts, &raw->hwloc, &hwloc_err) < 0)
         gt_facts_missing(&facts, GT_MISSING_HWLOC, "%s", gt_err_text(hwloc_err));
     if (probe && gt_probe_scan_within(probe, options->probe_wait_ms, &raw->vendor, &probe_err) < 0)

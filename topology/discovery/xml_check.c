@@ -40,10 +40,7 @@ enum {
 
 static const struct xml_attribute *xml_find(const struct xml_attributes *attributes, const char *name)
 {
-    for (unsigned i = 0; i < attributes->count; i++)
-        if (strcmp(attributes->list[i].name, name) == 0)
-            return &attributes->list[i];
-    return NULL;
+    return GT_FIND(attributes->list, attributes->count, name, name);
 }
 
 /* Whether the value is a decimal number of at most `max`. */

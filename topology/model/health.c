@@ -228,10 +228,7 @@ static void health_observe(struct gt_health *health, struct gt_health_entry *ent
 
 static struct gt_health_entry *health_find(struct gt_health *health, const char *bdf)
 {
-    for (unsigned i = 0; i < health->count; i++)
-        if (strcmp(health->gpus[i].bdf, bdf) == 0)
-            return &health->gpus[i];
-    return NULL;
+    return GT_FIND(health->gpus, health->count, bdf, bdf);
 }
 
 /* A place for a new entry: if all are used, that of the GPU that has been missing for the longest time. */

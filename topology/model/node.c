@@ -45,8 +45,7 @@ int gt_node_new(unsigned gpu_count, unsigned nic_count, struct gt_node **ret, st
     unsigned link_count = gpu_count ? gpu_count * (gpu_count - 1) / 2 : 0;
 
     gt_auto_node struct gt_node *node = calloc(1, sizeof(*node));
-    if (!node)
-        return gt_fail_sys(err, ENOMEM, "node");
+    GT_NEED(node, err, "node");
     node->references = 1;
     if (gpu_count)
         node->gpus = calloc(gpu_count, sizeof(*node->gpus));

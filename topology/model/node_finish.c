@@ -29,8 +29,7 @@ static int node_sort_compare_names(const char *a, const char *b)
             x += strspn(x, "0");
             y += strspn(y, "0");
             size_t digits_x = strspn(x, "0123456789"), digits_y = strspn(y, "0123456789");
-            if (digits_x != digits_y)
-                return digits_x < digits_y ? -1 : 1;
+            GT_BY(digits_x, digits_y);
             int order = strncmp(x, y, digits_x);
             if (order)
                 return order;

@@ -117,8 +117,7 @@ static void write_nic(struct gt_buf *to, const struct gt_node *node, const struc
     gt_json_begin(to, "locality", '[');
     for (unsigned i = 0; i < node->gpu_count; i++)
         gt_json_add_text(to, NULL, gt_link_kind_name(nic->kind[i]));
-    gt_json_end(to, ']');
-    gt_json_end(to, '}');
+    gt_json_ends(to, "]}");
 }
 
 /* The ports whose switch is known. */

@@ -151,8 +151,7 @@ int gt_bdf_compare(const char *a, const char *b)
     bool has_x = read_bdf(a, &x), has_y = read_bdf(b, &y);
     if (!has_x || !has_y) /* those that are none are in front */
         return has_x != has_y ? (has_x ? 1 : -1) : strcmp(a, b);
-    if (x.domain != y.domain)
-        return x.domain < y.domain ? -1 : 1;
+    GT_BY(x.domain, y.domain);
     unsigned low_x = x.bus << 8 | x.device << 3 | x.function;
     unsigned low_y = y.bus << 8 | y.device << 3 | y.function;
     return (low_x > low_y) - (low_x < low_y);

@@ -82,8 +82,7 @@ int gt_answers_read(const char *log, size_t len, struct gt_answers *ret, struct 
     if (count > LOGGED_CALLS_MAX)
         return gt_fail(err, EINVAL, "vendor call log: %d calls, the limit is %d", count, LOGGED_CALLS_MAX);
     answers.calls = calloc((size_t)count + 1, sizeof(*answers.calls));
-    if (!answers.calls)
-        return gt_fail_sys(err, ENOMEM, "vendor call log");
+    GT_NEED(answers.calls, err, "vendor call log");
     cJSON_ArrayForEach(entry, calls)
     {
         if (read_call(entry, &answers.calls[answers.count]))

@@ -53,8 +53,7 @@ static int new_client(struct gt_probe_client **ret, struct gt_err **err)
 {
     struct gt_probe_client *client = calloc(1, sizeof(*client));
     int ends[2];
-    if (!client)
-        return gt_fail_sys(err, ENOMEM, "probe client");
+    GT_NEED(client, err, "probe client");
     /* Datagrams: the probe's send() never blocks, and never sees its peer in one of our other processes. */
     if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) {
         int r = gt_fail_sys(err, errno, "probe client");
@@ -88,8 +87,7 @@ int gt_probe_client_spawn(const char *program, const char *root, bool quiet, str
     client->program = strdup(program);
     client->root = strdup(root ? root : "/");
     client->quiet = quiet;
-    if (!client->program || !client->root)
-        return gt_fail_sys(err, ENOMEM, "probe client");
+    GT_NEED(client->program && client->root, err, "probe client");
     *ret = gt_steal(client);
     return 0;
 }
@@ -262,8 +260,7 @@ static int read_reply(struct gt_probe_client *client, int64_t until, struct gt_p
     if (ret_document) {
         gt_buf_consume(&in, (size_t)header_len);
         *ret_document = gt_buf_take(&in);
-        if (!*ret_document)
-            return gt_fail_sys(err, ENOMEM, "answer of the probe");
+        GT_NEED(*ret_document, err, "answer of the probe");
     }
     return 0;
 }

@@ -101,10 +101,7 @@ void gt_culprits_add(struct gt_culprits *culprits, const char *call, unsigned co
 
 static bool culprits_is_sound(const struct gt_culprits *culprits, const char *call)
 {
-    for (unsigned i = 0; i < culprits->sound_count; i++)
-        if (strcmp(culprits->sound[i], call) == 0)
-            return true;
-    return false;
+    return GT_HAS_TEXT(culprits->sound, culprits->sound_count, call);
 }
 
 void gt_culprits_answered(struct gt_culprits *culprits, const char *call)

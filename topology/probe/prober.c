@@ -14,7 +14,6 @@
 #include "base/version.h"
 #include "topology/probe/event_worker.h"
 #include "topology/probe/hangs.h"
-#include "topology/probe/locate.h"
 #include "topology/probe/protocol.h"
 #include "topology/probe/worker.h"
 
@@ -53,8 +52,7 @@ struct gt_prober {
 int gt_prober_new(const struct gt_prober_options *options, struct gt_prober **ret, struct gt_err **err)
 {
     gt_auto_prober struct gt_prober *prober = calloc(1, sizeof(*prober));
-    if (!prober)
-        return gt_fail_sys(err, ENOMEM, "probe");
+    GT_NEED(prober, err, "probe");
     prober->options = *options;
     prober->worker.fd = prober->events.worker.fd = -1;
     prober->root = strdup(options->root ? options->root : "/");
@@ -359,8 +357,7 @@ int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, c
         return gt_fail(err, ECANCELED, "scan: the client is gone");
     size_t len = prober->log.len;
     char *log = gt_buf_take(&prober->log);
-    if (!log)
-        return gt_fail_sys(err, ENOMEM, "scan");
+    GT_NEED(log, err, "scan");
     *ret_log = log;
     *ret_len = len;
     return 0;

@@ -60,8 +60,7 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
     run->tenants = calloc((size_t)run->jobs->tenants + 1, sizeof(*run->tenants));
     run->places = calloc(setup.pods_max, sizeof(*run->places));
     run->pods_max = setup.pods_max;
-    if (!run->running || !run->left || !run->tenants || !run->places)
-        return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
+    GT_NEED(run->running && run->left && run->tenants && run->places, err, "simulation of %u jobs", count);
     for (uint32_t i = 0; i < count; i++)
         run->left[i] = run->jobs->job[i].duration;
     GT_TRY(gt_meter_open(&run->meter, run->world, run->jobs, run->options->warm_up, largest / largest_gpus,

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-
 #include "scheduler-ext/sim/group/run.h"
 
 /* Nodes that fail and are repaired, and the effect on the jobs on them. */
@@ -11,8 +9,7 @@ int gt_failing_open(struct group_run *run, struct gt_err **err)
     int r = 0;
     run->dead = calloc((size_t)nodes + 1, sizeof(*run->dead));
     run->failed_times = calloc((size_t)nodes + 1, sizeof(*run->failed_times));
-    if (!run->dead || !run->failed_times)
-        return gt_fail_sys(err, ENOMEM, "simulation");
+    GT_NEED(run->dead && run->failed_times, err, "simulation");
     gt_rng_seed(&run->failures, run->options->seed ^ UINT64_C(0xfa11ed));
     for (uint32_t node = 0; node < nodes && r >= 0 && run->options->mtbf > 0; node++)
         r = gt_heap_add(&run->heap,
@@ -56,8 +53,7 @@ static int restart_jobs(struct group_run *run, uint32_t node, struct gt_err **er
 {
     gt_auto_free uint32_t *hit = malloc((run->jobs->count + 1) * sizeof(*hit));
     uint32_t hits = 0;
-    if (!hit)
-        return gt_fail_sys(err, ENOMEM, "simulation");
+    GT_NEED(hit, err, "simulation");
     for (uint32_t i = 0; i < run->jobs->count; i++)
         if (uses(run, i, node))
             hit[hits++] = i;
@@ -143,4 +139,19 @@ int gt_failing_repair(struct group_run *run, uint32_t node, struct gt_err **err)
             GT_TRY(gt_run_set_rate(run, i, gt_parts_rate(run, i), 0, err));
         }
     return draw_next(run, node, GT_EVENT_FAIL, run->options->mtbf, err);
+}
+
+/* The spare nodes, which only recreated pods may use, as in cache/cache_spares.c: the last ones of each
+ * supernode's completely free nodes. */
+void gt_spares_node_changed(struct group_run *run, uint32_t node)
+{
+    const struct gt_world *world = run->world;
+    uint32_t super = world->site->nodes[node].super, left = run->options->spares;
+    uint32_t first = world->site->first_node[super], end = world->site->first_node[super + 1];
+    if (left > end - first)
+        left = 0;
+    for (uint32_t n = end; run->options->spares && n-- > first;) {
+        run->parts.spare[n] = left && !run->dead[n] && world->free[n] == world->all[n];
+        left -= run->parts.spare[n];
+    }
 }

@@ -31,8 +31,7 @@ static int open_state(const struct gt_world *world, const struct gt_group_setup 
     struct gt_aware_weights weights = GT_AWARE_DEFAULT;
     weights.loss_weight = setup->loss_weight;
     struct aware *state = calloc(1, sizeof(*state));
-    if (!state)
-        return gt_fail_sys(err, ENOMEM, "policy gpu-aware");
+    GT_NEED(state, err, "policy gpu-aware");
     uint32_t nodes = world->site->node_count;
     state->values = calloc((size_t)nodes + 1, sizeof(*state->values));
     state->ids = calloc((size_t)nodes + 1, sizeof(*state->ids));

@@ -24,8 +24,7 @@ static int open_with(enum gt_rule rule, const struct gt_world *world, const stru
                      void **ret, struct gt_err **err)
 {
     struct group_core *state = calloc(1, sizeof(*state));
-    if (!state)
-        return gt_fail_sys(err, ENOMEM, "policy gputopo");
+    GT_NEED(state, err, "policy gputopo");
     state->units = calloc(setup->pods_max, sizeof(*state->units));
     state->pods = calloc(setup->pods_max, sizeof(*state->pods));
     int r = state->units && state->pods ? 0 : gt_fail_sys(err, ENOMEM, "policy gputopo");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/sim/group/meter.h"
+#include "scheduler-ext/sim/group/run.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -53,8 +52,7 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
     bool enough = meter->waits && meter->first_waits && meter->ran && meter->alone;
     for (unsigned t = 0; t < GT_COUNT(meter->tiers); t++)
         enough &= open_tier(&meter->tiers[t], world, t ? world->site->upper[t - 1] : 1);
-    if (!enough)
-        return gt_fail_sys(err, ENOMEM, "simulation of %u jobs", count);
+    GT_NEED(enough, err, "simulation of %u jobs", count);
     return gt_links_open(&meter->links, world->site, err);
 }
 

@@ -22,8 +22,8 @@ int gt_parts_open(struct group_run *run, struct gt_err **err)
     parts->homes = calloc(site->super_count, sizeof(*parts->homes));
     parts->spare = calloc(site->node_count, sizeof(*parts->spare));
     parts->again = calloc((size_t)run->jobs->count + 1, sizeof(*parts->again));
-    if (!parts->wanted || !parts->places || !parts->homes || !parts->spare || !parts->again)
-        return gt_fail_sys(err, ENOMEM, "simulation");
+    GT_NEED(parts->wanted && parts->places && parts->homes && parts->spare && parts->again, err,
+            "simulation");
     int r = gt_node_set_add(&parts->excluded, site->node_count - 1, err); /* later no call needs memory */
     parts->on = r >= 0;
     for (uint32_t s = 0; s < site->super_count && r >= 0; s++)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <math.h>
 
 #include "base/digest.h"
@@ -43,8 +42,7 @@ static int open_holder(struct group_run *run, struct gt_err **err)
     struct sim_holder *holder = &run->holder;
     holder->units = calloc(run->pods_max, sizeof(*holder->units));
     holder->pods = calloc(run->pods_max, sizeof(*holder->pods));
-    if (!holder->units || !holder->pods)
-        return gt_fail_sys(err, ENOMEM, "simulation");
+    GT_NEED(holder->units && holder->pods, err, "simulation");
     GT_TRY(gt_site_model(run->world->site, &holder->model, err));
     /* so that later no call needs memory */
     GT_TRY(gt_node_set_add(&holder->shut, run->world->site->node_count - 1, err));

@@ -11,9 +11,8 @@
 
 #include "base/err.h"
 #include "base/json_get.h"
-#include "kube/lines.h"
 #include "kube/page.h"
-#include "kube/peek.h"
+#include "kube/watch.h"
 #include "tests/unit/seed.h"
 
 struct seen {

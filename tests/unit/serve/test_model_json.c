@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "scheduler-ext/serve/explain.h"
-#include "scheduler-ext/serve/explain_write.h"
 #include "tests/unit/cache/cache_world.h"
 
 enum { LIMIT = 1 << 20, WALL_MS = 1893456000 /* 2030-01-01 */ };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "scheduler-ext/sim/links.h"
+#include "scheduler-ext/sim/group/run.h"
 #include "tests/unit/sim/sim_test.h"
 
 /* A pod of 2, on a node with one free GPU in each group and on one with a whole group free: the links decide

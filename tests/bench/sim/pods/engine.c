@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "scheduler-ext/sim/links.h"
+#include "scheduler-ext/sim/group/run.h"
 
 enum { MEMO_MAX = 32 << 20 };
 
