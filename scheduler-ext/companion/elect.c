@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/leader.h"
 
-
 #include "base/backoff.h"
 #include "base/clock.h"
 

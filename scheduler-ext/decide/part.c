@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/decide/part.h"
 
-
 #include "base/err.h"
 
 /* The members of one unit. */
