@@ -109,7 +109,7 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     const struct gt_scan_counts *scans = &metrics->scans;
     gt_prom_by(to, "gputopo_scans_total", "Scans of the node by result.", "result",
-               (const struct gt_prom_sample[]){{"done", scans->done}, {"failed", scans->failed}, {NULL}});
+               (const struct gt_prom_sample[]){{"done", scans->done}, {"failed", scans->failed}, {NULL, 0}});
     gt_prom_histogram(to, "gputopo_scan_duration_seconds",
                       "Time of one scan, the vendor library's part included.", scan_limits, scans->bucket,
                       GT_SCAN_BUCKETS, scans->sum_s);
@@ -277,7 +277,7 @@ static void write_plans(const struct gt_metrics *metrics, struct gt_buf *to)
     gt_prom_by(to, "gputopo_planned_containers_total",
                "Containers with a plan that hold GPUs: those that were planned, or others.", "result",
                (const struct gt_prom_sample[]){
-                   {"as_planned", plans->as_planned}, {"otherwise", plans->otherwise}, {NULL}});
+                   {"as_planned", plans->as_planned}, {"otherwise", plans->otherwise}, {NULL, 0}});
     gt_prom_number(to, "gputopo_plans_refused_total", "Annotations that are no plan, or one too many.",
                    plans->refused);
 }

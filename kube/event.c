@@ -158,5 +158,5 @@ void gt_kube_recorder_metrics(const struct gt_kube_recorder_counters *counters, 
                                                {"failed", counters->failed},
                                                {"repeated", counters->repeated},
                                                {"dropped", counters->dropped},
-                                               {NULL}});
+                                               {NULL, 0}});
 }

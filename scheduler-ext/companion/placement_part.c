@@ -443,7 +443,7 @@ static void placement_part_metrics(const void *self, struct gt_buf *to)
                                                {"validate", part->validated},
                                                {"nonsense", part->refused},
                                                {"forbidden", part->forbidden},
-                                               {NULL}});
+                                               {NULL, 0}});
     if (part->serves_https)
         gt_prom_number(to, "gputopo_webhook_pods_total",
                        "Pods with GPUs that were made where the webhook should have been asked.",

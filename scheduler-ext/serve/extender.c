@@ -423,7 +423,7 @@ void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
                                                {"node_reserved", e->refused_by[GT_NODE_RESERVED]},
                                                {"numa", e->refused_by[GT_NUMA_REFUSED]},
                                                {"slow_gpus", e->refused_by[GT_SLOW_REFUSED]},
-                                               {NULL}});
+                                               {NULL, 0}});
     gt_prom_histogram(to, "gputopo_extender_decision_seconds",
                       "Time for a decision, from the end of its body to the answer.", limits, e->buckets,
                       BUCKETS, e->seconds);
