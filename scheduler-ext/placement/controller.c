@@ -464,6 +464,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     GT_TRY(gt_loop_add_timer(spec->loop, on_round, placement, &placement->round.timer, err));
     gt_writes_open(placement);
     gt_evict_open(placement);
+    gt_placement_taint_open(placement);
     *ret = gt_steal(placement);
     return 0;
 }
@@ -477,7 +478,7 @@ void gt_placement_free(struct gt_placement *placement)
     gt_quotas_done(&placement->quotas);
     gt_records_done(placement);
     struct gt_write_line *const lines[] = {&placement->lifts, &placement->plans, &placement->reports,
-                                           &placement->evictions};
+                                           &placement->evictions, &placement->node_taints};
     for (unsigned i = 0; i < GT_COUNT(lines); i++)
         gt_write_close(lines[i]);
     if (placement->queue)

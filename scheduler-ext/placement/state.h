@@ -224,7 +224,7 @@ struct placement_nodes {
 
 /* The Node whose taint is set or taken (taints.c). */
 struct placement_taints {
-    struct gt_kube_call *call; /* NULL: none is */
+    struct gt_kube_call *call; /* that reads it; NULL: none is */
     char name[GT_CLUSTER_NAME_MAX + 1];
     uint32_t node; /* its id: the next ones come first, so that one that cannot be written holds up none */
     unsigned all, bad;
@@ -263,7 +263,7 @@ struct gt_placement {
     struct placement_nodes nodes;
     struct placement_round round;
     struct placement_rebalance rebalance;
-    struct gt_write_line lifts, plans, reports, evictions; /* reports: only why a job waits */
+    struct gt_write_line lifts, plans, reports, evictions, node_taints; /* reports: only why a job waits */
     struct gt_placement_counters counters;
 };
 
@@ -336,6 +336,8 @@ static inline const char *gt_record_name(const struct record *record)
 void gt_placement_find_spares(struct gt_placement *placement);
 /* Reports supernodes that are to have more spare nodes than they have nodes. */
 void gt_placement_report_spares(struct gt_placement *placement);
+/* ---- taints.c ---- */
+void gt_placement_taint_open(struct gt_placement *placement);
 /* Sets or takes the taint of one Node, if one has to change. */
 void gt_placement_taint(struct gt_placement *placement);
 void gt_placement_taint_stop(struct gt_placement *placement);

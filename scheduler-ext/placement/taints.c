@@ -50,21 +50,38 @@ static void taint_fails(struct gt_placement *placement, const struct gt_err *why
 
 /* ---- one Node ---- */
 
-static void on_node_tainted(void *arg, struct gt_kube_answer *answer)
+/* What failed is not repeated: the Node is looked at again. */
+static bool on_node_tainted(struct gt_write_key *key, enum gt_write_outcome outcome,
+                            struct gt_kube_answer *answer)
 {
-    struct gt_placement *placement = arg;
+    struct gt_placement *placement = key->line->arg;
     struct placement_taints *taints = &placement->taints;
     char text[128];
-    taints->call = NULL;
-    if (answer->error) {
+    if (outcome != GT_WRITE_DONE) {
         taint_fails(placement, answer->error);
-        return;
+        return false;
     }
     taints->failing = false;
     snprintf(text, sizeof(text),
              taints->puts ? "%u of %u GPUs cannot be used" : "%u of %u GPUs cannot be used any more",
              taints->bad, taints->all);
     taint_tell(placement, taints->name, taints->puts ? "NodeTainted" : "TaintTaken", text);
+    return false;
+}
+
+void gt_placement_taint_open(struct gt_placement *placement)
+{
+    placement->node_taints = (struct gt_write_line){.name = "taints",
+                                                    .order = GT_WRITE_LAST,
+                                                    .running_max = 1,
+                                                    .body_max = TAINT_BODY_MAX,
+                                                    .retry_ms = placement->times.retry_ms,
+                                                    .retry_max_ms = placement->times.retry_ms,
+                                                    .may_send = gt_placement_may_send,
+                                                    .arg = placement,
+                                                    .answered = on_node_tainted};
+    if (placement->spec.kube)
+        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->node_taints);
 }
 
 static void on_node_read(void *arg, struct gt_kube_answer *answer)
@@ -72,12 +89,10 @@ static void on_node_read(void *arg, struct gt_kube_answer *answer)
     struct gt_placement *placement = arg;
     struct placement_taints *taints = &placement->taints;
     gt_auto_buf struct gt_buf body = GT_BUF(TAINT_BODY_MAX);
-    gt_auto_err struct gt_err *error = NULL;
     taints->call = NULL;
-    bool may = !placement->spec.may_write || placement->spec.may_write(placement->spec.may_write_arg);
     if (answer->error)
         taint_fails(placement, answer->error);
-    if (answer->error || !may ||
+    if (answer->error ||
         !gt_node_taint_write(answer->object, GT_TAINT_KEY_GPUS,
                              taints->puts ? taint_effect(placement->spec.options.taints) : NULL, &body) ||
         gt_buf_check(&body, "taints", NULL) < 0)
@@ -88,8 +103,7 @@ static void on_node_read(void *arg, struct gt_kube_answer *answer)
                                             .body = body.data,
                                             .field_manager = GT_MANAGER_COMPANION,
                                             .metadata_only = true};
-    if (gt_kube_start(placement->spec.kube, &request, on_node_tainted, placement, &taints->call, &error) < 0)
-        taint_fails(placement, error);
+    gt_write_post(&placement->node_taints, &request, NULL); /* without memory the Node is looked at again */
 }
 
 static void taint_begin(struct gt_placement *placement, uint32_t id, const struct gt_cluster_node *node,
@@ -105,6 +119,11 @@ static void taint_begin(struct gt_placement *placement, uint32_t id, const struc
     taints->bad = gt_bit_count(node->all & ~node->healthy);
     if (gt_kube_start(placement->spec.kube, &request, on_node_read, placement, &taints->call, NULL) < 0)
         taints->call = NULL; /* it is looked at again */
+}
+
+static bool taint_is_busy(const struct gt_placement *placement)
+{
+    return placement->taints.call || gt_write_count(&placement->node_taints);
 }
 
 /* ---- all of them ---- */
@@ -131,7 +150,7 @@ void gt_placement_taint(struct gt_placement *placement)
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     uint32_t nodes = gt_cluster_nodes(cluster), after = placement->taints.node;
     bool braked = false;
-    for (uint32_t i = 1; options->taints && !placement->taints.call && i <= nodes; i++) {
+    for (uint32_t i = 1; options->taints && !taint_is_busy(placement) && i <= nodes; i++) {
         uint32_t id = (uint32_t)(((uint64_t)after + i) % nodes);
         struct gt_cluster_node node;
         struct gt_cache_node cached;
@@ -153,5 +172,6 @@ void gt_placement_taint(struct gt_placement *placement)
 void gt_placement_taint_stop(struct gt_placement *placement)
 {
     gt_kube_cancel(gt_steal(placement->taints.call));
+    gt_write_clear(&placement->node_taints);
     placement->taints = (struct placement_taints){0};
 }
