@@ -169,14 +169,18 @@ class Rebalance(PlacementCase):
         self.add_gang("w", 4, 32)
         self.check_silent()
 
+    def movable(self, number):
+        """A pod that may move, on a node of that supernode."""
+        made = replica(f"x-{number}", uid=f"x{number}", gpus=8, gated=False)
+        made["metadata"]["annotations"] = {"metax-tech.com/movable": "true"}
+        self.add_pod(f"x-{number}", made)
+        self.run_on(f"x-{number}", f"s{number}-n0", range(8))
+
     def test_rules_between_pods_count(self):
         """On a node of each supernode is a pod that the waiting ones keep away from: moves do not help."""
         self.world(2)
         for number in range(2):
-            made = replica(f"x-{number}", uid=f"x{number}", gpus=8, gated=False)
-            made["metadata"]["annotations"] = {"metax-tech.com/movable": "true"}
-            self.add_pod(f"x-{number}", made)
-            self.run_on(f"x-{number}", f"s{number}-n0", range(8))
+            self.movable(number)
             self.add_pod(f"z-{number}", {"metadata": {"labels": {"app": "z"}}, "spec": {
                 "nodeName": f"s{number}-n1", "containers": [{"name": "main"}]}, "status": {"phase": "Running"}})
         self.start(patience=300, retry=200)
@@ -193,10 +197,7 @@ class Rebalance(PlacementCase):
         """A pod without a unit is deleted; the sentence can be pasted."""
         self.world(2)
         for number in range(2):
-            made = replica(f"x-{number}", uid=f"x{number}", gpus=8, gated=False)
-            made["metadata"]["annotations"] = {"metax-tech.com/movable": "true"}
-            self.add_pod(f"x-{number}", made)
-            self.run_on(f"x-{number}", f"s{number}-n0", range(8))
+            self.movable(number)
         self.start(patience=300, retry=200)
         self.add_gang("w", 4, 32)
         self.assertTrue(wait_for(lambda: "it fits when" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
