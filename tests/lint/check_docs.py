@@ -178,7 +178,7 @@ def check_diff():
 
 
 def main():
-    pages = list(files("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "daemonset", "tests", "cli",
+    pages = list(files("README.md", "README.zh-CN.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "daemonset", "tests", "cli",
                        "topology", "deviceplugin", ends=".md"))
     if len(pages) < 20:
         problems.append(f"only {len(pages)} pages are found")
@@ -188,8 +188,9 @@ def main():
         check_yaml(path)
         check_sources(path, known)
     for path in files("docs", ends=".md"):
-        if path not in LINK.findall(read("README.md")):
-            problems.append(f"README.md: does not lead to {path}")
+        start = "README.zh-CN.md" if path.startswith("docs/zh-CN/") else "README.md"
+        if path not in LINK.findall(read(start)):
+            problems.append(f"{start}: does not lead to {path}")
     for path in files("README.md", ".", ends=SOURCES):
         check_pages(os.path.normpath(path))
     check_reasons()
