@@ -110,12 +110,7 @@ NO_REASONS = {"Audit", "Conflict", "ConfigMap", "DisruptionTarget", "Discovered"
               "Recreate", "Report", "Supernode", "True", "Unknown", "Unschedulable", "UsageKnown", "VendorLibrary"}
 
 
-def check_reasons():
-    """docs/troubleshooting.md lists every reason that the daemons give, and no other."""
-    page = "docs/troubleshooting.md"
-    waits, every = (read(page).split(f"\n## {title}\n")[1] for title in ("A job waits", "Every reason"))
-    first_cells = re.findall(r"^\|([^|]*)\|", waits.split("\n## ")[0] + every, flags=re.M)
-    told = set(re.findall(r"`([A-Za-z]+)`", "\n".join(first_cells)))
+def given_reasons():
     given = set()
     for path in files("agent", "api", "scheduler-ext", ends=(".c", ".h")):
         if not re.match(r"scheduler-ext/(sim|wire|jobs)/", path):
@@ -123,10 +118,31 @@ def check_reasons():
                 given |= set(REASON.findall(statement)) if REASONED.search(statement) else set()
     if len(given) < 50:
         problems.append(f"only {len(given)} reasons are found in the sources")
-    for reason in sorted(given - NO_REASONS - told):
+    return given
+
+
+def check_reasons(page, first_cells, given, conditions):
+    """A page lists every reason that the daemons give and every one of these conditions, and no other."""
+    told = set(re.findall(r"`([A-Za-z]+)`", "\n".join(first_cells)))
+    for reason in sorted((given - NO_REASONS | conditions) - told):
         problems.append(f"{page}: lacks the reason {reason}")
-    for reason in sorted(told - given):
+    for reason in sorted(told - given - conditions):
         problems.append(f"{page}: no program gives the reason {reason}")
+
+
+def check_all_reasons():
+    """docs/troubleshooting.md has the reasons; the Chinese list also has the conditions, and says of each what it means and what to do."""
+    given, page, chinese = given_reasons(), "docs/troubleshooting.md", "docs/zh-CN/reasons.md"
+    waits, every = (read(page).split(f"\n## {title}\n")[1] for title in ("A job waits", "Every reason"))
+    check_reasons(page, re.findall(r"^\|([^|]*)\|", waits.split("\n## ")[0] + every, flags=re.M), given, set())
+    conditions = set(re.findall(r'#define GT_CONDITION_\w+ +"(\w+)"', read("api/names.h")))
+    for path in files("api", ends=".c"):
+        for names in re.findall(r"condition_names\[\w+\] = \{(.*?)\}", read(path), flags=re.S):
+            conditions |= set(re.findall(r'"(\w+)"', names))
+    rows = [(number, [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+            for number, line in enumerate(read(chinese).splitlines(), 1) if line.startswith("| `")]
+    check_reasons(chinese, [cells[0] for _, cells in rows], given, conditions)
+    problems.extend(f"{chinese}:{number}: {cells[0]}: a cell is empty" for number, cells in rows if not all(cells))
 
 
 SHOWN = re.compile(r"`([\w-]+\.(?:py|c))(?:: ([^`]+))?`")
@@ -193,7 +209,7 @@ def main():
             problems.append(f"{start}: does not lead to {path}")
     for path in files("README.md", ".", ends=SOURCES):
         check_pages(os.path.normpath(path))
-    check_reasons()
+    check_all_reasons()
     check_kinds()
     check_diff()
     tests = {os.path.basename(path): read(path) for path in files("tests", ends=(".py", ".c"))}

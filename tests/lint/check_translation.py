@@ -3,8 +3,8 @@
 """Holds the Chinese pages against the English ones, block by block: headings and their levels, code, rows of tables, and in each block the same
 names in code font, numbers and link targets. What differs is told with both lines and both texts.   check_translation.py [ROOT]
 
-Each page of docs/how-to has one, and docs/troubleshooting.md. A Chinese page links to the Chinese page where there is one. In code a comment may be translated. A page in ALONE has no English one.
-docs/zh-CN/glossary.md also lists words that are not used, beside the term to use."""
+Each page of docs/how-to has a Chinese one, and docs/troubleshooting.md. A Chinese page links to the Chinese page where there is one. In code a comment
+may be translated. A page in ALONE has no English one. docs/zh-CN/glossary.md also lists words that are not used, beside the term to use."""
 import difflib
 import glob
 import os
@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 
 ROOT = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-ALONE = ("docs/zh-CN/glossary.md",)
+ALONE = ("docs/zh-CN/glossary.md", "docs/zh-CN/reasons.md")
 HAN = re.compile(r"[\u4e00-\u9fff]")
 CODE = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\(([^()\s]+)\)|<(https?://[^>\s]+)>")
@@ -45,7 +45,8 @@ class Block:
         if self.kind == "code":
             return self.kind, "\n".join(COMMENT.sub("", line).rstrip() for line in self.text.splitlines())
         links = [resolved(path, target)[0] for target in self.links()]
-        return self.kind, *(tuple(sorted(each)) for each in (self.names().items(), self.numbers().items(), (chinese.get(page, page) for page in links)))
+        every = self.names().items(), self.numbers().items(), (chinese.get(page, page) for page in links)
+        return self.kind, *(tuple(sorted(each)) for each in every)
 
 
 def blocks(path):
@@ -220,7 +221,7 @@ def main():
     for english, path in chinese.items():
         check_first_lines(english, path)
         compare_pages(english, path, chinese, pages)
-    check_terms(translated)
+    check_terms([*translated, "docs/zh-CN/reasons.md"])
     print("\n".join(problems))
     sys.exit(bool(problems))
 
