@@ -182,6 +182,15 @@ def check_kinds():
         problems.extend(f"{page}: no table has {kind}s" for kind in sorted(kinds) if not told & {kind, f"{kind}s"})
 
 
+def check_ends(path):
+    """A how-to page begins with who needs it and ends with what to do next."""
+    parts = [part for part in read(path).strip().split("\n\n") if not part.startswith(("#", "English |"))]
+    if not parts[0].startswith("For "):
+        problems.append(f"{path}: does not begin with \"For ...\": who needs it")
+    if not parts[-1].startswith("Next: "):
+        problems.append(f"{path}: does not end with \"Next: ...\": what to do next")
+
+
 def check_diff():
     """What the page on new kinds shows as added stands in the list of kinds, in this order, without anything between."""
     page, of = "docs/how-to/add-a-kind.md", "api/kinds/list.h"
@@ -209,6 +218,8 @@ def main():
             problems.append(f"{start}: does not lead to {path}")
     for path in files("README.md", ".", ends=SOURCES):
         check_pages(os.path.normpath(path))
+    for path in files("docs/how-to", ends=".md"):
+        check_ends(path)
     check_all_reasons()
     check_kinds()
     check_diff()
