@@ -75,7 +75,7 @@ def blocks(path):
                 found.append(Block(f"row of {len(BORDER.findall(line)) - 1} cells", number, line))
         elif line.strip():
             if ITEM.match(line):
-                found.append(Block("item", number, line.strip()))
+                found.append(Block("item", number, ITEM.sub("", line, count=1)))
             elif inside and inside.kind in ("item", "paragraph"):
                 found[-1].text += " " + line.strip()
             else:
@@ -113,20 +113,23 @@ def resolved(path, target):
     return os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path, anchor
 
 
-def expected(path, target, chinese, pages):
-    """Where a link of an English page leads in its Chinese page."""
+def destination(path, target, chinese, pages):
+    """Where a link of a page leads, as page and number of the heading; no heading where the two pages have not equally many."""
     page, anchor = resolved(path, target)
-    if page not in chinese:
-        return page, anchor
-    there, here = anchors(pages[page]), anchors(pages[chinese[page]])
-    if anchor and anchor in there and there.index(anchor) < len(here):
-        anchor = here[there.index(anchor)]
-    return chinese[page], anchor
+    english = next((one for one, other in chinese.items() if page == (one if path in chinese else other)), None)
+    if english is None:  # also a Chinese page's link to an English one that has a Chinese one: it is told as another target
+        return f"{page}#{anchor}" if anchor else page
+    ours, theirs = (anchors(pages[each]) for each in (english, chinese[english]))
+    here = ours if page == english else theirs
+    if anchor and len(ours) == len(theirs):
+        anchor = theirs[here.index(anchor)] if anchor in here else anchor
+        return f"{chinese[english]}#{anchor}"
+    return chinese[english]
 
 
-def shown(block):
+def shown(block, whole):
     text = " / ".join(block.text.strip().splitlines())
-    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+    return text if whole or len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
 def listed(counter):
@@ -136,7 +139,8 @@ def listed(counter):
 def report(what, english, one, translated, other):
     place = f"{english}:{one.number}" if one else english
     problems.append(f"{translated}:{other.number}: {what}, from {place}" if other else f"{translated}: {what}, from {place}")
-    problems.extend(f"    {language}: {shown(block)}" for language, block in (("English", one), ("Chinese", other)) if block)
+    whole = not (one and other)  # it has to be written
+    problems.extend(f"    {language}: {shown(block, whole)}" for language, block in (("English", one), ("Chinese", other)) if block)
 
 
 def compare_code(english, one, translated, other):
@@ -157,9 +161,8 @@ def compare(english, one, translated, other, chinese, pages):
     elif one.kind == "code":
         compare_code(english, one, translated, other)
     else:
-        links = (Counter(expected(english, target, chinese, pages) for target in one.links()),
-                 Counter(resolved(translated, target) for target in other.links()))
-        links = [Counter({"#".join(filter(None, link)): count for link, count in each.items()}) for each in links]
+        links = [Counter(destination(path, target, chinese, pages) for target in block.links())
+                 for path, block in ((english, one), (translated, other))]
         for what, ours, theirs in (("code font", one.names(), other.names()), ("numbers", one.numbers(), other.numbers()), ("links", *links)):
             lacks, more = ours - theirs, theirs - ours
             words = "; ".join(filter(None, (lacks and f"lacks {listed(lacks)}", more and f"has {listed(more)}")))
@@ -181,7 +184,7 @@ def compare_pages(english, translated, chinese, pages):
                         compare(english, one, translated, other, chinese, pages)
                     continue
                 for one in left[first:last]:
-                    report(f"lacks a {one.kind}", english, one, translated, None)
+                    report(f"{one.kind} is missing", english, one, translated, None)
                 for other in left_there[first_there:last_there]:
                     report(f"{other.kind} that is not there", english, None, translated, other)
         else:
