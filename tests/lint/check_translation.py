@@ -70,7 +70,7 @@ def blocks(path):
             found[-1].text += line + "\n"
         elif line.startswith("#"):
             found.append(Block("heading " + line.split(" ")[0], number, line))
-        elif line.startswith("|"):
+        elif line.lstrip().startswith("|"):
             if not re.fullmatch(r"[|\s:-]+", line):
                 found.append(Block(f"row of {len(BORDER.findall(line)) - 1} cells", number, line))
         elif line.strip():
