@@ -110,12 +110,7 @@ NO_REASONS = {"Audit", "Conflict", "ConfigMap", "DisruptionTarget", "Discovered"
               "Recreate", "Report", "Supernode", "True", "Unknown", "Unschedulable", "UsageKnown", "VendorLibrary"}
 
 
-def check_reasons():
-    """docs/troubleshooting.md lists every reason that the daemons give, and no other."""
-    page = "docs/troubleshooting.md"
-    waits, every = (read(page).split(f"\n## {title}\n")[1] for title in ("A job waits", "Every reason"))
-    first_cells = re.findall(r"^\|([^|]*)\|", waits.split("\n## ")[0] + every, flags=re.M)
-    told = set(re.findall(r"`([A-Za-z]+)`", "\n".join(first_cells)))
+def given_reasons():
     given = set()
     for path in files("agent", "api", "scheduler-ext", ends=(".c", ".h")):
         if not re.match(r"scheduler-ext/(sim|wire|jobs)/", path):
@@ -123,10 +118,31 @@ def check_reasons():
                 given |= set(REASON.findall(statement)) if REASONED.search(statement) else set()
     if len(given) < 50:
         problems.append(f"only {len(given)} reasons are found in the sources")
-    for reason in sorted(given - NO_REASONS - told):
+    return given
+
+
+def check_reasons(page, first_cells, given, conditions):
+    """A page lists every reason that the daemons give and every one of these conditions, and no other."""
+    told = set(re.findall(r"`([A-Za-z]+)`", "\n".join(first_cells)))
+    for reason in sorted((given - NO_REASONS | conditions) - told):
         problems.append(f"{page}: lacks the reason {reason}")
-    for reason in sorted(told - given):
+    for reason in sorted(told - given - conditions):
         problems.append(f"{page}: no program gives the reason {reason}")
+
+
+def check_all_reasons():
+    """docs/troubleshooting.md has the reasons; the Chinese list also has the conditions, and says of each what it means and what to do."""
+    given, page, chinese = given_reasons(), "docs/troubleshooting.md", "docs/zh-CN/reasons.md"
+    waits, every = (read(page).split(f"\n## {title}\n")[1] for title in ("A job waits", "Every reason"))
+    check_reasons(page, re.findall(r"^\|([^|]*)\|", waits.split("\n## ")[0] + every, flags=re.M), given, set())
+    conditions = set(re.findall(r'#define GT_CONDITION_\w+ +"(\w+)"', read("api/names.h")))
+    for path in files("api", ends=".c"):
+        for names in re.findall(r"condition_names\[\w+\] = \{(.*?)\}", read(path), flags=re.S):
+            conditions |= set(re.findall(r'"(\w+)"', names))
+    rows = [(number, [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+            for number, line in enumerate(read(chinese).splitlines(), 1) if line.startswith("| `")]
+    check_reasons(chinese, [cells[0] for _, cells in rows], given, conditions)
+    problems.extend(f"{chinese}:{number}: {cells[0]}: a cell is empty" for number, cells in rows if not all(cells))
 
 
 SHOWN = re.compile(r"`([\w-]+\.(?:py|c))(?:: ([^`]+))?`")
@@ -166,6 +182,15 @@ def check_kinds():
         problems.extend(f"{page}: no table has {kind}s" for kind in sorted(kinds) if not told & {kind, f"{kind}s"})
 
 
+def check_ends(path):
+    """A how-to page begins with who needs it and ends with what to do next."""
+    parts = [part for part in read(path).strip().split("\n\n") if not part.startswith(("#", "English |"))]
+    if not parts[0].startswith("For "):
+        problems.append(f"{path}: does not begin with \"For ...\": who needs it")
+    if not parts[-1].startswith("Next: "):
+        problems.append(f"{path}: does not end with \"Next: ...\": what to do next")
+
+
 def check_diff():
     """What the page on new kinds shows as added stands in the list of kinds, in this order, without anything between."""
     page, of = "docs/how-to/add-a-kind.md", "api/kinds/list.h"
@@ -178,7 +203,7 @@ def check_diff():
 
 
 def main():
-    pages = list(files("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "daemonset", "tests", "cli",
+    pages = list(files("README.md", "README.zh-CN.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "daemonset", "tests", "cli",
                        "topology", "deviceplugin", ends=".md"))
     if len(pages) < 20:
         problems.append(f"only {len(pages)} pages are found")
@@ -188,11 +213,14 @@ def main():
         check_yaml(path)
         check_sources(path, known)
     for path in files("docs", ends=".md"):
-        if path not in LINK.findall(read("README.md")):
-            problems.append(f"README.md: does not lead to {path}")
+        start = "README.zh-CN.md" if path.startswith("docs/zh-CN/") else "README.md"
+        if path not in LINK.findall(read(start)):
+            problems.append(f"{start}: does not lead to {path}")
     for path in files("README.md", ".", ends=SOURCES):
         check_pages(os.path.normpath(path))
-    check_reasons()
+    for path in files("docs/how-to", ends=".md"):
+        check_ends(path)
+    check_all_reasons()
     check_kinds()
     check_diff()
     tests = {os.path.basename(path): read(path) for path in files("tests", ends=(".py", ".c"))}
