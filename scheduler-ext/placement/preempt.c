@@ -216,7 +216,7 @@ static bool preempt_keep(struct reconcile *reconcile, const struct preempt_candi
     }
     preempt->job = reconcile->pjob;
     preempt->until_ms = reconcile->now + reconcile->placement->times.eviction_ms;
-    reconcile->placement->nodes.reserved_digest = 0; /* the nodes are chosen anew */
+    reconcile->placement->nodes.reserved_digest = 0; /* the nodes are chosen again */
     return true;
 }
 
