@@ -175,6 +175,7 @@ static void pod_read_spec(const cJSON *spec, struct gt_pod *to, bool *bad)
     pod_text_of(spec, "schedulerName", bad);
     to->priority_class = pod_text_of(spec, "priorityClassName", bad);
     to->has_deadline = gt_get(spec, "activeDeadlineSeconds") != NULL;
+    to->preempts_never = strcmp(gt_get_string(spec, "preemptionPolicy"), "Never") == 0;
     to->affinity = gt_get(spec, "affinity");
     to->has_node_affinity = gt_get(to->affinity, "nodeAffinity") != NULL;
     to->where = gt_pod_where_read(spec);

@@ -110,6 +110,7 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
     bool started;           /* a container of it has run, by its phase */
     bool has_deadline;      /* spec.activeDeadlineSeconds */
     bool best_effort;       /* its QoS class */
+    bool preempts_never;    /* spec.preemptionPolicy is Never */
     bool gated;             /* GT_GATE is among its gates */
     const char *kueue_gate; /* the first of Kueue's, a literal; NULL: it has none */
     bool other_gates;       /* besides ours, Kueue's and Volcano's */

@@ -194,11 +194,12 @@ struct gt_cache_pod {
     uint64_t gone_by_s; /* if `deleting`: when it should be gone (Unix time) */
     bool deleting;
     bool has_deadline, best_effort; /* for scopes of quotas */
-    bool other_gates;               /* besides GT_GATE */
-    bool started;                   /* a container of it has run */
-    bool refused;  /* its condition says that its scheduler refuses the plan: nothing is assumed for it */
-    unsigned gpus; /* of all containers */
-    uint32_t node; /* where it is; GT_NONE: nowhere, or on an unknown node */
+    bool preempts_never;
+    bool other_gates; /* besides GT_GATE */
+    bool started;     /* a container of it has run */
+    bool refused;     /* its condition says that its scheduler refuses the plan: nothing is assumed for it */
+    unsigned gpus;    /* of all containers */
+    uint32_t node;    /* where it is; GT_NONE: nowhere, or on an unknown node */
     const char *node_name;
 
     uint64_t plan_mask;           /* the plan's GPUs that exist on its node */

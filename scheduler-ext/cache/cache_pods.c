@@ -94,7 +94,8 @@ static uint64_t cache_pods_digest_of(const struct gt_cache *cache, const struct 
     digest = gt_digest_mix(gt_digest_mix(digest, from->created_s), from->gone_by_s);
     return gt_digest_mix(digest, meta->owner_controls | from->deleting << 1 | from->gated << 2 |
                                      has_other_gates(from) << 3 | is_refused(from) << 4 |
-                                     from->has_deadline << 5 | from->best_effort << 6 | from->started << 7);
+                                     from->has_deadline << 5 | from->best_effort << 6 | from->started << 7 |
+                                     from->preempts_never << 8);
 }
 
 static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
@@ -167,6 +168,7 @@ static bool cache_pods_fill(struct gt_cache *cache, const struct gt_pod *from, s
     cache->terminating += is_terminating(pod);
     pub->has_deadline = from->has_deadline;
     pub->best_effort = from->best_effort;
+    pub->preempts_never = from->preempts_never;
     pub->other_gates = has_other_gates(from);
     pub->refused = is_refused(from);
     pub->started = from->started;

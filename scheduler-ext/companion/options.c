@@ -246,6 +246,8 @@ static const struct gt_option table[] = {
      "for the first job that waits while enough GPUs are free: suggest which pods could move, or off "
      "(suggest)",
      gt_option_word, COMPANION_FIELD(placement.rebalance), .words = rebalance_words},
+    {"preempt", "BOOL", "evict pods of lower priority for a job that waits: true or false (false)",
+     gt_option_bool, COMPANION_FIELD(placement.preempt)},
     {"spare-nodes", "NUMBER", "free nodes of each supernode that are left to pods whose nodes were lost (0)",
      gt_option_number, COMPANION_FIELD(placement.spare_nodes), .max = 8192},
     {"reserve", "SECONDS", "a StatefulSet's places are reserved for so long after its last pod came (1800)",

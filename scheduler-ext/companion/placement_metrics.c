@@ -102,6 +102,8 @@ void gt_placement_metrics(const struct gt_placement *placement, struct gt_buf *t
     gt_prom_number(to, "gputopo_placement_pods_evicted_total",
                    "Pods that were evicted, for their units to move or their jobs to be planned again.",
                    counters.evicted);
+    gt_prom_number(to, "gputopo_placement_pods_preempted_total",
+                   "Pods that were chosen to leave for a job of higher priority.", counters.preempted);
     gt_prom_number(to, "gputopo_placement_braked_total",
                    "Times that the brake kept pods from being evicted; it grows while the brake holds.",
                    counters.braked);

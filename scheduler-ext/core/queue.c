@@ -420,10 +420,10 @@ static enum gt_queue_result try_one(struct gt_queue *queue, const struct item *i
         return queue->failed[slot].result;
     }
     enum gt_queue_result result = queue->spec.try(queue->spec.arg, entry->job, is_behind_holder(queue, item));
-    if ((result == GT_QUEUE_BLOCKED || result == GT_QUEUE_NEVER) && shape) {
+    if (result != GT_QUEUE_DONE && result != GT_QUEUE_FAILED && shape) {
         queue->failed[slot].shape = shape;
         queue->failed[slot].job = entry->job;
-        queue->failed[slot].result = result;
+        queue->failed[slot].result = result == GT_QUEUE_NEVER ? result : GT_QUEUE_BLOCKED;
     }
     return result;
 }
@@ -471,10 +471,12 @@ bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
             gt_queue_remove(queue, item->entry.job);
             item = NULL;
         } else {
-            set_blocked(queue, item, result == GT_QUEUE_BLOCKED);
+            set_blocked(queue, item, result == GT_QUEUE_BLOCKED || result == GT_QUEUE_PREEMPTS);
             set_never(queue, item, result == GT_QUEUE_NEVER, now);
         }
-        if (item && item->blocked)
+        if (item && result == GT_QUEUE_PREEMPTS && !is_behind_holder(queue, item))
+            queue_hold(queue, item, now);
+        else if (item && item->blocked)
             queue_consider(queue, item, now);
         now = queue->spec.now_ms(queue->spec.arg);
         queue->wasted_ms += result == GT_QUEUE_DONE ? 0 : now - before;

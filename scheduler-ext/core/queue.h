@@ -52,10 +52,12 @@ struct gt_queue_entry {
 };
 
 enum gt_queue_result {
-    GT_QUEUE_DONE,    /* it leaves the queue: it is placed, or needs nothing */
-    GT_QUEUE_BLOCKED, /* there is no room for it */
-    GT_QUEUE_NEVER,   /* it would not fit even into the empty cluster: it stays, and hinders no other job */
-    GT_QUEUE_FAILED,  /* something else, which does not affect other jobs */
+    GT_QUEUE_DONE,     /* it leaves the queue: it is placed, or needs nothing */
+    GT_QUEUE_BLOCKED,  /* there is no room for it */
+    GT_QUEUE_PREEMPTS, /* likewise, and others leave for it: unless it may not use the holder's nodes, it
+                          becomes the holder at once */
+    GT_QUEUE_NEVER,    /* it would not fit even into the empty cluster: it stays, and hinders no other job */
+    GT_QUEUE_FAILED,   /* something else, which does not affect other jobs */
 };
 
 struct gt_queue_spec {

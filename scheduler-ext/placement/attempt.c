@@ -160,7 +160,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     }
     count_decision(placement, gt_clock_ns() - began);
     pjob->wait.tries++;
-    bool never = decision == GT_DECISION_WAITS && failure.reason == GT_PLAN_NEVER_FITS;
+    bool never = decision == GT_DECISION_WAITS && failure.reason == GT_PLAN_NEVER_FITS, preempts = false;
     gt_placement_count_kept(pjob);
     if (decision == GT_DECISION_WAITS && !never) {
         say_terminating(reconcile, &failure, &text);
@@ -170,7 +170,9 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
             gt_buf_puts(&text,
                         "; its unit does not move: more nodes than --brake lets go at once are not Ready, "
                         "or have lost their pods of late");
-        gt_rebalance_suggest(reconcile, &failure, &text);
+        preempts = !restricted && gt_preempt_choose(reconcile, &failure, &text);
+        if (!preempts)
+            gt_rebalance_suggest(reconcile, &failure, &text);
     }
     const char *said = text.data ? text.data : "";
     switch (decision) {
@@ -202,7 +204,10 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
             gt_yield_ask(reconcile);
         placement->round.room = placement->round.room || reconcile->view->gave_up;
         /* Rules that mean it say nothing of others, and other nodes would not be better. */
-        return never ? GT_QUEUE_NEVER : failure.reason == GT_PLAN_RULED ? GT_QUEUE_FAILED : GT_QUEUE_BLOCKED;
+        return never                             ? GT_QUEUE_NEVER
+               : failure.reason == GT_PLAN_RULED ? GT_QUEUE_FAILED
+               : preempts                        ? GT_QUEUE_PREEMPTS
+                                                 : GT_QUEUE_BLOCKED;
     case GT_DECISION_BOUND:
     case GT_DECISION_FAILED:
         break;
@@ -308,10 +313,13 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
         return true;
     struct gt_node_set chosen = {0};
     bool found = false;
+    bool preempts = pjob && placement->preempt.job == pjob;
     if (pjob && gt_reconcile_make(&reconcile, NULL) == 0)
-        found = gt_decide_drain(placement->spec.cache, reconcile.view, &pjob->place.reservations, &chosen);
+        found = preempts ? gt_preempt_nodes(placement, &chosen)
+                         : gt_decide_drain(placement->spec.cache, reconcile.view, &pjob->place.reservations,
+                                           &chosen);
     if (pjob)
-        pjob->place.too_many_gpus = found ? beyond_limit(placement, &chosen) : 0;
+        pjob->place.too_many_gpus = found && !preempts ? beyond_limit(placement, &chosen) : 0;
     found = found && !pjob->place.too_many_gpus;
     if (!found)
         gt_node_set_done(&chosen);
@@ -327,7 +335,11 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     placement->nodes.holder = found ? pjob : NULL;
     placement->nodes.reserved_digest = digest_of_kept(placement);
     placement->counters.reserved_node_count = gt_node_set_count(&placement->nodes.reserved);
+    if (placement->preempt.job && placement->preempt.job != placement->nodes.holder)
+        gt_preempt_end(placement);
     if (found) {
+        if (preempts)
+            gt_placement_mark(pjob); /* which evicts */
         if (pjob->place.reserved_until_ms != reserved_until_ms)
             pjob->place.reserved_until_s = gt_placement_unix_s(reserved_until_ms);
         pjob->place.reserved_until_ms = reserved_until_ms;

@@ -489,6 +489,7 @@ void gt_placement_free(struct gt_placement *placement)
     gt_brake_done(&placement->nodes.brake);
     gt_source_free(placement->round.timer);
     free(placement->rebalance.text);
+    gt_preempt_done(placement);
     free(placement);
 }
 

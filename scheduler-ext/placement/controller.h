@@ -51,6 +51,7 @@ struct gt_placement_options {
     /* --on-unhealthy-gpu: EVICT is for clusters where all jobs restart from a checkpoint, or serve. */
     enum gt_unhealthy_gpu unhealthy_gpu;
     enum gt_rebalance rebalance; /* --rebalance */
+    bool preempt;                /* --preempt: pods of lower priority are evicted for jobs that wait */
     /* --claims: to be set where agents allocate GPUs by claims. */
     enum gt_claims claims;
     /* --patience: after so long, nodes are reserved for a waiting job; 60 s. Lower where large jobs must
@@ -245,6 +246,7 @@ struct gt_placement_counters {
     uint64_t blocked[GT_PLAN_REASONS]; /* tries by reason */
     uint64_t refused;                  /* by a rule */
     uint64_t lost, recreated, evicted; /* pods */
+    uint64_t preempted;                /* pods of them that were evicted for jobs of higher priority */
     uint64_t braked;                   /* how often the brake has kept pods from being evicted */
     uint64_t kubelet_refused;          /* pods */
     uint64_t replanned;                /* jobs: their plan failed before any of their pods ran */

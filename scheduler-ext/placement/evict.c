@@ -72,10 +72,10 @@ void gt_evict_withdraw(struct pjob *pjob)
     }
 }
 
-const char *gt_evict_refusal(const struct pjob *pjob)
+const char *gt_evict_refusal(const struct pjob *pjob, const struct gt_cache_pod *pod)
 {
     const struct eviction *eviction = pjob->move.evictions;
-    while (eviction && !eviction->refusal)
+    while (eviction && (!eviction->refusal || (pod && strcmp(eviction->uid, pod->uid) != 0)))
         eviction = eviction->next;
     return eviction ? eviction->refusal : NULL;
 }

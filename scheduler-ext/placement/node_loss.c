@@ -422,7 +422,7 @@ static void node_loss_evict(struct reconcile *reconcile)
 static void report_moves(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    const char *refusal = gt_evict_refusal(pjob);
+    const char *refusal = gt_evict_refusal(pjob, NULL);
     char text[2 * SAID_MAX];
     snprintf(text, sizeof(text), "%u of its pods have still to leave for other places%s%.1024s",
              reconcile->view->states[GT_MEMBER_MOVING], refusal ? ": " : "", refusal ? refusal : "");

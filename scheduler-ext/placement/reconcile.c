@@ -516,6 +516,7 @@ static void reconcile_job(struct reconcile *reconcile)
         return;
     gt_claims_handle_refused(reconcile);
     gt_unhealthy_evict(reconcile);
+    gt_preempt_evict(reconcile);
     bool leaves = gt_unplaced_handle(reconcile) || gt_lost_plans_replan(reconcile);
     gt_evict_end(pjob);
     if (leaves) {

@@ -138,6 +138,19 @@ bool gt_unplaced_handle(struct reconcile *reconcile);
 void gt_rebalance_suggest(struct reconcile *reconcile, const struct gt_plan_failure *failure,
                           struct gt_buf *text);
 
+/* ---- preempt.c ---- */
+/* With --preempt: chooses pods of lower priority to evict for a job that does not fit, and adds that to the
+ * text why it waits. True: they leave, and the job is to hold the nodes of placement->preempt. */
+bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure *failure,
+                       struct gt_buf *text);
+/* Evicts them, within a round of evictions of the job that holds the nodes. */
+void gt_preempt_evict(struct reconcile *reconcile);
+/* Where the job gets its places. False: no memory. */
+bool gt_preempt_nodes(const struct gt_placement *placement, struct gt_node_set *ret);
+/* The job holds its nodes no more: those that have not left yet stay. */
+void gt_preempt_end(struct gt_placement *placement);
+void gt_preempt_done(struct gt_placement *placement);
+
 /* ---- unhealthy.c ---- */
 /* Evicts pods whose GPUs are unhealthy, where that is configured, within a round of evictions. */
 void gt_unhealthy_evict(struct reconcile *reconcile);
@@ -295,8 +308,9 @@ bool gt_kubelet_refusals_wait(struct reconcile *reconcile);
 /* Evictions of a job's pods through the API server, which respects their PodDisruptionBudgets. A request is
  * repeated only when the pod still exists a while after the last answer. */
 
-/* Why the last eviction of a pod of the job was refused; NULL: it was not. Valid until gt_evict_end(). */
-const char *gt_evict_refusal(const struct pjob *pjob);
+/* Why the last eviction of this pod (NULL: of any) was refused; NULL: it was not. Valid until gt_evict_end().
+ */
+const char *gt_evict_refusal(const struct pjob *pjob, const struct gt_cache_pod *pod);
 /* A round of evictions of a job: pods that are not passed to gt_evict_pod() before gt_evict_end() are to
  * stay. */
 void gt_evict_begin(struct pjob *pjob);

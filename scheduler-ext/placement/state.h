@@ -80,14 +80,15 @@ enum pjob_list {
 /* A job waits for a place. */
 struct pjob_wait {
     bool queued;
-    bool fits;             /* by the last gt_placement_look() */
-    bool awaits_admission; /* it waits for its PodGroup, or the queue of that */
-    bool ended;            /* a plan was found for it that is not in its object yet */
-    bool moves_told;       /* an Event has said which pods could move for it */
-    unsigned size;         /* index in gt_wait_size_names; set with `ended` */
-    uint64_t since_ms;     /* since when it waits for room; 0: it does not */
-    int64_t since_s;       /* the same in Unix time, as published: also from earlier leaders */
-    int64_t start_ms;      /* since_s as a time of gt_clock_ms(); below 0: before this machine began */
+    bool fits;                 /* by the last gt_placement_look() */
+    bool awaits_admission;     /* it waits for its PodGroup, or the queue of that */
+    bool ended;                /* a plan was found for it that is not in its object yet */
+    bool moves_told;           /* an Event has said which pods could move for it */
+    uint64_t preempt_after_ms; /* no pods are chosen to leave for it before */
+    unsigned size;             /* index in gt_wait_size_names; set with `ended` */
+    uint64_t since_ms;         /* since when it waits for room; 0: it does not */
+    int64_t since_s;           /* the same in Unix time, as published: also from earlier leaders */
+    int64_t start_ms;          /* since_s as a time of gt_clock_ms(); below 0: before this machine began */
     uint64_t tries;
     uint64_t lacking_gpus;   /* GPUs that it may not reserve now; 0: it does not wait for that */
     uint64_t lacking_digest; /* digest of the limits at that time */
@@ -238,6 +239,20 @@ struct placement_rebalance {
     char *text; /* what it found; NULL: nothing */
 };
 
+/* Pods of lower priority that leave for a waiting job (preempt.c). */
+struct placement_preempt {
+    struct pjob *job;         /* for which they leave: it holds `nodes`; NULL: none */
+    struct gt_node_set nodes; /* where it gets its places */
+    uint64_t until_ms;        /* nobody else is chosen for it before: GPUs are reported free with a delay */
+    uint64_t next_ms;         /* when the next search may begin */
+    struct preempt_victim {
+        char *names; /* namespace and name, each with its null byte */
+        uint64_t uid;
+        uint64_t barred_until_ms; /* its eviction was refused: not chosen before; 0: it is to leave */
+    } * victims;
+    uint32_t count, capacity;
+};
+
 /* When there is something to do. */
 struct placement_round {
     struct gt_source *timer;
@@ -263,6 +278,7 @@ struct gt_placement {
     struct placement_nodes nodes;
     struct placement_round round;
     struct placement_rebalance rebalance;
+    struct placement_preempt preempt;
     struct gt_write_line lifts, plans, reports, evictions, node_taints; /* reports: only why a job waits */
     struct gt_placement_counters counters;
 };

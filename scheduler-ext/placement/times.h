@@ -20,6 +20,7 @@ struct gt_placement_times {
     uint64_t retry_ms;     /* back-off after a failed write; waiting jobs are tried at least this often */
     uint64_t node_turn_ms; /* pause until pods of the next node are evicted for its unhealthy GPUs */
     uint64_t brake_ms;     /* for so long a node whose pods were evicted counts for the brake */
+    uint64_t preempt_ms;   /* a job waits for so long before pods of lower priority are evicted for it */
     uint64_t report_ms;    /* after it was reported why a job waits, the text stays as it is for so long */
 };
 
@@ -34,4 +35,5 @@ struct gt_placement_times {
                                  .retry_ms = 10000,                                                          \
                                  .node_turn_ms = 10000,                                                      \
                                  .brake_ms = GT_BRAKE_SPAN_MS,                                               \
+                                 .preempt_ms = 5000,                                                         \
                                  .report_ms = 5000})

@@ -122,7 +122,7 @@ void gt_unhealthy_evict(struct reconcile *reconcile)
         gt_evict_pod(reconcile, pod);
         leaves = pod;
     }
-    const char *refusal = leaves ? gt_evict_refusal(pjob) : NULL;
+    const char *refusal = leaves ? gt_evict_refusal(pjob, NULL) : NULL;
     if (refusal)
         say_it_stays(pjob, leaves, "its eviction is refused: ", refusal);
 }

@@ -135,7 +135,7 @@ static void evict_all(struct reconcile *reconcile, uint64_t leave_before_s)
             gt_evict_pod(reconcile, view->members[i].pod);
             leaving++;
         }
-    const char *refusal = gt_evict_refusal(reconcile->pjob);
+    const char *refusal = gt_evict_refusal(reconcile->pjob, NULL);
     snprintf(text, sizeof(text), "%u of its pods have still to leave, before all are placed together%s%.300s",
              leaving, refusal ? ": " : "", refusal ? refusal : "");
     gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_GATHERS, "Unplaced", text);

@@ -4,16 +4,17 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
+#include "base/json_get.h"
 #include "base/prometheus.h"
 #include "base/text.h"
 #include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/wire/request.h"
 
 static const char *const paths[GT_WIRE_VERBS] = {
-    [GT_WIRE_FILTER] = "/kube-scheduler/filter",
-    [GT_WIRE_PRIORITIZE] = "/kube-scheduler/prioritize",
-    [GT_WIRE_VOLCANO_PREDICATE] = "/volcano/predicate",
+    [GT_WIRE_FILTER] = "/kube-scheduler/filter",          [GT_WIRE_PRIORITIZE] = "/kube-scheduler/prioritize",
+    [GT_WIRE_PREEMPT] = "/kube-scheduler/preempt",        [GT_WIRE_VOLCANO_PREDICATE] = "/volcano/predicate",
     [GT_WIRE_VOLCANO_PRIORITIZE] = "/volcano/prioritize",
 };
 
@@ -165,6 +166,79 @@ static void prioritize(struct gt_extender *e, const struct gt_wire_request *requ
     gt_prioritize_answer(to, request, e->tens);
 }
 
+/* ---- preemption ---- */
+
+/* What it costs to preempt on a node, and the GPUs that the pod would get. */
+struct extender_preemption {
+    int64_t violations; /* of disruption budgets */
+    int64_t priority;   /* the highest of a victim with GPUs */
+    struct gt_choice choice;
+};
+
+static bool is_victim(const cJSON *victims, const struct gt_cache_pod *pod)
+{
+    const cJSON *pods = gt_get(victims, "Pods"), *victim = pods ? pods->child : NULL;
+    while (victim && strcmp(gt_wire_victim_uid(victim), pod->uid) != 0)
+        victim = victim->next;
+    return victim;
+}
+
+/* False: the pod would not get its GPUs there, for example since the node is reserved for another one. */
+static bool look_at_preemption(const struct gt_extender *e, const struct gt_extender_pod *pod,
+                               const struct gt_wire_request *request, uint32_t at,
+                               struct extender_preemption *ret)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(e->spec.cache);
+    uint32_t id = gt_cluster_find_node(cluster, request->nodes[at]);
+    struct gt_cluster_node node;
+    *ret = (struct extender_preemption){.priority = INT64_MIN};
+    gt_json_is_int(gt_get(request->victims[at], "NumPDBViolations"), &ret->violations);
+    if (!gt_cluster_get_node(cluster, id, &node))
+        return true; /* nothing is known of it */
+    if ((pod->planned != GT_NONE && pod->planned != id) ||
+        (e->spec.placement && gt_placement_is_reserved(e->spec.placement, pod->known, id)))
+        return false;
+    uint64_t available = gt_node_available(&node, gt_cluster_promised(cluster, id, GT_PROMISE_NOTED));
+    for (unsigned gpu = 0; gpu < gt_class_gpus(node.class); gpu++) {
+        const struct gt_cache_pod *user = gt_cache_gpu_user(e->spec.cache, id, gpu);
+        if (!user || !is_victim(request->victims[at], user))
+            continue;
+        available |= node.healthy & UINT64_C(1) << gpu;
+        ret->priority = user->priority > ret->priority ? user->priority : ret->priority;
+    }
+    return gt_choose(node.class, available, 0, pod->gpus, 0, &ret->choice);
+}
+
+/* kube-scheduler looks at violations and at the highest priority first, too. */
+static int compare_preemptions(const struct extender_preemption *a, const struct extender_preemption *b)
+{
+    GT_BY(a->violations, b->violations);
+    GT_BY(a->priority, b->priority);
+    GT_BY(b->choice.score, a->choice.score);
+    return (a->choice.loss > b->choice.loss) - (a->choice.loss < b->choice.loss);
+}
+
+/* Of the nodes that are equally good so far kube-scheduler chooses one by its other rules. */
+static void preempt(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
+{
+    struct gt_extender_pod pod = extender_pod(e, request);
+    struct extender_preemption best = {0}, one;
+    bool any = false;
+    for (uint32_t i = 0; i < request->count; i++) {
+        e->tens[i] = !pod.gpus;
+        if (!pod.gpus || !look_at_preemption(e, &pod, request, i, &one))
+            continue;
+        int order = any ? compare_preemptions(&one, &best) : -1;
+        if (order < 0) {
+            memset(e->tens, 0, i);
+            best = one;
+        }
+        e->tens[i] = order <= 0;
+        any = true;
+    }
+    gt_preempt_answer(to, request, e->tens);
+}
+
 static void predicate(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
 {
     struct gt_extender_pod pod = extender_pod(e, request);
@@ -199,6 +273,7 @@ static int answer_query(struct gt_extender *e, struct extender_query *query, str
                                                 struct gt_buf *) = {
         [GT_WIRE_FILTER] = filter,
         [GT_WIRE_PRIORITIZE] = prioritize,
+        [GT_WIRE_PREEMPT] = preempt,
         [GT_WIRE_VOLCANO_PREDICATE] = predicate,
         [GT_WIRE_VOLCANO_PRIORITIZE] = score,
     };
@@ -307,7 +382,7 @@ static bool is_json(const char *content_type)
 static unsigned forbids(const struct gt_extender *e, enum gt_wire_verb verb,
                         const struct gt_http_request *request)
 {
-    if (!e->spec.client_wanted || (verb != GT_WIRE_FILTER && verb != GT_WIRE_PRIORITIZE))
+    if (!e->spec.client_wanted || verb > GT_WIRE_PREEMPT)
         return 0;
     if (!request->client)
         return 401;

@@ -6,9 +6,10 @@
 
 /*
  * The HTTP extenders, one for each scheduler (docs/how-to/score-nodes-by-topology.md):
- *   POST /kube-scheduler/filter, /kube-scheduler/prioritize   kube-scheduler
- *   POST /volcano/predicate, /volcano/prioritize              Volcano's extender plugin
- * Of a body only what is needed is stored, as it arrives. An invalid body is answered with 400 and one line.
+ *   POST /kube-scheduler/filter, /kube-scheduler/prioritize, /kube-scheduler/preempt   kube-scheduler
+ *   POST /volcano/predicate, /volcano/prioritize                                       Volcano's extender
+ * plugin Of a body only what is needed is stored, as it arrives. An invalid body is answered with 400 and one
+ * line.
  */
 struct gt_extender;
 

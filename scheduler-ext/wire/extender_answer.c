@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "base/json_get.h"
 #include "scheduler-ext/wire/answer.h"
 #include "scheduler-ext/wire/request.h"
 
@@ -97,6 +98,30 @@ void gt_filter_error(struct gt_buf *to, const char *error)
     GT_ANSWER_PUT(to, "{\"Error\":");
     gt_answer_quote(to, error, strlen(error));
     GT_ANSWER_PUT(to, "}");
+}
+
+void gt_preempt_answer(struct gt_buf *to, const struct gt_wire_request *request, const uint8_t *keep)
+{
+    const char *comma = "";
+    GT_ANSWER_PUT(to, "{\"NodeNameToMetaVictims\":{");
+    for (uint32_t i = 0; i < request->count; i++) {
+        const cJSON *victims = gt_get(request->victims[i], "Pods");
+        int64_t violations = 0;
+        if (!keep[i])
+            continue;
+        gt_buf_puts(to, comma);
+        comma = ",";
+        quote_node(to, request, i);
+        GT_ANSWER_PUT(to, ":{\"Pods\":[");
+        for (const cJSON *victim = victims ? victims->child : NULL; victim; victim = victim->next) {
+            GT_ANSWER_PUT(to, "{\"UID\":");
+            gt_text_quote(to, gt_wire_victim_uid(victim));
+            gt_buf_puts(to, victim->next ? "}," : "}");
+        }
+        gt_json_is_int(gt_get(request->victims[i], "NumPDBViolations"), &violations);
+        gt_buf_printf(to, "],\"NumPDBViolations\":%lld}", (long long)violations);
+    }
+    GT_ANSWER_PUT(to, "}}");
 }
 
 void gt_prioritize_answer(struct gt_buf *to, const struct gt_wire_request *request, const uint8_t *scores)

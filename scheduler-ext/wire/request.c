@@ -25,6 +25,9 @@ FIELD_LIST prioritize_args[] = {
 FIELD_LIST filter_args[] = {
     {.name = "Pod", .fields = pod}, {.name = "Nodes", .fields = copied_items}, {.name = "NodeNames"}, {0}};
 
+FIELD_LIST preempt_args[] = {
+    {.name = "Pod", .fields = pod}, {.name = "NodeNameToVictims"}, {.name = "NodeNameToMetaVictims"}, {0}};
+
 FIELD_LIST scalar[] = {{.name = GT_RESOURCE_GPU}, {0}};
 FIELD_LIST resource[] = {{.name = "ScalarResources", .fields = scalar}, {0}};
 FIELD_LIST node_info[] = {{.name = "Name"}, {.name = "Idle", .fields = resource}, {0}};
@@ -37,6 +40,7 @@ FIELD_LIST volcano_args[] = {
 static const struct gt_field *const fields_of[GT_WIRE_VERBS] = {
     [GT_WIRE_FILTER] = filter_args,
     [GT_WIRE_PRIORITIZE] = prioritize_args,
+    [GT_WIRE_PREEMPT] = preempt_args,
     [GT_WIRE_VOLCANO_PREDICATE] = predicate_args,
     [GT_WIRE_VOLCANO_PRIORITIZE] = volcano_args,
 };
@@ -120,6 +124,38 @@ static int read_extender_args(struct gt_wire_request *request, struct gt_err **e
     return r;
 }
 
+const char *gt_wire_victim_uid(const cJSON *victim)
+{
+    const cJSON *own = gt_get(victim, "UID");
+    return cJSON_GetStringValue(own ? own : gt_get_at(victim, "metadata", "uid"));
+}
+
+/* One of the two maps is null. */
+static int read_preempt_args(struct gt_wire_request *request, struct gt_err **err)
+{
+    const cJSON *nodes = gt_get(request->json, "NodeNameToMetaVictims");
+    const char *list = cJSON_IsObject(nodes) ? "NodeNameToMetaVictims" : "NodeNameToVictims";
+    nodes = gt_get(request->json, list);
+    GT_TRY(read_asking_pod(gt_get(request->json, "Pod"), &request->pod, err));
+    if (!cJSON_IsObject(nodes))
+        return gt_fail(err, EINVAL, "%s: expected an object, found %s", list, gt_json_type(nodes));
+    int count = cJSON_GetArraySize(nodes);
+    if (count > GT_WIRE_NODES_MAX)
+        return gt_fail(err, EMSGSIZE, "%s: more than %d nodes", list, GT_WIRE_NODES_MAX);
+    request->nodes = calloc((size_t)count + 1, sizeof(*request->nodes));
+    request->victims = calloc((size_t)count + 1, sizeof(const cJSON *));
+    GT_NEED(request->nodes && request->victims, err, "victims");
+    for (const cJSON *item = nodes->child; item; item = item->next) {
+        const cJSON *victims = gt_get(item, "Pods");
+        for (const cJSON *victim = victims ? victims->child : NULL; victim; victim = victim->next)
+            if (!gt_wire_victim_uid(victim))
+                return gt_fail(err, EINVAL, "%s.%.253s.Pods: a pod without a UID", list, item->string);
+        request->victims[request->count] = item;
+        request->nodes[request->count++] = item->string;
+    }
+    return 0;
+}
+
 /* There are many nodes, and an invalid one must not affect the others. What a Resource lacks counts as 0. */
 static int32_t read_idle(const cJSON *node)
 {
@@ -153,8 +189,9 @@ int gt_wire_request_read(struct gt_wire_request *request, struct gt_err **err)
                                 &request->json, err));
     if (!cJSON_IsObject(request->json))
         return gt_fail(err, EINVAL, "expected an object, found %s", gt_json_type(request->json));
-    return request->verb < GT_WIRE_VOLCANO_PREDICATE ? read_extender_args(request, err)
-                                                     : read_volcano_args(request, err);
+    return request->verb < GT_WIRE_PREEMPT    ? read_extender_args(request, err)
+           : request->verb == GT_WIRE_PREEMPT ? read_preempt_args(request, err)
+                                              : read_volcano_args(request, err);
 }
 
 size_t gt_wire_request_held(const struct gt_wire_request *request)
@@ -169,6 +206,8 @@ static void forget_body(struct gt_wire_request *request)
     cJSON_Delete(request->json);
     free(request->nodes);
     free(request->idle);
+    free((void *)request->victims);
+    request->victims = NULL;
     request->json = NULL;
     request->nodes = NULL;
     request->idle = NULL;

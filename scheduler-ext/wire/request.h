@@ -65,9 +65,9 @@ int gt_field_reader_feed(struct gt_field_reader *reader, const struct gt_field *
 void gt_field_reader_reset(struct gt_field_reader *reader, size_t kept);
 
 /*
- * What the schedulers post to their HTTP extenders: kube-scheduler's ExtenderArgs, and the {task, node} or
- * {task, nodes} of Volcano's plugin, which has whole nodes with all their pods. The pod is read as every
- * other (api/pod.h); of whole nodes only what is needed.
+ * What the schedulers post to their HTTP extenders: kube-scheduler's ExtenderArgs and ExtenderPreemptionArgs,
+ * and the {task, node} or {task, nodes} of Volcano's plugin, which has whole nodes with all their pods. The
+ * pod is read as every other (api/pod.h); of whole nodes only what is needed.
  *
  *     gt_wire_request_feed() for each piece of the body, then gt_wire_request_read(), then the members, then
  *     gt_wire_request_reset() for the next body, which reuses the memory.
@@ -84,6 +84,7 @@ enum {
 enum gt_wire_verb {
     GT_WIRE_FILTER,
     GT_WIRE_PRIORITIZE,
+    GT_WIRE_PREEMPT,
     GT_WIRE_VOLCANO_PREDICATE,
     GT_WIRE_VOLCANO_PRIORITIZE,
     GT_WIRE_VERBS
@@ -103,6 +104,7 @@ struct gt_wire_request {
     /* Volcano: whole GPUs of each node that are idle in its session, with the pods that it has just
      * allocated; -1: not known. */
     int32_t *idle;
+    const cJSON **victims; /* preempt: of each node an object with Pods and NumPDBViolations */
 
     struct gt_field_reader reader;
     cJSON *json; /* has all texts */
@@ -144,6 +146,11 @@ void gt_filter_error(struct gt_buf *to, const char *error);
 
 /* Writes a HostPriorityList from one score for each node, 0 to 10; a higher one is cut to 10. */
 void gt_prioritize_answer(struct gt_buf *to, const struct gt_wire_request *request, const uint8_t *scores);
+
+/* The UID of such a victim, by its own or its metadata; NULL: it has none. */
+const char *gt_wire_victim_uid(const cJSON *pod);
+/* Writes an ExtenderPreemptionResult of the nodes for which `keep` is not 0. */
+void gt_preempt_answer(struct gt_buf *to, const struct gt_wire_request *request, const uint8_t *keep);
 
 enum gt_volcano_code { /* of a predicate that refuses */
                        GT_VOLCANO_ERROR = 1,

@@ -9,8 +9,9 @@ import ssl
 from placement_driver import RESOURCE
 
 FILTER, PRIORITIZE = "/kube-scheduler/filter", "/kube-scheduler/prioritize"
+PREEMPT = "/kube-scheduler/preempt"
 PREDICATE, VOLCANO_PRIORITIZE = "/volcano/predicate", "/volcano/prioritize"
-ALL_PATHS = (FILTER, PRIORITIZE, PREDICATE, VOLCANO_PRIORITIZE)
+ALL_PATHS = (FILTER, PRIORITIZE, PREEMPT, PREDICATE, VOLCANO_PRIORITIZE)
 JSON = "application/json"
 
 
@@ -23,6 +24,14 @@ def asking_pod(name="p", gpus=4, namespace="ns", **metadata):
 def args(pod, *names):
     """kube-scheduler's, with nodeCacheCapable."""
     return {"Pod": pod, "Nodes": None, "NodeNames": list(names)}
+
+
+def preempt_args(pod, victims, whole=False):
+    """kube-scheduler's ExtenderPreemptionArgs; `victims`: for each node the UIDs, and the violations of budgets."""
+    def of(uids):
+        return [{"metadata": {"uid": uid}, "spec": {}} if whole else {"UID": uid} for uid in uids]
+    given = {node: {"Pods": of(uids), "NumPDBViolations": broken} for node, (uids, broken) in victims.items()}
+    return {"Pod": pod, "NodeNameToVictims": given if whole else None, "NodeNameToMetaVictims": None if whole else given}
 
 
 def whole_args(pod, *names):

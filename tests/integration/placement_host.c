@@ -284,6 +284,7 @@ static void say_counters(void)
                    {"refused", c.refused},
                    {"lost", c.lost},
                    {"recreated", c.recreated},
+                   {"preempted", c.preempted},
                    {"writes", c.writes},
                    {"conflicts", c.conflicts},
                    {"writeFailures", c.write_failures},
@@ -421,7 +422,8 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"turn_of_node", &times->node_turn_ms},
                    {"eviction", &times->eviction_ms},
                    {"request", &times->request_ms},
-                   {"retry", &times->retry_ms}};
+                   {"retry", &times->retry_ms},
+                   {"preemptafter", &times->preempt_ms}};
     const char *value = strchr(text, '=');
     uint64_t number;
     if (strncmp(text, "kinds=", 6) == 0)
@@ -442,6 +444,10 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
     }
     if (strncmp(text, "rebalance=", 10) == 0) {
         to->rebalance = number ? GT_REBALANCE_SUGGEST : GT_REBALANCE_OFF;
+        return 0;
+    }
+    if (strncmp(text, "preempt=", 8) == 0) {
+        to->preempt = number;
         return 0;
     }
     if (strncmp(text, "taints=", 7) == 0) {

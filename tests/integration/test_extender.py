@@ -24,8 +24,8 @@ import side_by_side
 from api_double import Status, StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import free_port, wait_for
-from extender_driver import (ALL_PATHS, FILTER, JSON, PREDICATE, PRIORITIZE, VOLCANO_PRIORITIZE, args, asking_pod, client,
-                             context_of, node_info, task, whole_args)
+from extender_driver import (ALL_PATHS, FILTER, JSON, PREDICATE, PREEMPT, PRIORITIZE, VOLCANO_PRIORITIZE, args, asking_pod, client,
+                             context_of, node_info, preempt_args, task, whole_args)
 from kube_driver import kubeconfig, make_authority, make_certificate
 from placement_driver import GROUP, PLAN, indexed_pod, node_status, planned_node, pod_spec, statefulset_pod, supernode_status, template, topology
 from silent import SilentSockets
@@ -132,6 +132,59 @@ class KeptClose(Case):
     def test_an_option_asks_for_it(self):
         self.start("--unannotated=prefer", "--closeness-weight=0.5")
         self.assertTrue(self.draws())
+
+
+class Preempts(Case):
+    """Pods of other priorities run on n1, n2 and n3; on n2 the two GPUs that would become free have no direct link."""
+
+    def setUp(self):
+        super().setUp()
+        for node in ("n1", "n2", "n3"):
+            self.api.add(NODES, node, status=node_status(8))
+            status = topology(node, 8, [(gpu, "ns", f"{node}-{gpu // 2}") for gpu in range(8)])
+            if node == "n2":
+                for link in status["links"]:
+                    if (link["a"], link["b"]) == (0, 1):
+                        link["state"] = "down"
+            self.api.add(TOPOLOGIES, node, status=status)
+            for number in range(4):
+                self.add_running(f"{node}-{number}", node, 5 if node == "n3" else 0)
+        self.start()
+
+    def add_running(self, name, node, priority):
+        self.api.add(PODS, name, metadata={"uid": f"uid-of-{name}"}, spec={
+            **pod_spec(2, gated=False), "nodeName": node, "priority": priority}, status={"phase": "Running"})
+
+    def ask(self, victims, gpus=2, whole=False):
+        named = {node: ([f"uid-of-{name}" for name in names], broken) for node, (names, broken) in victims.items()}
+        answer = self.answer(PREEMPT, preempt_args(asking_pod(gpus=gpus), named, whole))["NodeNameToMetaVictims"]
+        for node, given in answer.items():
+            self.assertEqual(given, {"Pods": [{"UID": uid} for uid in named[node][0]], "NumPDBViolations": named[node][1]})
+        return sorted(answer)
+
+    def test_the_best_links_of_equal_victims(self):
+        for whole in (False, True):
+            self.assertEqual(self.ask({"n1": (["n1-0"], 0), "n2": (["n2-0"], 0)}, whole=whole), ["n1"])
+        self.assertEqual(self.ask({"n1": (["n1-0"], 0), "n2": (["n2-1"], 0)}), ["n1", "n2"])
+
+    def test_priorities_and_budgets_come_first(self):
+        self.assertEqual(self.ask({"n2": (["n2-0"], 0), "n3": (["n3-0"], 0)}), ["n2"])
+        self.assertEqual(self.ask({"n2": (["n2-0"], 0), "n1": (["n1-0"], 1)}), ["n2"])
+
+    def test_too_few_gpus_and_unknown_nodes(self):
+        self.assertEqual(self.ask({"n1": (["n1-0"], 0), "n2": (["n2-0", "n2-1"], 0)}, gpus=4), ["n2"])
+        self.assertEqual(self.ask({"new": (["x"], 0)}), ["new"])
+        self.assertEqual(self.ask({}), [])
+
+    def test_a_pod_without_gpus_goes_anywhere(self):
+        self.assertEqual(self.ask({"n1": (["n1-0"], 0), "n2": (["n2-0"], 2)}, gpus=0), ["n1", "n2"])
+
+    def test_bad_bodies(self):
+        for body, word in (({"Pod": asking_pod()}, "NodeNameToVictims: expected an object"),
+                           ({"Pod": asking_pod(), "NodeNameToMetaVictims": {"n1": {"Pods": [{}]}}},
+                            "NodeNameToMetaVictims.n1.Pods: a pod without a UID")):
+            status, text = self.client().ask(PREEMPT, body)
+            self.assertEqual((status, word in text), (400, True), text)
 
 
 class Answers(Case):
@@ -523,7 +576,7 @@ class NotSynced(Case):
         companion = self.start(ready=False)
         self.assertTrue(wait_for(lambda: self.reachable(companion)))
         connection = self.client()
-        bodies = {FILTER: args(asking_pod(), "n1"), PRIORITIZE: args(asking_pod(), "n1"),
+        bodies = {FILTER: args(asking_pod(), "n1"), PREEMPT: preempt_args(asking_pod(), {"n1": ([], 0)}), PRIORITIZE: args(asking_pod(), "n1"),
                   PREDICATE: {"task": task(asking_pod()), "node": node_info("n1", 8)},
                   VOLCANO_PRIORITIZE: {"task": task(asking_pod()), "nodes": [node_info("n1", 8)]}}
         for path, body in bodies.items():

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "scheduler-ext/placement/reconcile.h"
+
+/*
+ * With --preempt=on: a waiting job gets room from pods of lower priority. These are chosen as in Volcano's
+ * process (core/victims.h), and all pods of a unit leave together. The nodes of the plan are held for the job
+ * before the first eviction, so that nobody else gets what becomes free. Budgets are respected: a pod whose
+ * eviction is refused stays, and others are chosen without it. One job at a time; nothing is evicted while
+ * the brake holds.
+ *
+ * A new leader finds the same state: what terminates counts as free, so it chooses only what is missing.
+ */
+enum {
+    PREEMPT_REST = 20,         /* pause after a search: so many times its duration */
+    PREEMPT_BARRED_MS = 60000, /* for so long a pod is not chosen whose eviction was refused */
+    PREEMPT_TEXT_MAX = 600,
+};
+
+/* ---- the list ---- */
+
+static const struct gt_cache_pod *preempt_pod_of(const struct gt_placement *placement,
+                                                 const struct preempt_victim *victim)
+{
+    const char *name = victim->names + strlen(victim->names) + 1;
+    const struct gt_cache_pod *pod = gt_cache_find_pod(placement->spec.cache, victim->names, name);
+    return pod && gt_digest_keyed(pod->uid) == victim->uid ? pod : NULL;
+}
+
+/* Forgets victims; also those that are barred, once their time has come. */
+static void preempt_forget(struct placement_preempt *preempt, uint64_t now)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < preempt->count; i++)
+        if (preempt->victims[i].barred_until_ms > now)
+            preempt->victims[kept++] = preempt->victims[i];
+        else
+            free(preempt->victims[i].names);
+    preempt->count = kept;
+}
+
+static int preempt_add(struct placement_preempt *preempt, const struct gt_cache_pod *pod)
+{
+    size_t namespace_ = strlen(pod->meta.namespace_) + 1, name = strlen(pod->meta.name) + 1;
+    char *names = malloc(namespace_ + name);
+    if (!names || !GT_GROW(preempt->victims, preempt->count, preempt->capacity, 16)) {
+        free(names);
+        return -1;
+    }
+    memcpy(names, pod->meta.namespace_, namespace_);
+    memcpy(names + namespace_, pod->meta.name, name);
+    preempt->victims[preempt->count++] =
+        (struct preempt_victim){.names = names, .uid = gt_digest_keyed(pod->uid)};
+    return 0;
+}
+
+static bool preempt_is_barred(const struct placement_preempt *preempt, const struct gt_cache_pod *pod,
+                              uint64_t now)
+{
+    uint64_t uid = gt_digest_keyed(pod->uid);
+    for (uint32_t i = 0; i < preempt->count; i++)
+        if (preempt->victims[i].uid == uid)
+            return preempt->victims[i].barred_until_ms > now;
+    return false;
+}
+
+void gt_preempt_end(struct gt_placement *placement)
+{
+    placement->preempt.job = NULL;
+    preempt_forget(&placement->preempt, gt_clock_ms());
+}
+
+void gt_preempt_done(struct gt_placement *placement)
+{
+    preempt_forget(&placement->preempt, UINT64_MAX);
+    free(placement->preempt.victims);
+    gt_node_set_done(&placement->preempt.nodes);
+}
+
+bool gt_preempt_nodes(const struct gt_placement *placement, struct gt_node_set *ret)
+{
+    const struct gt_node_set *nodes = &placement->preempt.nodes;
+    for (uint32_t id = gt_node_set_next(nodes, 0); id != GT_NONE; id = gt_node_set_next(nodes, id + 1))
+        if (gt_node_set_add(ret, id, NULL) < 0)
+            return false;
+    return true;
+}
+
+/* ---- candidates ---- */
+
+struct preempt_candidates {
+    const struct gt_cache_pod **pods;
+    struct gt_running_pod *running;
+    uint64_t *freed; /* [node] GPUs of pods that terminate */
+    uint32_t count;
+};
+
+static void free_candidates(struct preempt_candidates *candidates)
+{
+    free((void *)candidates->pods);
+    free(candidates->running);
+    free(candidates->freed);
+}
+
+/* A pod of a file on a node comes back at once. */
+static bool preempt_may_leave(const struct reconcile *reconcile, const struct gt_cache_pod *pod,
+                              int32_t priority)
+{
+    return pod->priority < priority && pod->job != reconcile->pjob->job &&
+           strcmp(pod->meta.owner_kind, "Node") != 0 &&
+           !preempt_is_barred(&reconcile->placement->preempt, pod, reconcile->now);
+}
+
+static bool collect_candidates(const struct reconcile *reconcile, int32_t priority,
+                               struct preempt_candidates *to)
+{
+    struct gt_cache *cache = reconcile->placement->spec.cache;
+    uint32_t nodes = gt_cluster_nodes(gt_cache_cluster(cache)), pods = 0;
+    for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));)
+        pods += pod->node != GT_NONE;
+    to->pods = calloc((size_t)pods + 1, sizeof(const struct gt_cache_pod *));
+    to->running = calloc((size_t)pods + 1, sizeof(*to->running));
+    to->freed = calloc((size_t)nodes + 1, sizeof(*to->freed));
+    if (!to->pods || !to->running || !to->freed)
+        return false;
+    for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));) {
+        uint64_t mask = pod->node < nodes ? gt_cache_pod_gpus(cache, pod) : 0;
+        if (pod->node < nodes && pod->deleting)
+            to->freed[pod->node] |= mask;
+        else if (mask && to->count < pods && preempt_may_leave(reconcile, pod, priority)) {
+            to->pods[to->count] = pod;
+            to->running[to->count++] = (struct gt_running_pod){.node = pod->node,
+                                                               .job = (uint32_t)pod->job->number,
+                                                               .mask = mask,
+                                                               .priority = pod->priority};
+        }
+    }
+    return true;
+}
+
+/* A unit runs whole or not at all. */
+static bool preempt_is_of_unit(const struct gt_cache_pod *pod, const struct gt_cache_pod *of)
+{
+    const char *unit = gt_pod_annotation(&of->meta, GT_KEY_PLAN_UNIT),
+               *other = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT);
+    return pod->job == of->job && unit && other && strcmp(unit, other) == 0;
+}
+
+static void choose_units(struct preempt_candidates *candidates)
+{
+    for (uint32_t i = 0; i < candidates->count; i++)
+        for (uint32_t k = 0; candidates->running[i].chosen && k < candidates->count; k++)
+            if (preempt_is_of_unit(candidates->pods[k], candidates->pods[i]))
+                candidates->running[k].chosen = true;
+}
+
+/* ---- choosing ---- */
+
+static bool preempts_never(const struct gt_cache_job *job)
+{
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
+        if (pod->preempts_never)
+            return true;
+    return false;
+}
+
+static bool lacks_room_of_others(const struct gt_plan_failure *failure)
+{
+    return failure->reason == GT_PLAN_TOO_FEW_GPUS || failure->reason == GT_PLAN_NO_SUPERNODE ||
+           failure->reason == GT_PLAN_UNIT_STUCK || failure->reason == GT_PLAN_NO_DOMAIN ||
+           failure->reason == GT_PLAN_TOO_FEW_RESOURCES;
+}
+
+/* How many of the victims are there still, also those that terminate. */
+static uint32_t preempt_left(const struct gt_placement *placement)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < placement->preempt.count; i++)
+        left += !placement->preempt.victims[i].barred_until_ms &&
+                preempt_pod_of(placement, &placement->preempt.victims[i]);
+    return left;
+}
+
+static void say_left(const struct gt_placement *placement, struct gt_buf *to)
+{
+    uint32_t left = preempt_left(placement);
+    if (left)
+        gt_buf_printf(to, "; %u pod%s of lower priority leave%s for it", left, gt_plural(left),
+                      left == 1 ? "s" : "");
+}
+
+/* Keeps the result of the search; false: no memory, nothing is kept. */
+static bool preempt_keep(struct reconcile *reconcile, const struct preempt_candidates *candidates,
+                         const struct gt_plan_pod *places)
+{
+    struct placement_preempt *preempt = &reconcile->placement->preempt;
+    int r = 0;
+    gt_preempt_end(reconcile->placement);
+    gt_node_set_clear(&preempt->nodes);
+    for (uint32_t i = 0; i < reconcile->view->count && r >= 0; i++)
+        if (places[i].node != GT_NONE)
+            r = gt_node_set_add(&preempt->nodes, places[i].node, NULL);
+    for (uint32_t i = 0; i < candidates->count && r >= 0; i++)
+        if (candidates->running[i].chosen)
+            r = preempt_add(preempt, candidates->pods[i]);
+    if (r < 0) {
+        gt_preempt_end(reconcile->placement);
+        return false;
+    }
+    preempt->job = reconcile->pjob;
+    preempt->until_ms = reconcile->now + reconcile->placement->times.eviction_ms;
+    reconcile->placement->nodes.reserved_digest = 0; /* the nodes are chosen again */
+    return true;
+}
+
+static bool preempt_search(struct reconcile *reconcile, int32_t priority)
+{
+    struct gt_placement *placement = reconcile->placement;
+    __attribute__((cleanup(free_candidates))) struct preempt_candidates candidates = {0};
+    gt_auto_free struct gt_plan_pod *places = NULL;
+    uint64_t began = gt_clock_ms();
+    bool found = collect_candidates(reconcile, priority, &candidates);
+    const struct gt_decide_victims spec = {
+        .freed = candidates.freed, .victims = candidates.running, .count = candidates.count};
+    found = found && gt_decide_victims(placement->spec.cache, reconcile->view,
+                                       &reconcile->pjob->place.reservations, &spec, &places);
+    uint64_t now = gt_clock_ms();
+    placement->preempt.next_ms = now + PREEMPT_REST * (now - began);
+    if (!found)
+        return false;
+    choose_units(&candidates);
+    return preempt_keep(reconcile, &candidates, places);
+}
+
+/* Whether it is a job's turn: another one goes on unless this one comes before it. */
+static bool preempt_is_due(const struct reconcile *reconcile)
+{
+    const struct gt_placement *placement = reconcile->placement;
+    const struct placement_preempt *preempt = &placement->preempt;
+    const struct pjob *pjob = reconcile->pjob;
+    const struct gt_node_set none = {0};
+    char why[GT_BRAKE_WHY_SIZE];
+    uint64_t waits_ms = pjob->wait.since_ms ? reconcile->now - pjob->wait.since_ms : 0;
+    if (waits_ms < placement->times.preempt_ms) {
+        gt_placement_due(reconcile->pjob, reconcile->now + placement->times.preempt_ms - waits_ms);
+        return false;
+    }
+    return reconcile->now >= preempt->next_ms && reconcile->now >= pjob->wait.preempt_after_ms &&
+           (!preempt->job || preempt->job == pjob ||
+            gt_queue_place(placement->queue, pjob) < gt_queue_place(placement->queue, preempt->job)) &&
+           gt_brake_lets(&reconcile->placement->nodes.brake, placement->spec.cache, &none, reconcile->now,
+                         why);
+}
+
+bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure *failure,
+                       struct gt_buf *text)
+{
+    struct pjob *pjob = reconcile->pjob;
+    struct gt_placement *placement = reconcile->placement;
+    struct placement_preempt *preempt = &placement->preempt;
+    int32_t priority;
+    uint64_t created_s;
+    if (!placement->spec.options.preempt || !lacks_room_of_others(failure) || preempts_never(pjob->job))
+        return false;
+    if (preempt->job == pjob && preempt_left(placement))
+        preempt->until_ms = reconcile->now + placement->times.eviction_ms;
+    if (preempt->job == pjob && reconcile->now < preempt->until_ms) {
+        say_left(placement, text);
+        gt_placement_due(pjob, preempt->until_ms);
+        return true;
+    }
+    gt_placement_precedence(pjob->job, &priority, &created_s);
+    if (!preempt_is_due(reconcile))
+        return false;
+    if (!preempt_search(reconcile, priority)) {
+        pjob->wait.preempt_after_ms = reconcile->now + placement->times.retry_ms;
+        return false;
+    }
+    say_left(placement, text);
+    return true;
+}
+
+/* ---- evicting ---- */
+
+static void say_preempted(struct pjob *pjob, const struct gt_cache_pod *pod)
+{
+    char text[PREEMPT_TEXT_MAX];
+    int32_t priority;
+    uint64_t created_s;
+    gt_placement_precedence(pjob->job, &priority, &created_s);
+    snprintf(text, sizeof(text),
+             "pod %.253s is evicted, with priority %d: its GPUs are for %.200s, with priority %d",
+             pod->meta.name, pod->priority, pjob->job->key, priority);
+    gt_placement_event(pjob, pod, false, "Preempted", "Preempt", text);
+}
+
+/* Those whose eviction was refused stay, and others are chosen without them. False: there are none. */
+static bool preempt_sees_refusals(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    struct placement_preempt *preempt = &reconcile->placement->preempt;
+    char text[PREEMPT_TEXT_MAX];
+    bool any = false;
+    for (uint32_t i = 0; i < preempt->count; i++) {
+        struct preempt_victim *victim = &preempt->victims[i];
+        const struct gt_cache_pod *pod = preempt_pod_of(reconcile->placement, victim);
+        const char *refusal = pod && !pod->deleting ? gt_evict_refusal(pjob, pod) : NULL;
+        if (!refusal)
+            continue;
+        any = true;
+        victim->barred_until_ms = reconcile->now + PREEMPT_BARRED_MS;
+        snprintf(text, sizeof(text),
+                 "pod %.253s of lower priority stays, since its eviction is refused: %.250s", pod->meta.name,
+                 refusal);
+        gt_placement_event(pjob, pjob->job->pods, true, "PreemptionRefused", "Preempt", text);
+    }
+    return any;
+}
+
+void gt_preempt_evict(struct reconcile *reconcile)
+{
+    struct pjob *pjob = reconcile->pjob;
+    struct gt_placement *placement = reconcile->placement;
+    struct placement_preempt *preempt = &placement->preempt;
+    if (preempt->job != pjob || placement->nodes.holder != pjob)
+        return;
+    if (preempt_sees_refusals(reconcile)) {
+        gt_preempt_end(placement);
+        gt_queue_wake(placement->queue);
+        return;
+    }
+    for (uint32_t i = 0; i < preempt->count; i++) {
+        const struct preempt_victim *victim = &preempt->victims[i];
+        const struct gt_cache_pod *pod = victim->barred_until_ms ? NULL : preempt_pod_of(placement, victim);
+        if (!pod || pod->deleting)
+            continue;
+        if (!gt_evict_has_begun(pjob, pod)) {
+            say_preempted(pjob, pod);
+            placement->counters.preempted++;
+            /* Its job is planned after this one, and nothing is reserved for its successor. */
+            gt_backoff_job(&placement->backoffs, pod->job->key,
+                           reconcile->now + placement->times.eviction_ms);
+        }
+        gt_evict_pod(reconcile, pod);
+    }
+}
