@@ -21,6 +21,7 @@
 enum {
     PREEMPT_REST = 20,         /* pause after a search: so many times its duration */
     PREEMPT_BARRED_MS = 60000, /* for so long a pod is not chosen whose eviction was refused */
+    PREEMPT_OVERDUE_S = 30,    /* a pod that should be gone for so long frees nothing */
     PREEMPT_TEXT_MAX = 600,
 };
 
@@ -98,7 +99,7 @@ bool gt_preempt_nodes(const struct gt_placement *placement, struct gt_node_set *
 struct preempt_candidates {
     const struct gt_cache_pod **pods;
     struct gt_running_pod *running;
-    uint64_t *freed; /* [node] GPUs of pods that terminate */
+    uint64_t *freed; /* [node] GPUs of pods that terminate, and may soon be gone */
     uint32_t count;
 };
 
@@ -132,9 +133,9 @@ static bool collect_candidates(const struct reconcile *reconcile, int32_t priori
         return false;
     for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));) {
         uint64_t mask = pod->node < nodes ? gt_cache_pod_gpus(cache, pod) : 0;
-        if (pod->node < nodes && pod->deleting)
+        if (pod->deleting && pod->gone_by_s + PREEMPT_OVERDUE_S > gt_placement_now_s() && mask)
             to->freed[pod->node] |= mask;
-        else if (mask && to->count < pods && preempt_may_leave(reconcile, pod, priority)) {
+        else if (mask && !pod->deleting && to->count < pods && preempt_may_leave(reconcile, pod, priority)) {
             to->pods[to->count] = pod;
             to->running[to->count++] = (struct gt_running_pod){.node = pod->node,
                                                                .job = (uint32_t)pod->job->number,

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 from api_double import ApiDouble, ApiError
@@ -95,7 +96,7 @@ class PodDouble(ApiDouble):
         self.evicted.append(name)
         self.add(request.path.rsplit("/", 2)[0], name, **{
             k: v for k, v in obj.items() if k not in ("apiVersion", "kind")} | {
-            "metadata": {**obj["metadata"], "deletionTimestamp": "2026-01-01T01:00:00Z"}})
+            "metadata": {**obj["metadata"], "deletionTimestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 30))}})
         return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
     def served(self, request):

@@ -125,6 +125,18 @@ class Preempt(PlacementCase):
         self.hi(10)
         self.check_nobody_leaves()
 
+    def test_a_pod_that_never_goes_is_not_waited_for(self):
+        self.world(1)
+        for node in range(4):
+            self.add_pod(f"x-{node}", replica(f"x-{node}", uid=f"x{node}", gated=False))
+            self.run_on(f"x-{node}", f"s0-n{node}", range(8))
+        self.change_pod("x-0", {"deletionTimestamp": "2026-01-01T01:00:00Z"})
+        self.start(retry=200, preemptafter=300, eviction=1500, preempt=1)
+        self.hi(10)
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2), self.host.job("ns/Job/hi"))
+        self.leave()
+        self.assertNotIn("x-0", self.api.evicted)
+
     def test_a_new_leader_goes_on(self):
         """The leader dies before each of its evictions: as many pods leave as without that."""
         for at in range(2):
