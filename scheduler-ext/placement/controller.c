@@ -89,6 +89,8 @@ static void placement_drop(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
     placement->jobs.waiting -= pjob->state == GT_PLACEMENT_WAITS;
+    if (placement->moves.waiting == pjob)
+        gt_rebalance_end(placement, NULL);
     while (pjob->lift.writes)
         gt_write_drop(pjob->lift.writes);
     if (pjob->wait.queued)
@@ -395,6 +397,7 @@ static void on_round(void *arg)
     if (now >= placement->round.no_gpus_ms)
         handle_jobless(placement, now);
     mark_due(placement, now);
+    gt_rebalance_step(placement);
     reconcile_marked(placement);
     bool more = gt_queue_run(placement->queue, ROUND_BUDGET_MS);
     if (placement->round.room) {
@@ -435,6 +438,8 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->node_loss_ms, 300000);
     set_default(&options->brake_percent, GT_BRAKE_PERCENT);
     set_default(&options->taint_percent, 50);
+    set_default(&options->moves_a_day, 10);
+    set_default(&options->moves_at_once, 2);
     set_default(&options->reserve_ms, 1800000);
     set_default(&options->reserve_missing_ms, 60000);
     set_default(&options->reserve_yield_ms, 5000);
@@ -489,6 +494,7 @@ void gt_placement_free(struct gt_placement *placement)
     gt_brake_done(&placement->nodes.brake);
     gt_source_free(placement->round.timer);
     free(placement->rebalance.text);
+    gt_rebalance_done(placement);
     free(placement);
 }
 

@@ -60,11 +60,13 @@ struct losses {
     bool stuck; /* another run has had no room in its supernode for too long; `first` is that run */
 };
 
-/* The node that people want the pod to move to; GT_NONE: none, or it is there. Where the cluster has no node
- * of that name: a number that no node has, so that it waits and says so. */
+/* The node that people want the pod to move to, or that makes room for a waiting job; GT_NONE: none, or it is
+ * there. Where the cluster has no node of that name: a number that no node has, so that it waits and says so.
+ */
 static uint32_t asked_node(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     const char *name = gt_pod_annotation(&pod->meta, GT_KEY_MOVE_TO);
+    name = name ? name : gt_rebalance_node(reconcile->placement, pod);
     if (!name || !*name || (pod->node_name && strcmp(name, pod->node_name) == 0))
         return GT_NONE;
     uint32_t node = gt_cluster_find_node(gt_cache_cluster(reconcile->placement->spec.cache), name);
@@ -269,14 +271,21 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     enum gt_decision decision = GT_DECISION_WAITS;
     gt_auto_err struct gt_err *error = NULL;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set there = {0};
+    bool makes_room =
+        losses->asked && gt_rebalance_node(placement, reconcile->view->members[losses->first].pod);
     gt_moves_text(reconcile->view, losses->first, losses->stuck ? GT_CACHE_LOSS_NONE : losses->why,
-                  losses->asked ? "people ask for it (" GT_ANNOTATION_MOVE_TO ")" : NULL, why);
+                  makes_room      ? "it makes room for a waiting job (--rebalance=evict)"
+                  : losses->asked ? "people ask for it (" GT_ANNOTATION_MOVE_TO ")"
+                                  : NULL,
+                  why);
     gt_placement_say_holder(placement, holder);
     if (leave_others(reconcile, &spec, &error) < 0) {
         gt_buf_puts(&text, gt_err_text(error));
         report_waits(reconcile, why, no_place, &text);
         return false;
     }
+    if (makes_room)
+        spec.avoid = NULL; /* the job that the nodes are reserved for fits beside it */
     if (losses->asked && only_there(reconcile, first, end, &spec, &there) < 0)
         return false;
     if (!losses->asked &&

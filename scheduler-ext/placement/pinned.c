@@ -124,6 +124,7 @@ void gt_placement_report_spares(struct gt_placement *placement)
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to)
 {
     gt_noted_write(gt_cache_cluster(placement->spec.cache), to);
+    gt_lease_note_add_moved(to, placement->moves.made.times_s, placement->moves.made.count);
 }
 
 /* Called after the end of a term. */
@@ -135,6 +136,7 @@ void gt_placement_write_last_note(const struct gt_placement *placement, struct g
         return;
     end = placement->term.earlier_end_ms > end ? placement->term.earlier_end_ms : end;
     gt_lease_note_add_quiet(to, end > now ? (request_ms - (end - now)) / 1000 : UINT32_MAX);
+    gt_lease_note_add_moved(to, placement->moves.made.times_s, placement->moves.made.count);
 }
 
 static void read_quiet(struct gt_placement *placement, const char *note)
@@ -152,5 +154,6 @@ void gt_placement_read_note(struct gt_placement *placement, const char *note)
     if (placement->round.started)
         return;
     read_quiet(placement, note);
+    gt_rebalance_read_note(placement, note);
     gt_noted_read(gt_cache_cluster(placement->spec.cache), note);
 }
