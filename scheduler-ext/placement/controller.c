@@ -470,6 +470,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     gt_writes_open(placement);
     gt_evict_open(placement);
     gt_placement_taint_open(placement);
+    gt_rebalance_open(placement);
     *ret = gt_steal(placement);
     return 0;
 }
@@ -482,8 +483,9 @@ void gt_placement_free(struct gt_placement *placement)
     gt_placement_objects_done(&placement->objects);
     gt_quotas_done(&placement->quotas);
     gt_records_done(placement);
-    struct gt_write_line *const lines[] = {&placement->lifts, &placement->plans, &placement->reports,
-                                           &placement->evictions, &placement->node_taints};
+    struct gt_write_line *const lines[] = {&placement->lifts,       &placement->plans,
+                                           &placement->reports,     &placement->evictions,
+                                           &placement->node_taints, &placement->checkpoints};
     for (unsigned i = 0; i < GT_COUNT(lines); i++)
         gt_write_close(lines[i]);
     if (placement->queue)
@@ -543,6 +545,7 @@ void gt_placement_stop(struct gt_placement *placement)
         return;
     placement->round.started = placement->term.is_on = false;
     gt_placement_taint_stop(placement);
+    gt_write_clear(&placement->checkpoints);
     placement->round.running = true; /* no round is to be started */
     while (placement->jobs.first) {
         while (placement->jobs.first->lift.writes)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/movable.h"
 #include "api/names.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -35,8 +36,10 @@ static uint32_t restart_cost(const struct gt_cache_pod *pod)
 static bool is_movable(const struct gt_cache_pod *pod)
 {
     const char *text = gt_pod_annotation(&pod->meta, GT_KEY_MOVABLE);
-    return text && strcmp(text, "true") == 0 && !pod->deleting && pod->node != GT_NONE &&
-           pod->meta.owner_controls && !gt_pod_annotation(&pod->meta, GT_KEY_MOVE_TO);
+    struct gt_movable movable;
+    return text && gt_movable_read(text, &movable) &&
+           gt_movable_is_due(&movable, pod->created_s, gt_placement_now_s()) && !pod->deleting &&
+           pod->node != GT_NONE && pod->meta.owner_controls && !gt_pod_annotation(&pod->meta, GT_KEY_MOVE_TO);
 }
 
 /* The GPUs of a unit; 0: the job has none; UINT32_MAX: it does not move. Its units move only where all its
@@ -223,6 +226,47 @@ static bool are_of_one_unit(const struct rebalance_pods *pods, const struct gt_r
     return x->unit != GT_NONE && x->unit == y->unit && x->job == y->job;
 }
 
+/* In how many supernodes the job lies, now and afterwards. Without memory: as before. */
+static void count_supernodes(const struct gt_placement *placement, const struct rebalance_pods *pods,
+                             const struct gt_relocation *moves, const struct gt_cache_job *job,
+                             uint32_t ret[static 2])
+{
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set before = {0}, after = {0};
+    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
+    struct gt_cluster_node node;
+    int r = 0;
+    for (const struct gt_cache_pod *pod = job->pods; pod && r >= 0; pod = pod->next) {
+        uint32_t to = pod->node, i = 0;
+        while (i < moves->count && pods->pods[moves->moves[i].pod] != pod)
+            i++;
+        if (i < moves->count)
+            to = moves->moves[i].node;
+        if (gt_cluster_get_node(cluster, pod->node, &node))
+            r = gt_node_set_add(&before, node.supernode, NULL);
+        if (r >= 0 && gt_cluster_get_node(cluster, to, &node))
+            r = gt_node_set_add(&after, node.supernode, NULL);
+    }
+    ret[0] = gt_node_set_count(&before);
+    ret[1] = r >= 0 ? gt_node_set_count(&after) : ret[0];
+}
+
+/* Names the jobs that lie less close together afterwards. */
+static void say_farther(const struct gt_placement *placement, const struct rebalance_pods *pods,
+                        const struct gt_relocation *moves, struct gt_buf *to)
+{
+    const struct gt_cache_job *last = NULL;
+    for (uint32_t i = 0; i < moves->count && to->len < SAID_MOVES_BYTES; i++) {
+        const struct gt_cache_job *job = pods->pods[moves->moves[i].pod]->job;
+        uint32_t count[2];
+        if (job == last || gt_job_kind_is_nameless(job->pods->identity.kind))
+            continue;
+        last = job;
+        count_supernodes(placement, pods, moves, job, count);
+        if (count[1] > count[0])
+            gt_buf_printf(to, "; %s then lies in %u supernodes, not in %u", job->key, count[1], count[0]);
+    }
+}
+
 /* In the words of the waiting job's object. */
 static void write_moves(const struct gt_placement *placement, const struct rebalance_pods *pods,
                         const struct gt_relocation *moves, const struct gt_node_set *room, struct gt_buf *to)
@@ -287,6 +331,8 @@ static bool search_moves(struct reconcile *reconcile, struct gt_buf *said)
             begin_moves(reconcile, &pods, &moves, &room, said);
         else if (found)
             say_moves(placement, &pods, &moves, said);
+        if (found)
+            say_farther(placement, &pods, &moves, said);
         free(moves.moves);
         if (found || !planned)
             return found;

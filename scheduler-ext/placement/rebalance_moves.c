@@ -3,8 +3,13 @@
 #include <string.h>
 
 #include "api/lease_note.h"
+#include "api/meta.h"
+#include "api/movable.h"
+#include "api/names.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json_write.h"
+#include "base/time_text.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
@@ -19,6 +24,7 @@ enum {
     MOVES_PODS_MAX = 64,
     MOVES_DAY_S = 86400,
     STUCK_ROUNDS = 3, /* tries for a unit's new place */
+    CHECKPOINT_BODY_MAX = 4096,
 };
 
 /* ---- what moves ---- */
@@ -239,6 +245,97 @@ void gt_rebalance_end(struct gt_placement *placement, const char *why)
     gt_placement_event(pjob, pjob->job->pods, true, "MovesStopped", "Place", why);
 }
 
+/* ---- checkpoints ---- */
+
+/* What was asked counts no longer than moves last. */
+static bool is_asked(const struct gt_placement *placement, const char *asked)
+{
+    int64_t when = asked ? gt_time_of_text(asked) : 0;
+    return when > 0 &&
+           (uint64_t)when + placement->spec.options.reserve_waiting_ms / 1000 + 1 >= gt_placement_now_s();
+}
+
+/* Once; without memory it is asked later. */
+static void ask_for_checkpoint(struct gt_placement *placement, const struct gt_cache_pod *pod)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(CHECKPOINT_BODY_MAX);
+    char now[GT_TIME_TEXT_SIZE];
+    if (gt_write_find(&placement->checkpoints, pod->meta.namespace_, pod->meta.name))
+        return;
+    gt_time_text((int64_t)gt_placement_now_s(), now);
+    gt_json_begin(&body, NULL, '{');
+    gt_json_begin(&body, "metadata", '{');
+    gt_json_add_text(&body, "uid", pod->uid);
+    gt_json_begin(&body, "annotations", '{');
+    gt_json_add_text(&body, GT_ANNOTATION_CHECKPOINT_ASKED, now);
+    gt_buf_puts(&body, "}}}");
+    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
+                                            .resource = &gt_kube_pods,
+                                            .namespace_ = pod->meta.namespace_,
+                                            .name = pod->meta.name,
+                                            .body = body.data,
+                                            .field_manager = GT_MANAGER_COMPANION,
+                                            .metadata_only = true};
+    if (!body.failed)
+        gt_write_post(&placement->checkpoints, &request, NULL);
+}
+
+/* Whether any pod of its job has told that what was asked of this one is done. */
+static bool has_checkpoint(const struct gt_cache_pod *pod, const char *asked)
+{
+    for (const struct gt_cache_pod *other = pod->job->pods; other; other = other->next) {
+        const char *done = gt_pod_annotation(&other->meta, GT_KEY_CHECKPOINT_DONE);
+        if (done && strcmp(done, asked) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Asks those pods of the unit that want to write a checkpoint first; true: one of them has not yet. */
+static bool awaits_checkpoint(struct gt_placement *placement, uint32_t unit)
+{
+    const struct placement_moves *moves = &placement->moves;
+    bool awaits = false;
+    for (uint32_t i = 0; i < moves->count; i++) {
+        const struct gt_cache_pod *pod =
+            moves->list[i].unit == unit ? pod_of(placement, &moves->list[i]) : NULL;
+        const char *text = pod ? gt_pod_annotation(&pod->meta, GT_KEY_MOVABLE) : NULL;
+        struct gt_movable movable;
+        if (!text || !gt_movable_read(text, &movable) || !movable.after_checkpoint)
+            continue;
+        const char *asked = gt_pod_annotation(&pod->meta, GT_KEY_CHECKPOINT_ASKED);
+        bool is_new = is_asked(placement, asked);
+        if (!is_new)
+            ask_for_checkpoint(placement, pod);
+        awaits = awaits || !is_new || !has_checkpoint(pod, asked);
+    }
+    return awaits;
+}
+
+/* What failed is asked again. */
+static bool on_checkpoint_asked(struct gt_write_key *key, enum gt_write_outcome outcome,
+                                struct gt_kube_answer *answer)
+{
+    (void)key;
+    (void)outcome;
+    (void)answer;
+    return false;
+}
+
+void gt_rebalance_open(struct gt_placement *placement)
+{
+    placement->checkpoints = (struct gt_write_line){.name = "checkpoints",
+                                                    .running_max = 2,
+                                                    .body_max = CHECKPOINT_BODY_MAX,
+                                                    .retry_ms = placement->times.retry_ms,
+                                                    .retry_max_ms = placement->times.retry_ms,
+                                                    .may_send = gt_placement_may_send,
+                                                    .arg = placement,
+                                                    .answered = on_checkpoint_asked};
+    if (placement->spec.kube)
+        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->checkpoints);
+}
+
 /* ---- steps ---- */
 
 enum unit_state {
@@ -293,7 +390,7 @@ static void begin_unit(struct gt_placement *placement, uint32_t unit, uint64_t n
 {
     struct placement_moves *moves = &placement->moves;
     char braked[GT_BRAKE_WHY_SIZE];
-    if (!nodes_left(placement, moves, unit) ||
+    if (awaits_checkpoint(placement, unit) || !nodes_left(placement, moves, unit) ||
         gt_brake_is_on(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving, false, now,
                        braked) ||
         !count_move(moves))
@@ -342,6 +439,15 @@ static bool is_written(struct pjob *pjob)
     return false;
 }
 
+static const char *why_so_long(struct gt_placement *placement)
+{
+    for (uint32_t unit = 0; placement->moves.in_force && unit < placement->moves.units; unit++)
+        if (unit_state_of(placement, unit, gt_clock_ms()) == UNIT_STAYS && awaits_checkpoint(placement, unit))
+            return "a job has not told in time that its checkpoint is written (" GT_ANNOTATION_CHECKPOINT_DONE
+                   ")";
+    return "they took longer than nodes are reserved for a job";
+}
+
 void gt_rebalance_step(struct gt_placement *placement)
 {
     struct placement_moves *moves = &placement->moves;
@@ -355,7 +461,7 @@ void gt_rebalance_step(struct gt_placement *placement)
         return;
     }
     if (now - moves->began_ms >= placement->spec.options.reserve_waiting_ms) {
-        gt_rebalance_end(placement, "they took longer than nodes are reserved for a job");
+        gt_rebalance_end(placement, why_so_long(placement));
         return;
     }
     if (pjob->state != GT_PLACEMENT_WAITS || !pjob->wait.queued)

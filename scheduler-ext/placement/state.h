@@ -289,7 +289,8 @@ struct gt_placement {
     struct placement_round round;
     struct placement_rebalance rebalance;
     struct placement_moves moves;
-    struct gt_write_line lifts, plans, reports, evictions, node_taints; /* reports: only why a job waits */
+    /* reports: only why a job waits; checkpoints: that pods are asked for one */
+    struct gt_write_line lifts, plans, reports, evictions, node_taints, checkpoints;
     struct gt_placement_counters counters;
 };
 

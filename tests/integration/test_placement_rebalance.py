@@ -43,6 +43,7 @@ class Rebalance(PlacementCase):
     def unit_pod(self, rank):
         made = indexed_pod("u", rank, group=self.unit)
         made["metadata"]["annotations"].update({"metax-tech.com/movable": self.movable, **self.more})
+        made["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return made
 
     def suggestion(self):
@@ -59,9 +60,7 @@ class Rebalance(PlacementCase):
                     pod = self.pod(name)
                     if pod and "deletionTimestamp" in pod["metadata"]:
                         self.names[rank] = f"u-{rank}-{int(time.monotonic() * 1000)}"
-                        made = self.unit_pod(rank)
-                        made["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-                        self.add_pod(self.names[rank], made)
+                        self.add_pod(self.names[rank], self.unit_pod(rank))
                         self.end(name)
                     elif pod and not gates(pod) and not pod["spec"].get("nodeName") and planned_node(pod):
                         self.bind(name)
@@ -313,6 +312,27 @@ class Rebalance(PlacementCase):
         self.play()
         self.check_evicted("u-0", "u-1")
 
+    def test_a_job_that_lies_less_close(self):
+        """One of its two units goes to the other supernode."""
+        self.world(2)
+        self.names, self.movable, self.unit, self.more = [f"u-{rank}" for rank in range(3)], "true", 8, {}
+        self.add_job("u", 3, 8)
+        for rank, name in enumerate(self.names):
+            self.add_pod(name, self.unit_pod(rank))
+        self.start(patience=300, retry=200)
+        self.wait_lifted(*self.names)
+        for name in self.names:
+            self.bind(name)
+        home = planned_node(self.pod("u-0"))[:2]
+        self.other = {"s0": "s1", "s1": "s0"}[home]
+        for number in range(3):
+            self.add_pod(f"v-{number}", {"metadata": {}, "spec": pod_spec(8, False)})
+            self.run_on(f"v-{number}", f"{self.other}-n{number}", range(8))
+        self.add_gang("w", 2, 16)
+        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
+        self.assertEqual(len(self.suggestion()), 1)
+        self.assertIn("; ns/Job/u then lies in 2 supernodes, not in 1", self.condition("w-0")["message"])
+
     def test_so_many_a_day(self):
         """Two units would have to move, and one may: none does, and it is said."""
         self.begin(unit=8, rebalance=2, aday=1)
@@ -363,6 +383,45 @@ class Rebalance(PlacementCase):
         self.assertTrue(wait_for(lambda: "left to people now, since" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
         self.assertIn("lets 1 go at once", self.condition("w-0")["message"])
         self.assertEqual(self.api.evicted, [])
+
+    def asked(self, name):
+        return self.pod(name)["metadata"]["annotations"].get("metax-tech.com/checkpoint-asked")
+
+    def tell_done(self, name, when):
+        self.change_pod(name, {"annotations": {**self.pod(name)["metadata"]["annotations"], "metax-tech.com/checkpoint-done": when}})
+
+    def test_after_a_checkpoint(self):
+        """Both pods are asked for one, and go when the job has told that it has it."""
+        self.begin(movable="after-checkpoint", rebalance=2)
+        self.play()
+        self.assertTrue(wait_for(lambda: all(self.asked(name) for name in self.names)))
+        asked = self.asked("u-0")
+        self.tell_done("u-1", "2026-01-01T00:00:00Z")  # of another time
+        time.sleep(1.5)
+        self.assertEqual(self.api.evicted, [])
+        self.assertEqual(self.asked("u-0"), asked)
+        for name in ("u-0", "u-1"):
+            self.tell_done(name, self.asked(name))
+        self.check_evicted("u-0", "u-1")
+
+    def test_no_checkpoint_in_time(self):
+        self.begin(movable="after-checkpoint", rebalance=2, turn=3000)
+        self.play()
+        self.assertTrue(wait_for(lambda: self.asked("u-0")))
+        self.check_stopped("has not told in time that its checkpoint is written")
+
+    def test_not_at_this_time(self):
+        """Only after six hours, or in hours that are over."""
+        hour = time.gmtime().tm_hour
+        for movable in ("6h", f"{(hour + 2) % 24:02}:00-{(hour + 3) % 24:02}:00", "yes"):
+            with self.subTest(movable):
+                if self.host:
+                    self.host.close()
+                    self.api.stop()
+                    self.setUp()
+                self.begin(movable=movable, rebalance=2)
+                self.check_silent()
+                self.assertEqual(self.api.evicted, [])
 
     def test_people_move_what_has_no_plan(self):
         self.world(2)
