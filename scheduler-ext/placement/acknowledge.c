@@ -45,7 +45,6 @@ void gt_placement_attach(struct pjob *pjob)
         pjob->object = gt_placement_object_get(&pjob->placement->objects, namespace_, name.data);
     if (pjob->object)
         pjob->object->job = pjob;
-    gt_rebalance_adopt(pjob);
 }
 
 static enum gt_placement_state acknowledge_state_of(enum gt_gpu_placement_phase phase)

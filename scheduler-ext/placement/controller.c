@@ -72,6 +72,7 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
     placement->jobs.first = pjob;
     job->user = pjob;
     gt_placement_attach(pjob);
+    gt_rebalance_adopt(pjob);
     return pjob;
 }
 

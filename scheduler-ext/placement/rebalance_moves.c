@@ -29,10 +29,19 @@ enum {
 
 /* ---- what moves ---- */
 
+/* Takes the next word off; NULL: there is none. */
+static char *take_word(char **rest, char separator)
+{
+    char *word = *rest, *end = word ? strchr(word, separator) : NULL;
+    if (end)
+        *end = '\0';
+    *rest = end ? end + 1 : NULL;
+    return word;
+}
+
 static bool add_room(const struct gt_placement *placement, char *names, struct gt_node_set *to)
 {
-    char *rest = NULL;
-    for (char *name = strtok_r(names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+    for (char *name; (name = take_word(&names, ','));) {
         uint32_t node = gt_cluster_find_node(gt_cache_cluster(placement->spec.cache), name);
         if (node == GT_NONE || gt_node_set_add(to, node, NULL) < 0)
             return false;
@@ -63,7 +72,6 @@ static struct gt_cache_pod *pod_of(const struct gt_placement *placement, const s
 
 static bool read_moves(struct gt_placement *placement, const char *text, struct placement_moves *to)
 {
-    char *rest = NULL;
     to->text = strdup(text);
     to->words = strdup(text);
     to->list = calloc(MOVES_PODS_MAX, sizeof(*to->list));
@@ -75,9 +83,8 @@ static bool read_moves(struct gt_placement *placement, const char *text, struct 
     *units++ = '\0';
     if (!add_room(placement, to->words + 5, &to->room))
         return false;
-    for (char *unit = strtok_r(units, " ", &rest); unit; unit = strtok_r(NULL, " ", &rest), to->units++) {
-        char *more = NULL;
-        for (char *word = strtok_r(unit, ",", &more); word; word = strtok_r(NULL, ",", &more)) {
+    for (char *unit; (unit = take_word(&units, ' ')); to->units++)
+        for (char *word; (word = take_word(&unit, ','));) {
             struct placement_move move = {.unit = to->units};
             if (to->count == MOVES_PODS_MAX || !read_move(word, &move))
                 return false;
@@ -85,7 +92,6 @@ static bool read_moves(struct gt_placement *placement, const char *text, struct 
             move.job = pod ? pod->job->number : 0;
             to->list[to->count++] = move;
         }
-    }
     return to->units;
 }
 
@@ -248,7 +254,7 @@ void gt_rebalance_end(struct gt_placement *placement, const char *why)
 /* ---- checkpoints ---- */
 
 /* What was asked counts no longer than moves last. */
-static bool is_asked(const struct gt_placement *placement, const char *asked)
+static bool checkpoint_is_asked(const struct gt_placement *placement, const char *asked)
 {
     int64_t when = asked ? gt_time_of_text(asked) : 0;
     return when > 0 &&
@@ -304,7 +310,7 @@ static bool awaits_checkpoint(struct gt_placement *placement, uint32_t unit)
         if (!text || !gt_movable_read(text, &movable) || !movable.after_checkpoint)
             continue;
         const char *asked = gt_pod_annotation(&pod->meta, GT_KEY_CHECKPOINT_ASKED);
-        bool is_new = is_asked(placement, asked);
+        bool is_new = checkpoint_is_asked(placement, asked);
         if (!is_new)
             ask_for_checkpoint(placement, pod);
         awaits = awaits || !is_new || !has_checkpoint(pod, asked);
@@ -425,18 +431,15 @@ static void advance(struct gt_placement *placement, uint64_t now)
         }
 }
 
-/* Whether the object of the waiting job has the moves; otherwise they are written. */
-static bool is_written(struct pjob *pjob)
+/* Whether the object of the waiting job has the moves; otherwise they are written when it is tried next. */
+static bool moves_are_written(const struct pjob *pjob)
 {
     const struct placement_object *object = pjob->object;
-    if (object && object->content && !object->write && !object->is_unknown &&
-        strcmp(object->content->moves, pjob->placement->moves.text) == 0)
-        return true;
-    auto_reconcile struct reconcile reconcile = {
-        .pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
-    if (gt_reconcile_make(&reconcile, NULL) == 0)
-        gt_placement_publish(pjob, reconcile.view, reconcile.owner);
-    return false;
+    bool written = object && object->content && !object->write && !object->is_unknown &&
+                   strcmp(object->content->moves, pjob->placement->moves.text) == 0;
+    if (!written)
+        gt_queue_wake(pjob->placement->queue);
+    return written;
 }
 
 static const char *why_so_long(struct gt_placement *placement)
@@ -471,7 +474,7 @@ void gt_rebalance_step(struct gt_placement *placement)
         return;
     }
     moves->holds = true;
-    moves->in_force = moves->in_force || is_written(pjob);
+    moves->in_force = moves->in_force || moves_are_written(pjob);
     if (moves->in_force)
         advance(placement, now);
 }
