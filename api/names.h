@@ -92,6 +92,7 @@
 #define GT_ANNOTATION_MOVABLE          "metax-tech.com/movable"
 #define GT_ANNOTATION_COST             "metax-tech.com/restart-cost"
 #define GT_ANNOTATION_MOVE_TO          "metax-tech.com/move-to"
+#define GT_MOVE_ANYWHERE               "*" /* any node but those that its unit has to leave */
 /* The companion asks for a checkpoint with a time, and the job says that it has one with the same time. */
 #define GT_ANNOTATION_CHECKPOINT_ASKED "metax-tech.com/checkpoint-asked"
 #define GT_ANNOTATION_CHECKPOINT_DONE  "metax-tech.com/checkpoint-done"

@@ -18,6 +18,8 @@
 
 enum { MOVE_TEXT_MAX = 64 << 10, SAID_MAX = GT_MOVES_TEXT_MAX };
 
+#define ASKED_ANYWHERE (GT_NONE - 2)
+
 uint64_t gt_node_loss_until(const struct reconcile *reconcile)
 {
     const struct pjob *pjob = reconcile->pjob;
@@ -67,6 +69,8 @@ static uint32_t asked_node(const struct reconcile *reconcile, const struct gt_ca
 {
     const char *name = gt_pod_annotation(&pod->meta, GT_KEY_MOVE_TO);
     name = name ? name : gt_rebalance_node(reconcile->placement, pod);
+    if (name && strcmp(name, GT_MOVE_ANYWHERE) == 0)
+        return ASKED_ANYWHERE;
     if (!name || !*name || (pod->node_name && strcmp(name, pod->node_name) == 0))
         return GT_NONE;
     uint32_t node = gt_cluster_find_node(gt_cache_cluster(reconcile->placement->spec.cache), name);
@@ -237,11 +241,28 @@ static bool is_damped(struct reconcile *reconcile, const struct losses *losses, 
     return true;
 }
 
+/* Those whom people want just elsewhere do not go to a node that one of them leaves. */
+static int not_here(const struct reconcile *reconcile, uint32_t first, uint32_t end,
+                    const struct losses *losses, struct gt_decide_spec *spec, struct gt_node_set *there)
+{
+    int r = 0;
+    for (uint32_t n = gt_node_set_next(spec->avoid, 0); r >= 0 && n != GT_NONE;
+         n = gt_node_set_next(spec->avoid, n + 1))
+        r = gt_node_set_add(there, n, NULL);
+    for (uint32_t i = first; r >= 0 && i < end; i++)
+        if (losses->leaves[i] && reconcile->view->members[i].pod->node != GT_NONE)
+            r = gt_node_set_add(there, reconcile->view->members[i].pod->node, NULL);
+    spec->avoid = there;
+    return r;
+}
+
 /* Those whom people want elsewhere go to no other node than these. */
 static int only_there(const struct reconcile *reconcile, uint32_t first, uint32_t end,
-                      struct gt_decide_spec *spec, struct gt_node_set *there)
+                      const struct losses *losses, struct gt_decide_spec *spec, struct gt_node_set *there)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    if (asked_node(reconcile, reconcile->view->members[losses->first].pod) == ASKED_ANYWHERE)
+        return not_here(reconcile, first, end, losses, spec, there);
     for (uint32_t node = 0; node < gt_cluster_nodes(cluster); node++) {
         bool named = false;
         for (uint32_t i = first; i < end && !named; i++)
@@ -286,7 +307,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     }
     if (makes_room)
         spec.avoid = NULL; /* the job that the nodes are reserved for fits beside it */
-    if (losses->asked && only_there(reconcile, first, end, &spec, &there) < 0)
+    if (losses->asked && only_there(reconcile, first, end, losses, &spec, &there) < 0)
         return false;
     if (!losses->asked &&
         !gt_moves_brake_lets(&placement->nodes.brake, placement->spec.cache, reconcile->view, first, end,

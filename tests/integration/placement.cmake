@@ -15,6 +15,9 @@ if(TARGET gt_placement)
                  COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_${file}.py $<TARGET_FILE:placement-host>)
         set_tests_properties(integration/${part} PROPERTIES LABELS integration TIMEOUT 1500)
     endforeach()
+    add_test(NAME integration/drain COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_drain.py
+             $<TARGET_FILE:placement-host> $<TARGET_FILE:gputopo>)
+    set_tests_properties(integration/drain PROPERTIES LABELS integration TIMEOUT 1500)
     if(TARGET gputopo-scheduler)
         add_test(NAME integration/refused COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_refused.py
                  $<TARGET_FILE:gputopo-scheduler>)

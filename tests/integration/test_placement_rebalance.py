@@ -19,7 +19,7 @@ COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=
 class Rebalance(PlacementCase):
     """The unit u of two nodes runs in one supernode, the pod v on one node of the other; w wants a whole one."""
 
-    def begin(self, movable="true", u=2, unit=0, more=(), **options):
+    def begin(self, movable="true", u=2, unit=0, more=(), waiting=True, **options):
         self.world(2)
         self.more, self.unit = dict(more), unit or 8 * u
         self.names = [f"u-{rank}" for rank in range(u)]
@@ -36,7 +36,8 @@ class Rebalance(PlacementCase):
         self.add_pod("v", {"metadata": {}, "spec": pod_spec(8, False)})
         self.run_on("v", f"{self.other}-n0", range(8))
         self.api.meddle, self.arm = self.arm or self.api.meddle, None
-        self.add_gang("w", 4, 32)
+        if waiting:
+            self.add_gang("w", 4, 32)
 
     arm = None  # what is to meddle from when w comes
 
