@@ -5,7 +5,7 @@ if(TARGET gt_placement)
                    ${CMAKE_SOURCE_DIR}/scheduler-ext/companion/own_claims.c)
     target_link_libraries(placement-host PRIVATE core_checks gt_webhook)
     set_target_properties(placement-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    foreach(part placement placement-claims placement-faults placement-gangs placement-kinds placement-life
+    foreach(part placement placement-claims placement-faults placement-fragmented placement-gangs placement-kinds placement-life
                   placement-never placement-node-loss placement-numa placement-object placement-own-claims
                   placement-parts placement-queues placement-quota placement-rebalance placement-reserve placement-resources
                   placement-rules placement-running placement-unhealthy placement-unplaced placement-webhook
