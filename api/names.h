@@ -72,7 +72,9 @@
 #define GT_TAINT_KEY_GPUS "metax-tech.com/unhealthy-gpus"
 
 /* On a Supernode: how many of its nodes are for replacements only. */
-#define GT_ANNOTATION_SPARES "metax-tech.com/spare-nodes"
+#define GT_ANNOTATION_SPARES   "metax-tech.com/spare-nodes"
+/* On Nodes and Supernodes: until when people reserve them, and for whom (reserved.h). */
+#define GT_ANNOTATION_RESERVED "metax-tech.com/reserved-until"
 
 /* What users write on the pods of a job, on their templates, or on the object that makes them. */
 #define GT_ANNOTATION_GROUP            "metax-tech.com/gpu-group-size"

@@ -47,6 +47,8 @@ static void check_key(const char *key, bool is_label, struct gt_key_warnings *to
         gt_key_warnings_add(to, "%s is a label here and does nothing: it has to be an annotation", meant);
     else if (!is_label && strcmp(key, GT_ANNOTATION_SPARES) == 0)
         gt_key_warnings_add(to, "%s does nothing here: it is for Supernodes", key);
+    else if (!is_label && strcmp(key, GT_ANNOTATION_RESERVED) == 0)
+        gt_key_warnings_add(to, "%s does nothing here: it is for Nodes and Supernodes", key);
 }
 
 static void check_movable(const cJSON *annotations, struct gt_key_warnings *to)

@@ -381,6 +381,7 @@ static void on_round(void *arg)
     gt_placement_find_spares(placement);
     if (now >= placement->round.wake_ms) {
         gt_placement_report_spares(placement);
+        gt_placement_note_reserved(placement);
         gt_placement_look(placement);
         gt_placement_taint(placement);
         gt_queue_wake(placement->queue);
@@ -599,7 +600,7 @@ bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node)
 bool gt_placement_is_reserved(const struct gt_placement *placement, const struct gt_cache_pod *pod,
                               uint32_t node)
 {
-    if (gt_placement_is_spare(placement, node))
+    if (gt_placement_is_spare(placement, node) || !gt_cache_may_use(placement->spec.cache, pod, node))
         return true;
     const struct pjob *holder = placement->nodes.holder;
     return gt_cluster_is_reserved(gt_cache_cluster(placement->spec.cache), node) &&

@@ -119,6 +119,35 @@ void gt_placement_report_spares(struct gt_placement *placement)
     }
 }
 
+/* What people reserve. */
+
+void gt_placement_note_reserved(struct gt_placement *placement)
+{
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set nodes = {0};
+    bool is_node;
+    if (!gt_cache_has_reserved(placement->spec.cache))
+        return;
+    gt_cache_reserved_nodes(placement->spec.cache, &nodes, NULL);
+    gt_cluster_promise_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_PEOPLE, 0, &nodes);
+    for (const char *name; (name = gt_cache_next_wrong_reserved(placement->spec.cache, &is_node));) {
+        const char *text = GT_ANNOTATION_RESERVED
+            " is not read: expected a time such as 2026-01-31T12:00:00Z, then from=TIME and "
+            "for=NAMESPACE or for=NAMESPACE/KIND/NAME where they are wanted";
+        const struct gt_event_object event = {.api_version = is_node ? "v1" : GT_API_GROUP_VERSION,
+                                              .kind = is_node ? "Node" : GT_KIND_SUPERNODE,
+                                              .name = name,
+                                              .uid = is_node ? name : NULL, /* as the kubelet does */
+                                              .warning = true,
+                                              .reason = "BadReservation",
+                                              .action = "Place",
+                                              .note = text};
+        if (placement->spec.on_note)
+            placement->spec.on_note(placement->spec.arg, true, name, text);
+        if (placement->spec.recorder)
+            gt_kube_record(placement->spec.recorder, &event);
+    }
+}
+
 /* The reservations of the leader, written for the other replicas. */
 
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to)

@@ -363,6 +363,8 @@ static inline const char *gt_record_name(const struct record *record)
 void gt_placement_find_spares(struct gt_placement *placement);
 /* Reports supernodes that are to have more spare nodes than they have nodes. */
 void gt_placement_report_spares(struct gt_placement *placement);
+/* Notes in the ledger what people reserve now, and reports what cannot be read. */
+void gt_placement_note_reserved(struct gt_placement *placement);
 /* ---- taints.c ---- */
 void gt_placement_taint_open(struct gt_placement *placement);
 /* Sets or takes the taint of one Node, if one has to change. */

@@ -10,8 +10,8 @@ import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import PODS, TOPOLOGIES, PlacementCase
-from placement_driver import gates, indexed_pod, node_status, planned_node, pod_spec, replica, topology
+from placement_case import PODS, SUPERNODES, TOPOLOGIES, PlacementCase
+from placement_driver import gates, indexed_pod, node_status, planned_node, pod_spec, replica, supernode_status, topology
 
 COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=([^\s;]+)")
 
@@ -268,6 +268,53 @@ class Rebalance(PlacementCase):
                     break
         print(f"killed before each of {killed} writes", file=sys.stderr)
         self.assertGreater(killed, 5)
+
+    # ---- what people reserve ----
+
+    def reserve(self, text, supernode="s0"):
+        self.api.add(SUPERNODES, supernode, metadata={"annotations": {"metax-tech.com/reserved-until": text}},
+                     status=supernode_status([node for node in self.nodes if node.startswith(supernode)]))
+
+    @staticmethod
+    def at(seconds):
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+
+    def test_people_reserve_a_supernode(self):
+        """Others keep off; those that it is for use it; it ends by itself."""
+        self.world(1)
+        until = time.time() + 8
+        self.reserve(f"{self.at(8)} for=ns/Job/a")
+        self.start(patience=300, retry=200)
+        self.add_gang("w", 2, 16)
+        self.assertTrue(wait_for(lambda: "; people have reserved 4 nodes" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
+        self.add_gang("a", 2, 16)
+        self.wait_lifted("a-0", "a-1")
+        self.assertLess(time.time(), until)
+        self.wait_lifted("w-0", "w-1")
+        self.assertGreater(time.time(), until - 1)
+
+    def test_people_reserve_a_node(self):
+        """From later on; then pods go elsewhere, and nothing moves there."""
+        self.begin(waiting=False)
+        free = [n for n in self.nodes if n.startswith(self.other)][1]
+        with self.api.lock:
+            node = self.api.objects[self.api.place(f"/api/v1/nodes/{free}")[0], free]
+        self.api.add("/api/v1/nodes", free, metadata={**node["metadata"], "annotations": {
+            "metax-tech.com/reserved-until": f"{self.at(3600)} from={self.at(1)}"}}, spec={}, status=node_status())
+        time.sleep(2)
+        self.add_gang("w", 4, 32)
+        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
+        self.assertNotIn(free, [node for _, node in self.suggestion()])
+        self.assertEqual(len(self.suggestion()), 2)
+
+    def test_a_reservation_that_is_none(self):
+        self.world(1)
+        self.reserve("tomorrow")
+        self.start(patience=300, retry=200)
+        self.add_gang("w", 2, 16)
+        self.wait_lifted("w-0", "w-1")
+        self.assertTrue(wait_for(lambda: any("reserved-until is not read: expected a time" in e["note"] and e["regarding"]["name"] == "s0"
+                                             for e in self.events() if e["reason"] == "BadReservation")), self.events())
 
     # ---- --rebalance=evict ----
 
