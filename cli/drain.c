@@ -39,7 +39,7 @@ struct drained_pod {
     const char *why; /* it stays */
 };
 
-struct drain {
+struct cli_drain {
     struct cli_api *api;
     bool dry_run;
     const struct gt_supernode_object *super;
@@ -51,7 +51,7 @@ struct drain {
 
 /* ---- its nodes ---- */
 
-static int drain_cordon(struct drain *drain, const char *node, unsigned *cordoned, struct gt_err **err)
+static int drain_cordon(struct cli_drain *drain, const char *node, unsigned *cordoned, struct gt_err **err)
 {
     gt_auto_json cJSON *object = NULL;
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
@@ -75,7 +75,7 @@ static int drain_cordon(struct drain *drain, const char *node, unsigned *cordone
 
 static void drain_on_begin(void *arg)
 {
-    struct drain *drain = arg;
+    struct cli_drain *drain = arg;
     for (uint32_t i = 0; i < drain->count; i++) {
         free(drain->pods[i].namespace_);
         free(drain->pods[i].name);
@@ -85,14 +85,14 @@ static void drain_on_begin(void *arg)
     drain->count = 0;
 }
 
-static void drain_done(struct drain *drain)
+static void drain_done(struct cli_drain *drain)
 {
     drain_on_begin(drain);
     free(drain->pods);
     gt_buf_done(&drain->text);
 }
 
-static bool is_drained(const struct drain *drain, const char *node)
+static bool is_drained(const struct cli_drain *drain, const char *node)
 {
     for (unsigned i = 0; node && i < drain->super->member_count; i++)
         if (strcmp(drain->super->members[i].node, node) == 0)
@@ -121,7 +121,7 @@ static void choose_way(const struct gt_pod *pod, struct drained_pod *to)
 
 static void drain_on_pod(void *arg, cJSON *object)
 {
-    struct drain *drain = arg;
+    struct cli_drain *drain = arg;
     struct gt_pod pod;
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
     if (pod.ended || pod.deleting || !(pod.gpus.total || pod.claim_template || pod.plan_node) ||
@@ -151,7 +151,7 @@ static int drain_by_name(const void *a, const void *b)
     return r ? r : strcmp(x->name, y->name);
 }
 
-static int drain_move(struct drain *drain, const struct drained_pod *pod, struct gt_err **err)
+static int drain_move(struct cli_drain *drain, const struct drained_pod *pod, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(DRAIN_BODY_MAX);
     bool moves = pod->way == DRAIN_MOVE;
@@ -177,7 +177,7 @@ static int drain_move(struct drain *drain, const struct drained_pod *pod, struct
 }
 
 /* What cannot be asked for stays, and the others go on. */
-static void drain_pod(struct drain *drain, struct drained_pod *pod, struct gt_err **why)
+static void drain_pod(struct cli_drain *drain, struct drained_pod *pod, struct gt_err **why)
 {
     static const char *const words[DRAIN_WAYS] = {"moves", "move", "evict", "stays"};
     if (!drain->dry_run && (pod->way == DRAIN_MOVE || pod->way == DRAIN_EVICT) &&
@@ -192,7 +192,7 @@ static void drain_pod(struct drain *drain, struct drained_pod *pod, struct gt_er
 
 /* ---- the verb ---- */
 
-static int drain_all(struct drain *drain, struct gt_err **err)
+static int drain_all(struct cli_drain *drain, struct gt_err **err)
 {
     const struct cli_api_list list = {
         .resource = &gt_kube_pods, .on_begin = drain_on_begin, .on_object = drain_on_pod, .arg = drain};
@@ -256,7 +256,7 @@ static int drain_run(const struct cli_verb *verb, int argc, char **argv)
     gt_auto_json cJSON *object = NULL;
     cli_auto_api struct cli_api *api = NULL;
     gt_auto_supernode_object struct gt_supernode_object super = {0};
-    __attribute__((cleanup(drain_done))) struct drain drain = {
+    __attribute__((cleanup(drain_done))) struct cli_drain drain = {
         .dry_run = options.dry_run, .super = &super, .text = GT_BUF(CLI_OUTPUT_MAX)};
     int r = drain_open(&options, argv[first], &api, &object, &super, &err);
     drain.api = api;
