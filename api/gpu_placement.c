@@ -282,6 +282,7 @@ static int gpu_placement_read_status(const struct gt_at *above, const cJSON *sta
     GT_TRY(gpu_placement_read_time(&at, status, "reservedUntil", &to->reserved_until));
     GT_TRY(gt_api_text(&at, status, "moving", GT_API_TEXT_MAX, &to->moving));
     GT_TRY(gpu_placement_read_time(&at, status, "movingBefore", &to->moving_before));
+    GT_TRY(gt_api_text(&at, status, "moves", GT_GPU_PLACEMENT_MOVES_MAX, &to->moves));
     return gpu_placement_read_plan(&at, status, reader);
 }
 
@@ -310,6 +311,7 @@ static const size_t texts[] = {
     offsetof(struct gt_gpu_placement, reserved_until),
     offsetof(struct gt_gpu_placement, moving),
     offsetof(struct gt_gpu_placement, moving_before),
+    offsetof(struct gt_gpu_placement, moves),
 };
 
 static const char **gpu_placement_text_of(struct gt_gpu_placement *placement, size_t i)

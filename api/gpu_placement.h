@@ -32,6 +32,7 @@ enum {
     GT_GPU_PLACEMENT_SIZE_MAX = 1 << 23, /* GPUs in a group */
     GT_GPU_PLACEMENT_JOB_MAX = 512,      /* bytes of a job's key */
     GT_GPU_PLACEMENT_MESSAGE_MAX = 4096, /* bytes */
+    GT_GPU_PLACEMENT_MOVES_MAX = 16384,  /* bytes */
     GT_GPU_PLACEMENT_SUPERS_MAX = 4096,  /* bytes of the text of a unit's supernodes */
     GT_GPU_PLACEMENT_TEXT_MAX = 1540000, /* bytes of an object: etcd takes requests of 1.5 MiB, and the API
                                             server adds less than 32 KiB */
@@ -84,6 +85,9 @@ struct gt_gpu_placement {
     /* "Unit": pods that are not where they are planned must be removed; "Job": all pods. Only pods that were
      * created until `moving_before`, by the API server's clock. */
     const char *moving, *moving_before;
+    /* The moves that are made so that it fits, a word a unit: "NAMESPACE/POD/UID=NODE,NAMESPACE/...", after
+     * the word "room=NODE,NODE", the nodes that it gets then. */
+    const char *moves;
 };
 
 /* -EINVAL with the path of what is invalid. *ret is one block with its texts; free it with

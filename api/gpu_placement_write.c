@@ -187,6 +187,7 @@ static void gpu_placement_write_status(const struct gt_gpu_placement *placement,
     write_text("reservedUntil", placement->reserved_until, patch, to);
     write_text("moving", placement->moving, patch, to);
     write_text("movingBefore", placement->moving_before, patch, to);
+    write_text("moves", placement->moves, patch, to);
     gt_json_end(to, '}');
 }
 

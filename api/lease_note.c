@@ -73,3 +73,30 @@ bool gt_lease_note_quiet(const char *note, uint64_t *ret_seconds)
     }
     return false;
 }
+
+static const char moved_key[] = "moved:";
+
+void gt_lease_note_add_moved(struct gt_buf *to, const uint64_t *times_s, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        gt_buf_printf(to, "%s%" PRIu64, i ? "," : to->len ? " moved:" : moved_key, times_s[i]);
+}
+
+uint32_t gt_lease_note_moved(const char *note, uint64_t *times_s, uint32_t max)
+{
+    uint32_t count = 0;
+    for (size_t len; *note; note += len + (note[len] == ' ')) {
+        len = strcspn(note, " ");
+        if (strncmp(note, moved_key, sizeof(moved_key) - 1) != 0)
+            continue;
+        const char *end = note + len;
+        for (const char *at = note + sizeof(moved_key) - 1; at < end && count < max;) {
+            char number[24];
+            size_t digits = strcspn(at, ", ");
+            snprintf(number, sizeof(number), "%.*s", (int)(digits < 24 ? digits : 23), at);
+            count += gt_text_to_unsigned(number, INT64_MAX, &times_s[count]);
+            at += digits + 1;
+        }
+    }
+    return count;
+}

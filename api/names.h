@@ -72,27 +72,33 @@
 #define GT_TAINT_KEY_GPUS "metax-tech.com/unhealthy-gpus"
 
 /* On a Supernode: how many of its nodes are for replacements only. */
-#define GT_ANNOTATION_SPARES "metax-tech.com/spare-nodes"
+#define GT_ANNOTATION_SPARES   "metax-tech.com/spare-nodes"
+/* On Nodes and Supernodes: until when people reserve them, and for whom (reserved.h). */
+#define GT_ANNOTATION_RESERVED "metax-tech.com/reserved-until"
 
 /* What users write on the pods of a job, on their templates, or on the object that makes them. */
-#define GT_ANNOTATION_GROUP          "metax-tech.com/gpu-group-size"
-#define GT_ANNOTATION_ATOMIC         "metax-tech.com/atomic-gpu-group-size"
-#define GT_ANNOTATION_LOSS           "metax-tech.com/on-node-loss"
-#define GT_ANNOTATION_UNPLACED       "metax-tech.com/on-unplaced"
-#define GT_GROUP_WHOLE               "group"    /* a unit is the whole job, or group of a LeaderWorkerSet */
-#define GT_GROUP_PART                "subgroup" /* or a subgroup of such a group */
-#define GT_ANNOTATION_SPREAD         "metax-tech.com/spread"
-#define GT_ANNOTATION_JOB_TOPOLOGY   "metax-tech.com/job-topology"
-#define GT_ANNOTATION_GROUP_TOPOLOGY "metax-tech.com/gpu-group-topology"
-#define GT_ANNOTATION_SLOW           "metax-tech.com/slow-gpus"
-#define GT_ANNOTATION_JOB_NAME       "metax-tech.com/job-name"
-#define GT_ANNOTATION_JOB_PODS       "metax-tech.com/job-pods"
+#define GT_ANNOTATION_GROUP            "metax-tech.com/gpu-group-size"
+#define GT_ANNOTATION_ATOMIC           "metax-tech.com/atomic-gpu-group-size"
+#define GT_ANNOTATION_LOSS             "metax-tech.com/on-node-loss"
+#define GT_ANNOTATION_UNPLACED         "metax-tech.com/on-unplaced"
+#define GT_GROUP_WHOLE                 "group"    /* a unit is the whole job, or group of a LeaderWorkerSet */
+#define GT_GROUP_PART                  "subgroup" /* or a subgroup of such a group */
+#define GT_ANNOTATION_SPREAD           "metax-tech.com/spread"
+#define GT_ANNOTATION_JOB_TOPOLOGY     "metax-tech.com/job-topology"
+#define GT_ANNOTATION_GROUP_TOPOLOGY   "metax-tech.com/gpu-group-topology"
+#define GT_ANNOTATION_SLOW             "metax-tech.com/slow-gpus"
+#define GT_ANNOTATION_JOB_NAME         "metax-tech.com/job-name"
+#define GT_ANNOTATION_JOB_PODS         "metax-tech.com/job-pods"
 /* On pods alone: whether it may move for others, what a restart costs it, and the node that it is to move to.
  */
-#define GT_ANNOTATION_MOVABLE        "metax-tech.com/movable"
-#define GT_ANNOTATION_COST           "metax-tech.com/restart-cost"
-#define GT_ANNOTATION_MOVE_TO        "metax-tech.com/move-to"
-#define GT_USER_PREFIX               "metax-tech.com/" /* of the annotations of users */
+#define GT_ANNOTATION_MOVABLE          "metax-tech.com/movable"
+#define GT_ANNOTATION_COST             "metax-tech.com/restart-cost"
+#define GT_ANNOTATION_MOVE_TO          "metax-tech.com/move-to"
+#define GT_MOVE_ANYWHERE               "*" /* any node but those that its unit has to leave */
+/* The companion asks for a checkpoint with a time, and the job says that it has one with the same time. */
+#define GT_ANNOTATION_CHECKPOINT_ASKED "metax-tech.com/checkpoint-asked"
+#define GT_ANNOTATION_CHECKPOINT_DONE  "metax-tech.com/checkpoint-done"
+#define GT_USER_PREFIX                 "metax-tech.com/" /* of the annotations of users */
 
 /* On a Namespace: how its jobs without units lie. */
 #define GT_ANNOTATION_DEFAULT_TOPOLOGY "metax-tech.com/default-job-topology"

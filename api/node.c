@@ -82,6 +82,7 @@ int gt_node_object_read(const cJSON *json, const char *resource, struct gt_node_
     node.ready_s = gt_time_of_text(ready.since);
     node.vendor_gpus =
         cJSON_GetStringValue(gt_get_at(json, "metadata", "annotations", GT_ANNOTATION_VENDOR_GPUS));
+    node.reserved = cJSON_GetStringValue(gt_get_at(json, "metadata", "annotations", GT_ANNOTATION_RESERVED));
     node.cordoned = cJSON_IsTrue(gt_get(spec, "unschedulable"));
     /* What is invalid counts as none. */
     gt_quantity_from_json(gt_get(gt_get(status, "capacity"), resource), GT_NODE_CAPACITY_MAX, resource,

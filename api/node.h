@@ -31,6 +31,7 @@ struct gt_node_object {
     unsigned label_count, taint_count;
     struct gt_node_taint taints[GT_NODE_TAINTS_MAX];
     const char *vendor_gpus; /* the annotation GT_ANNOTATION_VENDOR_GPUS; NULL: none, or not a text */
+    const char *reserved;    /* the annotation GT_ANNOTATION_RESERVED; NULL: none */
     bool ready, cordoned;
     int64_t ready_s; /* since when `ready` has its value: Unix time; 0 not known */
     unsigned gpus;   /* status.capacity of the resource; 0: none, or invalid */

@@ -18,7 +18,9 @@ static struct pod_key_text {
                     POD_KEY(PLAN_UNIT, GT_PLAN_ANNOTATION_UNIT) POD_KEY(PLAN_RANK, GT_PLAN_ANNOTATION_RANK)
                         POD_KEY(POD_GROUP, GT_ANNOTATION_POD_GROUP) POD_KEY(MOVABLE, GT_ANNOTATION_MOVABLE)
                             POD_KEY(COST, GT_ANNOTATION_COST) POD_KEY(MOVE_TO, GT_ANNOTATION_MOVE_TO)
-                                GT_JOB_KEY_LIST(POD_KEY)};
+                                POD_KEY(CHECKPOINT_ASKED, GT_ANNOTATION_CHECKPOINT_ASKED)
+                                    POD_KEY(CHECKPOINT_DONE, GT_ANNOTATION_CHECKPOINT_DONE)
+                                        GT_JOB_KEY_LIST(POD_KEY)};
 
 const char *gt_pod_key_text(enum gt_pod_key key)
 {

@@ -22,6 +22,8 @@ enum gt_pod_key {
     GT_KEY_MOVABLE,
     GT_KEY_COST,
     GT_KEY_MOVE_TO,
+    GT_KEY_CHECKPOINT_ASKED,
+    GT_KEY_CHECKPOINT_DONE,
     GT_JOB_KEY_LIST(GT_POD_KEY) GT_KEY_CUSTOM, /* the first label of kinds that users describe */
     GT_POD_KEYS = GT_KEY_CUSTOM + 24,
 };

@@ -135,6 +135,7 @@ int gt_supernode_object_read(const cJSON *json, struct gt_supernode_object *ret,
     GT_TRY(gt_api_meta(&at, json, &name, &version));
     GT_TRY(gt_supernode_object_read_status(name, json, ret, err));
     ret->resource_version = version;
+    ret->reserved = cJSON_GetStringValue(gt_get_at(json, "metadata", "annotations", GT_ANNOTATION_RESERVED));
     ret->spare_nodes = read_spares(gt_get_at(json, "metadata", "annotations"));
     return 0;
 }

@@ -31,6 +31,7 @@ struct gt_supernode_object {
     const char *name;
     const char *resource_version; /* "" not known */
     int64_t spare_nodes;          /* GT_ANNOTATION_SPARES; -1: not given, INT64_MAX: invalid */
+    const char *reserved;         /* GT_ANNOTATION_RESERVED; NULL: not given */
     unsigned tier;                /* 0: the object has no status yet; everything below is then empty */
     const char *source;           /* "config", "label", "network", "report"; "" not known */
     const char *parent;           /* "" none */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/movable.h"
 #include "api/names.h"
 #include "base/cleanup.h"
 #include "base/json_get.h"
@@ -15,10 +16,11 @@ enum { WALK_DEPTH = 12, VALUE_SIZE = 64 };
 /* The first ones are also those of templates and of the objects that have them. */
 enum { TEMPLATE_KEYS = 8 };
 static const char *const user_keys[] = {
-    GT_ANNOTATION_GROUP,    GT_ANNOTATION_ATOMIC,       GT_ANNOTATION_LOSS,           GT_ANNOTATION_UNPLACED,
-    GT_ANNOTATION_SPREAD,   GT_ANNOTATION_JOB_TOPOLOGY, GT_ANNOTATION_GROUP_TOPOLOGY, GT_ANNOTATION_SLOW,
-    GT_ANNOTATION_JOB_NAME, GT_ANNOTATION_JOB_PODS,     GT_ANNOTATION_MOVABLE,        GT_ANNOTATION_COST,
-    GT_ANNOTATION_MOVE_TO};
+    GT_ANNOTATION_GROUP,          GT_ANNOTATION_ATOMIC,         GT_ANNOTATION_LOSS,
+    GT_ANNOTATION_UNPLACED,       GT_ANNOTATION_SPREAD,         GT_ANNOTATION_JOB_TOPOLOGY,
+    GT_ANNOTATION_GROUP_TOPOLOGY, GT_ANNOTATION_SLOW,           GT_ANNOTATION_JOB_NAME,
+    GT_ANNOTATION_JOB_PODS,       GT_ANNOTATION_MOVABLE,        GT_ANNOTATION_COST,
+    GT_ANNOTATION_MOVE_TO,        GT_ANNOTATION_CHECKPOINT_DONE};
 
 void gt_key_warnings_add(struct gt_key_warnings *warnings, const char *format, ...)
 {
@@ -45,6 +47,20 @@ static void check_key(const char *key, bool is_label, struct gt_key_warnings *to
         gt_key_warnings_add(to, "%s is a label here and does nothing: it has to be an annotation", meant);
     else if (!is_label && strcmp(key, GT_ANNOTATION_SPARES) == 0)
         gt_key_warnings_add(to, "%s does nothing here: it is for Supernodes", key);
+    else if (!is_label && strcmp(key, GT_ANNOTATION_RESERVED) == 0)
+        gt_key_warnings_add(to, "%s does nothing here: it is for Nodes and Supernodes", key);
+}
+
+static void check_movable(const cJSON *annotations, struct gt_key_warnings *to)
+{
+    const char *text = cJSON_GetStringValue(gt_get(annotations, GT_ANNOTATION_MOVABLE));
+    struct gt_movable movable;
+    if (text && !gt_movable_read(text, &movable))
+        gt_key_warnings_add(
+            to,
+            "%s %.50s: expected true, false, after-checkpoint, a time such as 6h, or hours such "
+            "as 22:00-06:00: it does not move",
+            GT_ANNOTATION_MOVABLE, text);
 }
 
 static void check_keys(const cJSON *keys, bool is_label, struct gt_key_warnings *to)
@@ -52,6 +68,8 @@ static void check_keys(const cJSON *keys, bool is_label, struct gt_key_warnings 
     const cJSON *item;
     if (cJSON_IsObject(keys))
         cJSON_ArrayForEach(item, keys) check_key(item->string, is_label, to);
+    if (!is_label)
+        check_movable(keys, to);
 }
 
 static void check_metadata(const cJSON *metadata, struct gt_key_warnings *to)

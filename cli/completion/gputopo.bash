@@ -19,7 +19,7 @@ _gputopo()
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        show | record | loss | plan | simulate | cluster | supernodes | explain | isolate | release | isolated | check-node | withdraw | apply-crds)
+        show | record | loss | plan | simulate | cluster | supernodes | explain | isolate | release | isolated | drain | check-node | withdraw | apply-crds)
             verb=${COMP_WORDS[i]}
             break
             ;;
@@ -34,7 +34,7 @@ _gputopo()
     fi
 
     if [[ -z $verb ]]; then
-        _gputopo_words "show record loss plan simulate cluster supernodes explain isolate release isolated check-node withdraw apply-crds --help --version" "$current"
+        _gputopo_words "show record loss plan simulate cluster supernodes explain isolate release isolated drain check-node withdraw apply-crds --help --version" "$current"
         return
     fi
     case $verb$previous in
@@ -109,6 +109,7 @@ _gputopo()
         _gputopo_words "--from --root --vendor --probe --agent --node --kubeconfig --context -o --output --help" "$current"
         ;;
     cluster | supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
+    drain) _gputopo_words "--dry-run --kubeconfig --context --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
     isolate) _gputopo_words "--reason --grade --value --for --evict --link --kubeconfig --context --help" "$current" ;;
     release) _gputopo_words "--link --kubeconfig --context --help" "$current" ;;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fish completion for gputopo
 
-set -l verbs show record loss plan simulate cluster supernodes explain isolate release isolated check-node withdraw apply-crds
+set -l verbs show record loss plan simulate cluster supernodes explain isolate release isolated drain check-node withdraw apply-crds
 complete -c gputopo -f
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a show -d "Print how the GPUs of a node are wired"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a record -d "Save a node in a file"
@@ -15,6 +15,7 @@ complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a isolate -d "T
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a release -d "Give back what isolate took"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a isolated -d "List what is out of use by hand"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a check-node -d "Check what is taken for granted"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a drain -d "Empty a supernode for maintenance"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a withdraw -d "Take back what a removed gputopo has written"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a apply-crds -d "Apply definitions of custom resources"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -s V -l version -d "Print the version"
@@ -26,8 +27,8 @@ complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -s o -l output -x -a "matrix json yaml dot svg" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l node -x -d "A node of the cluster"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l agent -x -a none -d "Who knows what uses the GPUs"
-complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated withdraw apply-crds" -l kubeconfig -r -F -d "How to reach the cluster"
-complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated withdraw apply-crds" -l context -x -d "Which context of that file"
+complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated drain withdraw apply-crds" -l kubeconfig -r -F -d "How to reach the cluster"
+complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated drain withdraw apply-crds" -l context -x -d "Which context of that file"
 complete -c gputopo -n "__fish_seen_subcommand_from apply-crds" -F
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l reason -x -d "Why"
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l grade -x -a "bad slow suspect" -d "How bad"
@@ -36,6 +37,7 @@ complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l for -x -d "How l
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l evict -d "Running pods leave"
 complete -c gputopo -n "__fish_seen_subcommand_from isolate release" -l link -d "The link between two GPUs"
 complete -c gputopo -n "__fish_seen_subcommand_from isolated" -s o -l output -x -a "text json" -d "Format"
+complete -c gputopo -n "__fish_seen_subcommand_from drain" -l dry-run -d "Say what would be done"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l gates -d "Only the gates of pods that wait"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l dry-run -d "List what would be changed"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l yes -d "Do not ask"

@@ -286,6 +286,16 @@ bool gt_cache_pod_lost_gpu(const struct gt_cache *cache, const struct gt_cache_p
  * annotation says, else `standard`; none of a supernode that has fewer nodes. */
 int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_node_set *ret,
                     struct gt_err **err);
+/* What people reserve (GT_ANNOTATION_RESERVED): whether they ever did; whether the pod may use the node now,
+ * NULL: any pod; the nodes that are reserved now; and until when a node is, and for whom: nothing where it is
+ * not. */
+bool gt_cache_has_reserved(const struct gt_cache *cache);
+bool gt_cache_may_use(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node);
+int gt_cache_reserved_nodes(const struct gt_cache *cache, struct gt_node_set *ret, struct gt_err **err);
+void gt_cache_say_reserved(const struct gt_cache *cache, uint32_t node, struct gt_buf *to);
+/* The next Node, or Supernode, whose annotation cannot be read and was not returned yet; NULL: none. */
+const char *gt_cache_next_wrong_reserved(struct gt_cache *cache, bool *ret_is_node);
+
 bool gt_cache_has_spares(const struct gt_cache *cache); /* some annotation asks for spares */
 /* How many spare nodes the supernode is to have; may be more than its nodes. */
 uint64_t gt_cache_spares_of(const struct gt_cache *cache, const char *supernode, uint32_t standard);

@@ -88,6 +88,12 @@ void gt_cache_slices_done(struct gt_cache *cache);
 /* The node's GPUs that its slices offer; all where claims do not give them, or slices are not known. */
 uint64_t gt_cache_sliced_gpus(const struct gt_cache *cache, const struct cache_node *node);
 
+struct cache_reserved { /* GT_ANNOTATION_RESERVED */
+    const char *text;   /* a shared text; NULL: none */
+    bool reported;      /* it was reported, if it is wrong */
+};
+void gt_cache_set_reserved(struct gt_cache *cache, struct cache_reserved *at, const char *text);
+
 struct cache_node {
     const char *name;
     uint32_t hash;
@@ -131,6 +137,7 @@ struct cache_node {
     struct cache_taint **taints;
     uint32_t label_count, taint_count;
     bool ready, cordoned, has_gpus, taints_counted;
+    struct cache_reserved reserved;
     bool is_gone;        /* it was deleted */
     uint64_t unready_ms; /* since when it is not Ready, by the cache's time */
     int64_t unready_s;   /* the time that the Node reports, where it was not Ready when first seen; 0: it was
@@ -294,7 +301,8 @@ struct cache_supernode {
     struct cache_supernode *next_child; /* of its parent */
     struct cache_membership *claims;
     uint32_t claim_count;
-    int64_t spare_nodes;  /* -1: not given */
+    int64_t spare_nodes; /* -1: not given */
+    struct cache_reserved reserved;
     double gbps;          /* as in gt_supernode_object */
     bool spares_reported; /* it was reported that they are more than its nodes */
 };
@@ -453,6 +461,7 @@ struct gt_cache {
     uint32_t by_plugin;   /* nodes with a topology whose `by_claims` is false */
     uint32_t outlived;    /* nodes whose CR is */
     bool has_spares;      /* some supernode was given them */
+    bool has_reserved;    /* people have reserved something */
     bool room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint32_t terminating; /* pods on nodes that are being deleted */

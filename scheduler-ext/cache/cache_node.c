@@ -95,6 +95,7 @@ void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node)
 static void forget_node(struct gt_cache *cache, struct cache_node *node)
 {
     gt_cache_forget_labels(cache, node);
+    gt_cache_set_reserved(cache, &node->reserved, NULL);
     gt_cache_set_allocatable(cache, node->row, NULL);
     gt_cache_forget_report_labels(cache, node);
     cache->reports_changed = true;
@@ -169,6 +170,7 @@ static void cache_node_commit(struct gt_cache *cache, struct cache_node *node,
     node->gpu_taint = gpu_taint(object);
     node->ready = object->ready;
     node->cordoned = object->cordoned;
+    gt_cache_set_reserved(cache, &node->reserved, object->reserved);
     node->has_gpus = object->gpus > 0;
     node->uid = facts->uid;
     node->created_s = object->created_s;

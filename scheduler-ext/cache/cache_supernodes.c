@@ -36,6 +36,7 @@ static void cache_supernodes_forget(struct gt_cache *cache, struct cache_superno
 {
     if (supernode->known || supernode->children)
         return;
+    gt_cache_set_reserved(cache, &supernode->reserved, NULL);
     gt_cache_remove_record(cache, &cache->supernodes, supernode->hash, supernode);
 }
 
@@ -239,6 +240,7 @@ static void cache_supernodes_take(struct gt_cache *cache, const struct gt_supern
         cache->room = true;
         cache->reports_changed = true;
     }
+    gt_cache_set_reserved(cache, &supernode->reserved, object->reserved);
     supernode->gbps = object->gbps;
     if (supernode->id != GT_NONE)
         gt_cluster_set_bandwidth(cache->cluster, supernode->id, supernode->gbps);

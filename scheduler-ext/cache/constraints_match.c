@@ -246,7 +246,7 @@ bool gt_cache_pod_fits_node(const struct gt_cache *cache, const struct gt_cache_
 {
     const struct cache_pod *pod = (const struct cache_pod *)pub;
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
-    if (!node || !node->has_node)
+    if (!node || !node->has_node || (!pod->at && !gt_cache_may_use(cache, pub, node_id)))
         return false;
     return pod->at ? pod->at == node
                    : constraints_is_served(pod, node) && constraints_fit(pod->constraints, node, NULL);
@@ -258,13 +258,14 @@ bool gt_cache_successor_fits_node(const struct gt_cache *cache, const struct gt_
     const struct cache_pod *pod = (const struct cache_pod *)pub;
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
     return node && node->has_node && constraints_is_served(pod, node) &&
+           gt_cache_may_use(cache, pub, node_id) &&
            constraints_fit(pod->constraints, node, pod->plan ? pod->plan->node->name : NULL);
 }
 
 bool gt_cache_pod_is_constrained(const struct gt_cache *cache, const struct gt_cache_pod *pub)
 {
     const struct cache_pod *pod = (const struct cache_pod *)pub;
-    return pod->at || (pod->pub.claim_template && cache->by_plugin) ||
+    return pod->at || cache->has_reserved || (pod->pub.claim_template && cache->by_plugin) ||
            is_constrained(cache, pod->constraints);
 }
 

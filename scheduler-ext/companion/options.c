@@ -152,7 +152,7 @@ static const char *const unhealthy_words[] = {
     [GT_UNHEALTHY_KEEP] = "keep", [GT_UNHEALTHY_EVICT] = "evict", NULL};
 
 static const char *const rebalance_words[] = {
-    [GT_REBALANCE_SUGGEST] = "suggest", [GT_REBALANCE_OFF] = "off", NULL};
+    [GT_REBALANCE_SUGGEST] = "suggest", [GT_REBALANCE_OFF] = "off", [GT_REBALANCE_EVICT] = "evict", NULL};
 
 static const char *const claim_words[] = {
     [GT_CLAIMS_OFF] = "none", [GT_CLAIMS_OF_GROUPS] = "groups", [GT_CLAIMS_OF_ALL] = "all", NULL};
@@ -243,11 +243,16 @@ static const struct gt_option table[] = {
     {"taint-unhealthy-above", "PERCENT", "so many of a Node's GPUs, or more, are too many (50)",
      gt_option_number, COMPANION_FIELD(placement.taint_percent), .min = 1, .max = 100},
     {"rebalance", "WHAT",
-     "for the first job that waits while enough GPUs are free: suggest which pods could move, or off "
-     "(suggest)",
+     "for the first job that waits while enough GPUs are free: suggest which pods could move, evict them, or "
+     "off (suggest)",
      gt_option_word, COMPANION_FIELD(placement.rebalance), .words = rebalance_words},
     {"preempt", "BOOL", "evict pods of lower priority for a job that waits: true or false (false)",
      gt_option_bool, COMPANION_FIELD(placement.preempt)},
+    {"moves-a-day", "NUMBER", "with --rebalance=evict, units and single pods that move in 24 hours (10)",
+     gt_option_number, COMPANION_FIELD(placement.moves_a_day), .min = 1, .max = GT_MOVES_A_DAY_MAX},
+    {"moves-at-once", "NUMBER",
+     "with --rebalance=evict, units and single pods that move at the same time (2)", gt_option_number,
+     COMPANION_FIELD(placement.moves_at_once), .min = 1, .max = GT_MOVES_A_DAY_MAX},
     {"spare-nodes", "NUMBER", "free nodes of each supernode that are left to pods whose nodes were lost (0)",
      gt_option_number, COMPANION_FIELD(placement.spare_nodes), .max = 8192},
     {"reserve", "SECONDS", "a StatefulSet's places are reserved for so long after its last pod came (1800)",

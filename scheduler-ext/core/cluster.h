@@ -160,8 +160,9 @@ enum gt_promise_kind {
     GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others: takes those that are available */
     GT_PROMISE_FOREIGN,  /* by another scheduler */
     /* These take no GPUs, and may overlap others. */
-    GT_PROMISE_NODE,  /* to that job, which waits until pods have left the node */
-    GT_PROMISE_SPARE, /* to pods that will have lost their nodes */
+    GT_PROMISE_NODE,   /* to that job, which waits until pods have left the node */
+    GT_PROMISE_SPARE,  /* to pods that will have lost their nodes */
+    GT_PROMISE_PEOPLE, /* by people, to whom they say */
     /* By the leading replica, as its note says: plans are seen as soon as they are written, while the note
      * may be older. */
     GT_PROMISE_NOTED,      /* to pods that are to come */

@@ -373,6 +373,16 @@ static void queue_hold(struct gt_queue *queue, struct item *item, uint64_t now)
         drop_holder(queue);
 }
 
+bool gt_queue_take_hold(struct gt_queue *queue, const void *job)
+{
+    struct item *item = queue_find(queue, job);
+    if (!item || (queue->holder && queue->holder != item))
+        return false;
+    item->entry.reserved_until_ms = 0;
+    queue_hold(queue, item, queue->spec.now_ms(queue->spec.arg));
+    return queue->holder == item;
+}
+
 static bool is_sooner(const struct item *a, const struct item *b)
 {
     if (!b || !a->infeasible != !b->infeasible)

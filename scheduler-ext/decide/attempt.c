@@ -251,7 +251,9 @@ static int attempt_exclude(struct gt_cache *cache, const struct gt_job_view *vie
         if (is_usable && fit == kinds->count)
             continue;
         attempt->spares += matches && !is_refused && is_spare && !is_reserved;
-        attempt->unsuitable += !matches;
+        bool by_people = !matches && !gt_cache_may_use(cache, kinds->pods[0], n);
+        attempt->by_people += by_people;
+        attempt->unsuitable += !matches && !by_people;
         attempt->partly += is_usable;
         attempt->refused += matches && is_refused;
         attempt->reserved_nodes += matches && !is_refused && is_reserved;
@@ -269,7 +271,7 @@ int gt_attempt_unfit(struct gt_cache *cache, const struct gt_job_view *view, str
     const struct attempt_kinds kinds = kinds_of(cache, view);
     int r = 0;
     for (uint32_t n = 0; r >= 0 && kinds.constrained && n < gt_cluster_nodes(gt_cache_cluster(cache)); n++)
-        if (!kinds_that_fit(cache, &kinds, n))
+        if (!kinds_that_fit(cache, &kinds, n) && gt_cache_may_use(cache, kinds.pods[0], n)) /* that ends */
             r = gt_node_set_add(to, n, err);
     return r;
 }

@@ -16,6 +16,7 @@ struct gt_attempt {
     struct gt_plan_rules *rules; /* between its pods; NULL: none */
     struct gt_buf said;          /* what they are, for people: "; its pods ..." */
     uint32_t unsuitable;         /* of the excluded nodes: the job's pods may not run there */
+    uint32_t by_people;          /* likewise, since people reserve them for others */
     uint32_t partly;             /* of the others: some of its pods may not run there */
     uint32_t refused;            /* of the others: its scheduler refused them */
     uint32_t reserved_nodes;     /* of the others: reserved for another job */

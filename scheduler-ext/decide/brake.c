@@ -67,13 +67,13 @@ static struct brake_tally brake_tally_of(const struct gt_brake *brake, struct gt
 }
 
 /* False without memory. */
-static bool brake_collect(struct gt_brake *brake, struct gt_cache *cache, uint64_t now_ms)
+static bool brake_collect(struct gt_brake *brake, struct gt_cache *cache, bool of_late, uint64_t now_ms)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     int r = 0;
     brake_prune(brake, cluster, now_ms);
     gt_node_set_clear(&brake->counted);
-    for (uint32_t i = 0; r >= 0 && i < brake->count; i++)
+    for (uint32_t i = 0; of_late && r >= 0 && i < brake->count; i++)
         r = gt_node_set_add(&brake->counted, brake->entries[i].node, NULL);
     for (uint32_t id = 0; r >= 0 && id < gt_cluster_nodes(cluster); id++)
         if (brake_is_silent(cache, id))
@@ -98,11 +98,22 @@ static bool brake_holds(const struct gt_brake *brake, struct gt_cache *cache, ui
     return true;
 }
 
+/* For the cluster, and for each supernode of these nodes. */
+static bool brake_holds_any(const struct gt_brake *brake, struct gt_cache *cache,
+                            const struct gt_node_set *nodes, char why[static GT_BRAKE_WHY_SIZE])
+{
+    struct gt_cluster_node node;
+    bool holds = brake_holds(brake, cache, GT_NONE, why);
+    for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
+         id = gt_node_set_next(nodes, id + 1))
+        holds = gt_cluster_get_node(gt_cache_cluster(cache), id, &node) &&
+                brake_holds(brake, cache, node.supernode, why);
+    return holds;
+}
+
 bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
                    uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
 {
-    const struct gt_cluster *cluster = gt_cache_cluster(cache);
-    struct gt_cluster_node node;
     if (brake->none_why && brake->none_ms == now_ms) {
         snprintf(why, GT_BRAKE_WHY_SIZE, "%s", brake->none_why);
         brake->held++;
@@ -111,7 +122,7 @@ bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct 
     free(brake->none_why);
     brake->none_why = NULL;
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
-    bool known = brake_collect(brake, cache, now_ms);
+    bool known = brake_collect(brake, cache, true, now_ms);
     bool holds = !known || brake_holds(brake, cache, GT_NONE, why);
     if (known && holds) {
         brake->none_why = strdup(why);
@@ -120,12 +131,18 @@ bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct 
     for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
          id = gt_node_set_next(nodes, id + 1))
         holds = gt_node_set_add(&brake->counted, id, NULL) < 0;
-    holds = holds || brake_holds(brake, cache, GT_NONE, why);
-    for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
-         id = gt_node_set_next(nodes, id + 1))
-        holds = gt_cluster_get_node(cluster, id, &node) && brake_holds(brake, cache, node.supernode, why);
+    holds = holds || brake_holds_any(brake, cache, nodes, why);
     brake->held += holds;
     return !holds;
+}
+
+bool gt_brake_is_on(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                    bool of_late, uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+{
+    snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
+    bool holds = !brake_collect(brake, cache, of_late, now_ms) || brake_holds_any(brake, cache, nodes, why);
+    brake->held += holds;
+    return holds;
 }
 
 void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,

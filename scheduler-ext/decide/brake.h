@@ -38,6 +38,11 @@ enum { GT_BRAKE_WHY_SIZE = 400 };
 bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
                    uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE]);
 
+/* Whether it is on, for the cluster or a supernode of these nodes: then nothing moves that could stay. Nodes
+ * from which pods were evicted count where `of_late`. `why` as above. */
+bool gt_brake_is_on(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                    bool of_late, uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE]);
+
 /* Pods of these nodes are evicted from now on. */
 void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
                    uint64_t now_ms);

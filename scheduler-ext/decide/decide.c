@@ -211,6 +211,9 @@ static enum gt_decision explain(struct gt_cache *cache, const struct gt_job_view
     if (attempt->unsuitable)
         gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
                       attempt->unsuitable, attempt->unsuitable == 1 ? "" : "s");
+    if (attempt->by_people)
+        gt_buf_printf(text, "; people have reserved %u node%s", attempt->by_people,
+                      attempt->by_people == 1 ? "" : "s");
     if (attempt->partly)
         gt_buf_printf(text, "; %u node%s not for all of its pods", attempt->partly,
                       attempt->partly == 1 ? " is" : "s are");

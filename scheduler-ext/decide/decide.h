@@ -98,7 +98,8 @@ struct gt_decide_moves {
     const struct gt_node_set *moves_avoid; /* nodes that pods do not move to; NULL: none */
     const struct gt_running_pod *pods;
     uint32_t count;
-    uint64_t work; /* as in relocate.h */
+    uint64_t work;            /* as in relocate.h */
+    struct gt_node_set *room; /* out: the nodes that the job has then; NULL: nobody asks */
 };
 
 /*

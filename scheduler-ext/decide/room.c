@@ -140,6 +140,10 @@ int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,
         found.possible = gt_plan_ruled(cluster, &request, &failure);
         gt_relocate_promise(cluster, &found, true);
     }
+    for (uint32_t i = 0; spec->room && found.count && found.possible && i < view->count; i++)
+        if (gt_member_is_open(&view->members[i]) && !attempt.pods[i].running &&
+            gt_node_set_add(spec->room, attempt.pods[i].node, NULL) < 0)
+            found.possible = false;
     *ret = found;
     return 0;
 }

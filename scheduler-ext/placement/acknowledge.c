@@ -164,6 +164,9 @@ static void acknowledge_add_state(const struct pjob *pjob, struct gt_gpu_placeme
         gt_time_text((int64_t)pjob->move.leave_before_s, times->moving);
         to->moving_before = times->moving;
     }
+    const struct placement_moves *moves = &pjob->placement->moves;
+    if (moves->waiting == pjob && (pjob->state == GT_PLACEMENT_WAITS || pjob->state == GT_PLACEMENT_GATHERS))
+        to->moves = moves->text;
     if (pjob->wait.since_ms) {
         gt_time_text(pjob->wait.since_s, times->waiting);
         to->waiting_since = times->waiting;
@@ -230,6 +233,7 @@ static bool is_reserved_until_reported(const struct placement_known *reported,
 static bool is_reported(const struct placement_known *reported, const struct gt_gpu_placement *now)
 {
     return reported->phase == now->phase && strcmp(reported->reason, now->reason) == 0 &&
+           strcmp(reported->moves, now->moves) == 0 &&
            is_same_time(reported->reserved_until, now->reserved_until) &&
            (!*now->waiting_since || is_same_time(reported->waiting_since, now->waiting_since));
 }

@@ -216,6 +216,13 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     return GT_QUEUE_FAILED;
 }
 
+/* Pods have moved for a job: its nodes are for no other one, whatever the order. */
+static bool is_room_made_for_another(const struct pjob *pjob)
+{
+    const struct placement_moves *moves = &pjob->placement->moves;
+    return moves->in_force && moves->waiting != pjob;
+}
+
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
 {
     auto_reconcile struct reconcile reconcile = {
@@ -230,7 +237,7 @@ enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
     if (r == 0 && reconcile.view->grouped &&
         (reconcile.view->states[GT_MEMBER_TO_PLACE] || reconcile.view->states[GT_MEMBER_TO_RESERVE]) &&
         gt_reconcile_is_ready(&reconcile))
-        result = plan_waiting(&reconcile, restricted);
+        result = plan_waiting(&reconcile, restricted || is_room_made_for_another(pjob));
     else
         gt_placement_mark(pjob); /* it has changed since it was queued */
     if (result == GT_QUEUE_DONE)
@@ -303,21 +310,33 @@ static uint32_t beyond_limit(const struct gt_placement *placement, const struct 
     return fits || gt_node_set_count(nodes) <= 1 ? 0 : gpus;
 }
 
+static bool hold_copy_nodes(const struct gt_node_set *from, struct gt_node_set *to)
+{
+    int r = 0;
+    for (uint32_t n = gt_node_set_next(from, 0); r >= 0 && n != GT_NONE; n = gt_node_set_next(from, n + 1))
+        r = gt_node_set_add(to, n, NULL);
+    return r >= 0;
+}
+
 /* The chosen nodes stay reserved as long as they are suitable: if others were chosen again and again, none
  * would ever become empty. */
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms)
 {
     auto_reconcile struct reconcile reconcile = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
-    if (pjob && placement->nodes.holder == pjob &&
+    bool makes_room = pjob && placement->moves.waiting == pjob && !placement->moves.holds;
+    if (pjob && placement->nodes.holder == pjob && !makes_room &&
         placement->nodes.reserved_digest == digest_of_kept(placement))
         return true;
     struct gt_node_set chosen = {0};
     bool found = false;
     bool preempts = pjob && placement->preempt.job == pjob;
+    const struct gt_node_set *known = preempts                           ? &placement->preempt.nodes
+                                      : placement->moves.waiting == pjob ? &placement->moves.room
+                                                                         : NULL;
     if (pjob && gt_reconcile_make(&reconcile, NULL) == 0)
-        found = preempts ? gt_preempt_nodes(placement, &chosen)
-                         : gt_decide_drain(placement->spec.cache, reconcile.view, &pjob->place.reservations,
-                                           &chosen);
+        found = known ? hold_copy_nodes(known, &chosen)
+                      : gt_decide_drain(placement->spec.cache, reconcile.view, &pjob->place.reservations,
+                                        &chosen);
     if (pjob)
         pjob->place.too_many_gpus = found && !preempts ? beyond_limit(placement, &chosen) : 0;
     found = found && !pjob->place.too_many_gpus;

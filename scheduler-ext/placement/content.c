@@ -258,7 +258,8 @@ int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job 
                                                  .planned_at = "",
                                                  .reserved_until = "",
                                                  .moving = "",
-                                                 .moving_before = ""},
+                                                 .moving_before = "",
+                                                 .moves = ""},
                                       .texts = GT_BUF(UNIT_TEXTS_MAX),
                                       .where = GT_BUF(WHERE_MAX)};
     content_add_job(job, &ret->object);

@@ -72,6 +72,7 @@ static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job 
     placement->jobs.first = pjob;
     job->user = pjob;
     gt_placement_attach(pjob);
+    gt_rebalance_adopt(pjob);
     return pjob;
 }
 
@@ -89,6 +90,8 @@ static void placement_drop(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
     placement->jobs.waiting -= pjob->state == GT_PLACEMENT_WAITS;
+    if (placement->moves.waiting == pjob)
+        gt_rebalance_end(placement, NULL);
     while (pjob->lift.writes)
         gt_write_drop(pjob->lift.writes);
     if (pjob->wait.queued)
@@ -378,6 +381,7 @@ static void on_round(void *arg)
     gt_placement_find_spares(placement);
     if (now >= placement->round.wake_ms) {
         gt_placement_report_spares(placement);
+        gt_placement_note_reserved(placement);
         gt_placement_look(placement);
         gt_placement_taint(placement);
         gt_queue_wake(placement->queue);
@@ -395,6 +399,7 @@ static void on_round(void *arg)
     if (now >= placement->round.no_gpus_ms)
         handle_jobless(placement, now);
     mark_due(placement, now);
+    gt_rebalance_step(placement);
     reconcile_marked(placement);
     bool more = gt_queue_run(placement->queue, ROUND_BUDGET_MS);
     if (placement->round.room) {
@@ -435,6 +440,8 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->node_loss_ms, 300000);
     set_default(&options->brake_percent, GT_BRAKE_PERCENT);
     set_default(&options->taint_percent, 50);
+    set_default(&options->moves_a_day, 10);
+    set_default(&options->moves_at_once, 2);
     set_default(&options->reserve_ms, 1800000);
     set_default(&options->reserve_missing_ms, 60000);
     set_default(&options->reserve_yield_ms, 5000);
@@ -465,6 +472,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     gt_writes_open(placement);
     gt_evict_open(placement);
     gt_placement_taint_open(placement);
+    gt_rebalance_open(placement);
     *ret = gt_steal(placement);
     return 0;
 }
@@ -477,8 +485,9 @@ void gt_placement_free(struct gt_placement *placement)
     gt_placement_objects_done(&placement->objects);
     gt_quotas_done(&placement->quotas);
     gt_records_done(placement);
-    struct gt_write_line *const lines[] = {&placement->lifts, &placement->plans, &placement->reports,
-                                           &placement->evictions, &placement->node_taints};
+    struct gt_write_line *const lines[] = {&placement->lifts,       &placement->plans,
+                                           &placement->reports,     &placement->evictions,
+                                           &placement->node_taints, &placement->checkpoints};
     for (unsigned i = 0; i < GT_COUNT(lines); i++)
         gt_write_close(lines[i]);
     if (placement->queue)
@@ -490,6 +499,7 @@ void gt_placement_free(struct gt_placement *placement)
     gt_source_free(placement->round.timer);
     free(placement->rebalance.text);
     gt_preempt_done(placement);
+    gt_rebalance_done(placement);
     free(placement);
 }
 
@@ -538,6 +548,7 @@ void gt_placement_stop(struct gt_placement *placement)
         return;
     placement->round.started = placement->term.is_on = false;
     gt_placement_taint_stop(placement);
+    gt_write_clear(&placement->checkpoints);
     placement->round.running = true; /* no round is to be started */
     while (placement->jobs.first) {
         while (placement->jobs.first->lift.writes)
@@ -590,7 +601,7 @@ bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node)
 bool gt_placement_is_reserved(const struct gt_placement *placement, const struct gt_cache_pod *pod,
                               uint32_t node)
 {
-    if (gt_placement_is_spare(placement, node))
+    if (gt_placement_is_spare(placement, node) || !gt_cache_may_use(placement->spec.cache, pod, node))
         return true;
     const struct pjob *holder = placement->nodes.holder;
     return gt_cluster_is_reserved(gt_cache_cluster(placement->spec.cache), node) &&

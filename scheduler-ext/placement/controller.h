@@ -34,7 +34,10 @@ enum gt_unhealthy_gpu {
 enum gt_rebalance {
     GT_REBALANCE_SUGGEST, /* it is said which pods would have to move */
     GT_REBALANCE_OFF,
+    GT_REBALANCE_EVICT, /* and the companion moves them itself, where all have a plan */
 };
+
+enum { GT_MOVES_A_DAY_MAX = 100 };
 
 /* Which pods' limits of GPUs the webhook turns into a claim. */
 enum gt_claims {
@@ -52,6 +55,9 @@ struct gt_placement_options {
     enum gt_unhealthy_gpu unhealthy_gpu;
     enum gt_rebalance rebalance; /* --rebalance */
     bool preempt;                /* --preempt: pods of lower priority are evicted for jobs that wait */
+    /* --moves-a-day, --moves-at-once: of units and single pods, by themselves; 10 and 2. Higher where pods
+     * lose little by a restart. */
+    uint64_t moves_a_day, moves_at_once;
     /* --claims: to be set where agents allocate GPUs by claims. */
     enum gt_claims claims;
     /* --patience: after so long, nodes are reserved for a waiting job; 60 s. Lower where large jobs must

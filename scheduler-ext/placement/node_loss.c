@@ -18,6 +18,8 @@
 
 enum { MOVE_TEXT_MAX = 64 << 10, SAID_MAX = GT_MOVES_TEXT_MAX };
 
+#define ASKED_ANYWHERE (GT_NONE - 2)
+
 uint64_t gt_node_loss_until(const struct reconcile *reconcile)
 {
     const struct pjob *pjob = reconcile->pjob;
@@ -60,11 +62,15 @@ struct losses {
     bool stuck; /* another run has had no room in its supernode for too long; `first` is that run */
 };
 
-/* The node that people want the pod to move to; GT_NONE: none, or it is there. Where the cluster has no node
- * of that name: a number that no node has, so that it waits and says so. */
+/* The node that people want the pod to move to, or that makes room for a waiting job; GT_NONE: none, or it is
+ * there. Where the cluster has no node of that name: a number that no node has, so that it waits and says so.
+ */
 static uint32_t asked_node(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     const char *name = gt_pod_annotation(&pod->meta, GT_KEY_MOVE_TO);
+    name = name ? name : gt_rebalance_node(reconcile->placement, pod);
+    if (name && strcmp(name, GT_MOVE_ANYWHERE) == 0)
+        return ASKED_ANYWHERE;
     if (!name || !*name || (pod->node_name && strcmp(name, pod->node_name) == 0))
         return GT_NONE;
     uint32_t node = gt_cluster_find_node(gt_cache_cluster(reconcile->placement->spec.cache), name);
@@ -235,11 +241,28 @@ static bool is_damped(struct reconcile *reconcile, const struct losses *losses, 
     return true;
 }
 
+/* Those whom people want just elsewhere do not go to a node that one of them leaves. */
+static int not_here(const struct reconcile *reconcile, uint32_t first, uint32_t end,
+                    const struct losses *losses, struct gt_decide_spec *spec, struct gt_node_set *there)
+{
+    int r = 0;
+    for (uint32_t n = gt_node_set_next(spec->avoid, 0); r >= 0 && n != GT_NONE;
+         n = gt_node_set_next(spec->avoid, n + 1))
+        r = gt_node_set_add(there, n, NULL);
+    for (uint32_t i = first; r >= 0 && i < end; i++)
+        if (losses->leaves[i] && reconcile->view->members[i].pod->node != GT_NONE)
+            r = gt_node_set_add(there, reconcile->view->members[i].pod->node, NULL);
+    spec->avoid = there;
+    return r;
+}
+
 /* Those whom people want elsewhere go to no other node than these. */
 static int only_there(const struct reconcile *reconcile, uint32_t first, uint32_t end,
-                      struct gt_decide_spec *spec, struct gt_node_set *there)
+                      const struct losses *losses, struct gt_decide_spec *spec, struct gt_node_set *there)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    if (asked_node(reconcile, reconcile->view->members[losses->first].pod) == ASKED_ANYWHERE)
+        return not_here(reconcile, first, end, losses, spec, there);
     for (uint32_t node = 0; node < gt_cluster_nodes(cluster); node++) {
         bool named = false;
         for (uint32_t i = first; i < end && !named; i++)
@@ -269,15 +292,22 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     enum gt_decision decision = GT_DECISION_WAITS;
     gt_auto_err struct gt_err *error = NULL;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set there = {0};
+    bool makes_room =
+        losses->asked && gt_rebalance_node(placement, reconcile->view->members[losses->first].pod);
     gt_moves_text(reconcile->view, losses->first, losses->stuck ? GT_CACHE_LOSS_NONE : losses->why,
-                  losses->asked ? "people ask for it (" GT_ANNOTATION_MOVE_TO ")" : NULL, why);
+                  makes_room      ? "it makes room for a waiting job (--rebalance=evict)"
+                  : losses->asked ? "people ask for it (" GT_ANNOTATION_MOVE_TO ")"
+                                  : NULL,
+                  why);
     gt_placement_say_holder(placement, holder);
     if (leave_others(reconcile, &spec, &error) < 0) {
         gt_buf_puts(&text, gt_err_text(error));
         report_waits(reconcile, why, no_place, &text);
         return false;
     }
-    if (losses->asked && only_there(reconcile, first, end, &spec, &there) < 0)
+    if (makes_room)
+        spec.avoid = NULL; /* the job that the nodes are reserved for fits beside it */
+    if (losses->asked && only_there(reconcile, first, end, losses, &spec, &there) < 0)
         return false;
     if (!losses->asked &&
         !gt_moves_brake_lets(&placement->nodes.brake, placement->spec.cache, reconcile->view, first, end,

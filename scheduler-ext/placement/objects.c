@@ -71,7 +71,8 @@ static size_t objects_size_of_texts(const struct gt_gpu_placement *of)
 {
     const char *const texts[] = {of->uid,        of->resource_version, of->job,           of->part_of,
                                  of->reason,     of->message,          of->waiting_since, of->promised_until,
-                                 of->planned_at, of->reserved_until,   of->moving,        of->moving_before};
+                                 of->planned_at, of->reserved_until,   of->moving,        of->moving_before,
+                                 of->moves};
     size_t size = 0;
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         size += *texts[i] ? strlen(texts[i]) + 1 : 0;
@@ -131,6 +132,7 @@ static struct placement_known *make_known(const struct gt_gpu_placement *from)
         .reserved_until = objects_put_text(from->reserved_until, &next),
         .moving = objects_put_text(from->moving, &next),
         .moving_before = objects_put_text(from->moving_before, &next),
+        .moves = objects_put_text(from->moves, &next),
         .parts = parts,
         .pods = pods,
         .epoch = from->epoch,

@@ -18,7 +18,7 @@ struct placement_known {
     const char *uid, *resource_version, *job, *part_of;
     const char *reason, *message;
     const char *promised_until, *waiting_since, *planned_at, *reserved_until;
-    const char *moving, *moving_before;
+    const char *moving, *moving_before, *moves;
     const char *const *parts;
     const struct placement_known_pod *pods; /* by rank, ascending */
     uint64_t epoch;

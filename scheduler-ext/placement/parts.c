@@ -29,7 +29,7 @@ static void fill_part(const struct gt_gpu_placement *whole, const struct gt_gpu_
     to->part_of = whole->name;
     to->name = to->uid = to->resource_version = to->on_lost_plan = to->reason = to->message = to->behind =
         to->where = to->promised_until = to->waiting_since = to->planned_at = to->reserved_until =
-            to->moving = to->moving_before = "";
+            to->moving = to->moving_before = to->moves = "";
     to->template_count = to->part_count = 0;
     to->phase = GT_GPU_PLACEMENT_PART;
     to->nodes = slice->nodes;

@@ -119,11 +119,41 @@ void gt_placement_report_spares(struct gt_placement *placement)
     }
 }
 
+/* What people reserve. */
+
+void gt_placement_note_reserved(struct gt_placement *placement)
+{
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set nodes = {0};
+    bool is_node;
+    if (!gt_cache_has_reserved(placement->spec.cache))
+        return;
+    gt_cache_reserved_nodes(placement->spec.cache, &nodes, NULL);
+    gt_cluster_promise_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_PEOPLE, 0, &nodes);
+    for (const char *name; (name = gt_cache_next_wrong_reserved(placement->spec.cache, &is_node));) {
+        const char *text = GT_ANNOTATION_RESERVED
+            " is not read: expected a time such as 2026-01-31T12:00:00Z, then from=TIME and "
+            "for=NAMESPACE or for=NAMESPACE/KIND/NAME where they are wanted";
+        const struct gt_event_object event = {.api_version = is_node ? "v1" : GT_API_GROUP_VERSION,
+                                              .kind = is_node ? "Node" : GT_KIND_SUPERNODE,
+                                              .name = name,
+                                              .uid = is_node ? name : NULL, /* as the kubelet does */
+                                              .warning = true,
+                                              .reason = "BadReservation",
+                                              .action = "Place",
+                                              .note = text};
+        if (placement->spec.on_note)
+            placement->spec.on_note(placement->spec.arg, true, name, text);
+        if (placement->spec.recorder)
+            gt_kube_record(placement->spec.recorder, &event);
+    }
+}
+
 /* The reservations of the leader, written for the other replicas. */
 
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to)
 {
     gt_noted_write(gt_cache_cluster(placement->spec.cache), to);
+    gt_lease_note_add_moved(to, placement->moves.made.times_s, placement->moves.made.count);
 }
 
 /* Called after the end of a term. */
@@ -135,6 +165,7 @@ void gt_placement_write_last_note(const struct gt_placement *placement, struct g
         return;
     end = placement->term.earlier_end_ms > end ? placement->term.earlier_end_ms : end;
     gt_lease_note_add_quiet(to, end > now ? (request_ms - (end - now)) / 1000 : UINT32_MAX);
+    gt_lease_note_add_moved(to, placement->moves.made.times_s, placement->moves.made.count);
 }
 
 static void read_quiet(struct gt_placement *placement, const char *note)
@@ -152,5 +183,6 @@ void gt_placement_read_note(struct gt_placement *placement, const char *note)
     if (placement->round.started)
         return;
     read_quiet(placement, note);
+    gt_rebalance_read_note(placement, note);
     gt_noted_read(gt_cache_cluster(placement->spec.cache), note);
 }

@@ -85,15 +85,6 @@ void gt_preempt_done(struct gt_placement *placement)
     gt_node_set_done(&placement->preempt.nodes);
 }
 
-bool gt_preempt_nodes(const struct gt_placement *placement, struct gt_node_set *ret)
-{
-    const struct gt_node_set *nodes = &placement->preempt.nodes;
-    for (uint32_t id = gt_node_set_next(nodes, 0); id != GT_NONE; id = gt_node_set_next(nodes, id + 1))
-        if (gt_node_set_add(ret, id, NULL) < 0)
-            return false;
-    return true;
-}
-
 /* ---- candidates ---- */
 
 struct preempt_candidates {
@@ -268,7 +259,8 @@ bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure
     struct placement_preempt *preempt = &placement->preempt;
     int32_t priority;
     uint64_t created_s;
-    if (!placement->spec.options.preempt || !lacks_room_of_others(failure) || preempts_never(pjob->job))
+    if (!placement->spec.options.preempt || !lacks_room_of_others(failure) || preempts_never(pjob->job) ||
+        placement->moves.waiting == pjob) /* others move for it already */
         return false;
     if (preempt->job == pjob && preempt_left(placement))
         preempt->until_ms = reconcile->now + placement->times.eviction_ms;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/movable.h"
 #include "api/names.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -10,9 +11,9 @@
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
- * With --rebalance=suggest: says which pods and units would have to move so that the first job fits that has
- * waited for --patience while enough GPUs are free. Only pods move that said so. Nothing is moved here: the
- * text has the commands.
+ * Says which pods and units would have to move so that the first job fits that has waited for --patience
+ * while enough GPUs are free. Only pods move that said so. With --rebalance=suggest the text has the
+ * commands; with evict rebalance_moves.c makes the moves.
  */
 
 enum {
@@ -35,8 +36,10 @@ static uint32_t restart_cost(const struct gt_cache_pod *pod)
 static bool is_movable(const struct gt_cache_pod *pod)
 {
     const char *text = gt_pod_annotation(&pod->meta, GT_KEY_MOVABLE);
-    return text && strcmp(text, "true") == 0 && !pod->deleting && pod->node != GT_NONE &&
-           pod->meta.owner_controls && !gt_pod_annotation(&pod->meta, GT_KEY_MOVE_TO);
+    struct gt_movable movable;
+    return text && gt_movable_read(text, &movable) &&
+           gt_movable_is_due(&movable, pod->created_s, gt_placement_now_s()) && !pod->deleting &&
+           pod->node != GT_NONE && pod->meta.owner_controls && !gt_pod_annotation(&pod->meta, GT_KEY_MOVE_TO);
 }
 
 /* The GPUs of a unit; 0: the job has none; UINT32_MAX: it does not move. Its units move only where all its
@@ -71,7 +74,9 @@ static void free_rebalance_pods(struct rebalance_pods *pods)
     free(pods->running);
 }
 
-static int collect_pods(const struct gt_placement *placement, struct rebalance_pods *to, struct gt_err **err)
+/* `planned`: only those whose new place can be promised to their successors. */
+static int collect_pods(const struct gt_placement *placement, bool planned, struct rebalance_pods *to,
+                        struct gt_err **err)
 {
     struct gt_cache *cache = placement->spec.cache;
     uint32_t count = 0;
@@ -92,7 +97,7 @@ static int collect_pods(const struct gt_placement *placement, struct rebalance_p
         for (const struct gt_cache_pod *pod = first; pod && to->count < count; pod = pod->next) {
             const char *text = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT);
             uint64_t unit = 0;
-            if (!is_movable(pod) || size == UINT32_MAX ||
+            if (!is_movable(pod) || size == UINT32_MAX || (planned && !text) ||
                 (size > pod->gpus && !gt_text_to_unsigned(text, UINT32_MAX - 1, &unit)))
                 continue;
             to->pods[to->count] = pod;
@@ -130,14 +135,17 @@ static bool may_go(struct gt_cache *cache, const struct rebalance_pods *pods,
 }
 
 /* Searches, again without those that may not run where they would go. False: there is no way. */
-static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods, struct gt_relocation *ret)
+static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods, struct gt_node_set *room,
+                       struct gt_relocation *ret)
 {
     struct gt_placement *placement = reconcile->placement;
     struct gt_cache *cache = placement->spec.cache;
     bool restricted = placement->nodes.holder && placement->nodes.holder != reconcile->pjob;
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set moves_avoid = {0}, by_people = {0};
     const struct gt_node_set *kept[] = {&placement->nodes.spares,
-                                        restricted ? &placement->nodes.reserved : NULL};
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set moves_avoid = {0};
+                                        restricted ? &placement->nodes.reserved : NULL, &by_people};
+    if (gt_cache_reserved_nodes(cache, &by_people, NULL) < 0)
+        return false;
     for (unsigned i = 0; i < GT_COUNT(kept); i++)
         for (uint32_t n = gt_node_set_next(kept[i], 0); n != GT_NONE; n = gt_node_set_next(kept[i], n + 1))
             if (gt_node_set_add(&moves_avoid, n, NULL) < 0)
@@ -146,12 +154,14 @@ static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods,
                                          .moves_avoid = &moves_avoid,
                                          .pods = pods->running,
                                          .count = pods->count,
-                                         .work = REBALANCE_WORK};
+                                         .work = REBALANCE_WORK,
+                                         .room = room};
     uint64_t end_ms = gt_clock_ms() + REBALANCE_MS;
     for (unsigned tries = 0; pods->count && tries < REBALANCE_TRIES; tries++) {
         if (tries && gt_clock_ms() >= end_ms)
             return false;
         bool fit = true;
+        gt_node_set_clear(room);
         if (gt_decide_moves(cache, reconcile->view, &reconcile->pjob->place.reservations, &spec, ret, NULL) <
             0)
             return false;
@@ -170,15 +180,20 @@ static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods,
 
 /* ---- what is said ---- */
 
-static void say_moves(const struct gt_placement *placement, const struct rebalance_pods *pods,
-                      const struct gt_relocation *moves, struct gt_buf *to)
+static void say_how_many(const struct gt_relocation *moves, struct gt_buf *to)
 {
-    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     gt_buf_printf(to, "; it fits when %u pod%s of %u job%s with %u GPU%s move%s%s:", moves->count,
                   gt_plural(moves->count), moves->jobs, gt_plural(moves->jobs), moves->gpus,
                   gt_plural(moves->gpus), moves->count == 1 ? "s" : "",
                   moves->exact ? "" : " (something may cost less)");
+}
+
+static void say_moves(const struct gt_placement *placement, const struct rebalance_pods *pods,
+                      const struct gt_relocation *moves, struct gt_buf *to)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     uint32_t said = 0;
+    say_how_many(moves, to);
     for (uint32_t i = 0; i < moves->count && to->len < SAID_MOVES_BYTES; i++, said++) {
         const struct gt_cache_pod *pod = pods->pods[moves->moves[i].pod];
         struct gt_cluster_node node;
@@ -205,32 +220,154 @@ static bool is_behind(const struct pjob *pjob)
     return false;
 }
 
+static bool are_of_one_unit(const struct rebalance_pods *pods, const struct gt_relocation *moves, uint32_t a,
+                            uint32_t b)
+{
+    const struct gt_running_pod *x = &pods->running[moves->moves[a].pod];
+    const struct gt_running_pod *y = &pods->running[moves->moves[b].pod];
+    return x->unit != GT_NONE && x->unit == y->unit && x->job == y->job;
+}
+
+/* In how many supernodes the job lies, now and afterwards. Without memory: as before. */
+static void count_supernodes(const struct gt_placement *placement, const struct rebalance_pods *pods,
+                             const struct gt_relocation *moves, const struct gt_cache_job *job,
+                             uint32_t ret[static 2])
+{
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set before = {0}, after = {0};
+    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
+    struct gt_cluster_node node;
+    int r = 0;
+    for (const struct gt_cache_pod *pod = job->pods; pod && r >= 0; pod = pod->next) {
+        uint32_t to = pod->node, i = 0;
+        while (i < moves->count && pods->pods[moves->moves[i].pod] != pod)
+            i++;
+        if (i < moves->count)
+            to = moves->moves[i].node;
+        if (gt_cluster_get_node(cluster, pod->node, &node))
+            r = gt_node_set_add(&before, node.supernode, NULL);
+        if (r >= 0 && gt_cluster_get_node(cluster, to, &node))
+            r = gt_node_set_add(&after, node.supernode, NULL);
+    }
+    ret[0] = gt_node_set_count(&before);
+    ret[1] = r >= 0 ? gt_node_set_count(&after) : ret[0];
+}
+
+/* Names the jobs that lie less close together afterwards. */
+static void say_farther(const struct gt_placement *placement, const struct rebalance_pods *pods,
+                        const struct gt_relocation *moves, struct gt_buf *to)
+{
+    const struct gt_cache_job *last = NULL;
+    for (uint32_t i = 0; i < moves->count && to->len < SAID_MOVES_BYTES; i++) {
+        const struct gt_cache_job *job = pods->pods[moves->moves[i].pod]->job;
+        uint32_t count[2];
+        if (job == last || gt_job_kind_is_nameless(job->pods->identity.kind))
+            continue;
+        last = job;
+        count_supernodes(placement, pods, moves, job, count);
+        if (count[1] > count[0])
+            gt_buf_printf(to, "; %s then lies in %u supernodes, not in %u", job->key, count[1], count[0]);
+    }
+}
+
+/* In the words of the waiting job's object. */
+static void write_moves(const struct gt_placement *placement, const struct rebalance_pods *pods,
+                        const struct gt_relocation *moves, const struct gt_node_set *room, struct gt_buf *to)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
+    struct gt_cluster_node node;
+    const char *separator = "room=";
+    for (uint32_t n = gt_node_set_next(room, 0); n != GT_NONE; n = gt_node_set_next(room, n + 1)) {
+        gt_buf_printf(to, "%s%s", separator, gt_cluster_get_node(cluster, n, &node) ? node.name : "");
+        separator = ",";
+    }
+    for (uint32_t first = 0; first < moves->count; first++) {
+        bool repeated = false;
+        for (uint32_t i = 0; i < first && !repeated; i++)
+            repeated = are_of_one_unit(pods, moves, i, first);
+        for (uint32_t i = first; !repeated && i < moves->count; i++) {
+            const struct gt_cache_pod *pod = pods->pods[moves->moves[i].pod];
+            if ((i == first || are_of_one_unit(pods, moves, first, i)) &&
+                gt_cluster_get_node(cluster, moves->moves[i].node, &node))
+                gt_buf_printf(to, "%s%s/%s/%s=%s", i == first ? " " : ",", pod->meta.namespace_,
+                              pod->meta.name, pod->uid, node.name);
+        }
+    }
+}
+
+/* Begins the moves, and says that, or why they are left to people. */
+static void begin_moves(struct reconcile *reconcile, const struct rebalance_pods *pods,
+                        const struct gt_relocation *moves, const struct gt_node_set *room,
+                        struct gt_buf *said)
+{
+    gt_auto_buf struct gt_buf words = GT_BUF(GT_GPU_PLACEMENT_MOVES_MAX);
+    char why[GT_REBALANCE_WHY_SIZE] = "they are too many for one object";
+    write_moves(reconcile->placement, pods, moves, room, &words);
+    if (words.failed || !gt_rebalance_begin(reconcile->pjob, words.data, why)) {
+        say_moves(reconcile->placement, pods, moves, said);
+        gt_buf_printf(said, "; they are left to people now, since %s", why);
+        return;
+    }
+    say_how_many(moves, said);
+    gt_buf_puts(said, " they are on their way");
+    for (uint32_t i = 0; i < moves->count && said->len < SAID_MOVES_BYTES; i++) {
+        const struct gt_cache_pod *pod = pods->pods[moves->moves[i].pod];
+        struct gt_cluster_node node;
+        if (gt_cluster_get_node(gt_cache_cluster(reconcile->placement->spec.cache), moves->moves[i].node,
+                                &node))
+            gt_buf_printf(said, "%s %s/%s to %s", i ? "," : ":", pod->meta.namespace_, pod->meta.name,
+                          node.name);
+    }
+}
+
+/* True: there is a way. With evict first one that the companion can go by itself. */
+static bool search_moves(struct reconcile *reconcile, struct gt_buf *said)
+{
+    struct gt_placement *placement = reconcile->placement;
+    for (unsigned planned = placement->spec.options.rebalance == GT_REBALANCE_EVICT;; planned--) {
+        __attribute__((cleanup(free_rebalance_pods))) struct rebalance_pods pods = {0};
+        __attribute__((cleanup(gt_node_set_done))) struct gt_node_set room = {0};
+        struct gt_relocation moves = {0};
+        bool found =
+            collect_pods(placement, planned, &pods, NULL) == 0 && find_moves(reconcile, &pods, &room, &moves);
+        if (found && planned)
+            begin_moves(reconcile, &pods, &moves, &room, said);
+        else if (found)
+            say_moves(placement, &pods, &moves, said);
+        if (found)
+            say_farther(placement, &pods, &moves, said);
+        free(moves.moves);
+        if (found || !planned)
+            return found;
+    }
+}
+
 void gt_rebalance_suggest(struct reconcile *reconcile, const struct gt_plan_failure *failure,
                           struct gt_buf *text)
 {
     struct pjob *pjob = reconcile->pjob;
     struct gt_placement *placement = pjob->placement;
     struct placement_rebalance *last = &placement->rebalance;
+    const struct pjob *waiting = placement->moves.waiting;
     if (placement->spec.options.rebalance == GT_REBALANCE_OFF || failure->reason != GT_PLAN_NO_SUPERNODE ||
         !pjob->wait.since_ms || reconcile->now - pjob->wait.since_ms < placement->spec.options.patience_ms ||
-        is_behind(pjob))
+        (waiting ? waiting != pjob : is_behind(pjob)))
         return;
-    if (reconcile->now >= last->next_ms) { /* one search after the other, whichever job is the first */
-        __attribute__((cleanup(free_rebalance_pods))) struct rebalance_pods pods = {0};
+    if (reconcile->now >= last->next_ms &&
+        !waiting) { /* one search after the other, whichever job is first */
         gt_auto_buf struct gt_buf said = GT_BUF(SUGGESTION_MAX);
-        struct gt_relocation moves = {0};
-        if (collect_pods(placement, &pods, NULL) == 0 && find_moves(reconcile, &pods, &moves))
-            say_moves(placement, &pods, &moves, &said);
-        free(moves.moves);
+        bool found = search_moves(reconcile, &said);
         free(last->text);
-        last->text = said.data ? strdup(said.data) : NULL;
+        last->text = found && said.data ? strdup(said.data) : NULL;
         last->job = pjob->job->number;
         last->next_ms = reconcile->now + 2 * placement->times.retry_ms;
+        pjob->wait.moves_told = pjob->wait.moves_told && !placement->moves.waiting;
     }
     if (!last->text || last->job != pjob->job->number)
         return;
     gt_buf_puts(text, last->text);
     if (!pjob->wait.moves_told)
-        gt_placement_event(pjob, pjob->job->pods, false, "MovesSuggested", "Place", last->text + 2);
+        gt_placement_event(pjob, pjob->job->pods, false,
+                           placement->moves.waiting ? "MovesBegun" : "MovesSuggested", "Place",
+                           last->text + 2);
     pjob->wait.moves_told = true;
 }

@@ -145,11 +145,26 @@ bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure
                        struct gt_buf *text);
 /* Evicts them, within a round of evictions of the job that holds the nodes. */
 void gt_preempt_evict(struct reconcile *reconcile);
-/* Where the job gets its places. False: no memory. */
-bool gt_preempt_nodes(const struct gt_placement *placement, struct gt_node_set *ret);
 /* The job holds its nodes no more: those that have not left yet stay. */
 void gt_preempt_end(struct gt_placement *placement);
 void gt_preempt_done(struct gt_placement *placement);
+/* ---- rebalance_moves.c ---- */
+enum { GT_REBALANCE_WHY_SIZE = 512 };
+/* Begins these moves for the job, in the words of its object; false: `why` says why they are not made now. */
+bool gt_rebalance_begin(struct pjob *pjob, const char *words, char why[static GT_REBALANCE_WHY_SIZE]);
+/* For a new leader: goes on with the moves that the job's object has. */
+void gt_rebalance_adopt(struct pjob *pjob);
+/* Takes the next step. */
+void gt_rebalance_step(struct gt_placement *placement);
+/* Where the pod is to go for a waiting job; NULL: it stays. */
+const char *gt_rebalance_node(const struct gt_placement *placement, const struct gt_cache_pod *pod);
+/* The moves end, `why` they made no room, NULL: they did, or nobody needs it any more. What has not left
+ * stays. */
+void gt_rebalance_end(struct gt_placement *placement, const char *why);
+void gt_rebalance_open(struct gt_placement *placement);
+void gt_rebalance_done(struct gt_placement *placement);
+/* Takes over how many moves were made of late. */
+void gt_rebalance_read_note(struct gt_placement *placement, const char *note);
 
 /* ---- unhealthy.c ---- */
 /* Evicts pods whose GPUs are unhealthy, where that is configured, within a round of evictions. */

@@ -253,6 +253,31 @@ struct placement_preempt {
     uint32_t count, capacity;
 };
 
+/* With --rebalance=evict: the moves that are made for one waiting job (rebalance_moves.c). */
+struct placement_moves {
+    struct pjob *waiting; /* gets the room; NULL: nothing moves */
+    char *text;           /* the moves, as its GPUPlacement has them */
+    char *words;          /* the same, in pieces */
+    struct placement_move {
+        const char *namespace_, *name, *uid, *node; /* of a pod, and where it goes */
+        uint32_t unit;                              /* counted from 0 */
+        uint64_t job;                               /* its number; 0: not known */
+        bool begun;
+    } * list;
+    uint32_t count, units;
+    struct gt_node_set room; /* the nodes that it gets */
+    bool holds;              /* they are reserved for it */
+    bool in_force;           /* its object has the moves */
+    uint64_t began_ms;
+    uint64_t unit_ms; /* when the last unit began */
+    uint64_t rest_ms; /* after moves that made no room: none before */
+    char *stopped;    /* why they made none; NULL: they did */
+    struct placement_moved {
+        uint64_t times_s[GT_MOVES_A_DAY_MAX]; /* of the moves of the last day (Unix time) */
+        uint32_t count;
+    } made;
+};
+
 /* When there is something to do. */
 struct placement_round {
     struct gt_source *timer;
@@ -279,7 +304,9 @@ struct gt_placement {
     struct placement_round round;
     struct placement_rebalance rebalance;
     struct placement_preempt preempt;
-    struct gt_write_line lifts, plans, reports, evictions, node_taints; /* reports: only why a job waits */
+    struct placement_moves moves;
+    /* reports: only why a job waits; checkpoints: that pods are asked for one */
+    struct gt_write_line lifts, plans, reports, evictions, node_taints, checkpoints;
     struct gt_placement_counters counters;
 };
 
@@ -352,6 +379,8 @@ static inline const char *gt_record_name(const struct record *record)
 void gt_placement_find_spares(struct gt_placement *placement);
 /* Reports supernodes that are to have more spare nodes than they have nodes. */
 void gt_placement_report_spares(struct gt_placement *placement);
+/* Notes in the ledger what people reserve now, and reports what cannot be read. */
+void gt_placement_note_reserved(struct gt_placement *placement);
 /* ---- taints.c ---- */
 void gt_placement_taint_open(struct gt_placement *placement);
 /* Sets or takes the taint of one Node, if one has to change. */

@@ -73,6 +73,7 @@ static void fill(struct tables *tables, unsigned first, unsigned count, int name
         .reserved_until = "",
         .moving = "",
         .moving_before = "",
+        .moves = "",
     };
 }
 

@@ -5,7 +5,7 @@ if(TARGET gt_placement)
                    ${CMAKE_SOURCE_DIR}/scheduler-ext/companion/own_claims.c)
     target_link_libraries(placement-host PRIVATE core_checks gt_webhook)
     set_target_properties(placement-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    foreach(part placement placement-claims placement-faults placement-gangs placement-kinds placement-life
+    foreach(part placement placement-claims placement-faults placement-fragmented placement-gangs placement-kinds placement-life
                   placement-never placement-node-loss placement-numa placement-object placement-own-claims
                   placement-parts placement-preempt placement-queues placement-quota placement-rebalance placement-reserve placement-resources
                   placement-rules placement-running placement-unhealthy placement-unplaced placement-webhook
@@ -15,6 +15,9 @@ if(TARGET gt_placement)
                  COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_${file}.py $<TARGET_FILE:placement-host>)
         set_tests_properties(integration/${part} PROPERTIES LABELS integration TIMEOUT 1500)
     endforeach()
+    add_test(NAME integration/drain COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_drain.py
+             $<TARGET_FILE:placement-host> $<TARGET_FILE:gputopo>)
+    set_tests_properties(integration/drain PROPERTIES LABELS integration TIMEOUT 1500)
     if(TARGET gputopo-scheduler)
         add_test(NAME integration/refused COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_refused.py
                  $<TARGET_FILE:gputopo-scheduler>)

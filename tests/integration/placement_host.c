@@ -408,6 +408,8 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
                    {"spares", &to->spare_nodes},
                    {"brake", &to->brake_percent},
                    {"brakespan", &times->brake_ms},
+                   {"aday", &to->moves_a_day},
+                   {"atonce", &to->moves_at_once},
                    {"turn", &to->reserve_waiting_ms},
                    {"percent", &to->reserve_waiting_percent},
                    {"reservegpus", &to->reserve_gpus},
@@ -443,7 +445,7 @@ static int read_option(const char *text, struct gt_placement_options *to, struct
         return 0;
     }
     if (strncmp(text, "rebalance=", 10) == 0) {
-        to->rebalance = number ? GT_REBALANCE_SUGGEST : GT_REBALANCE_OFF;
+        to->rebalance = number > 1 ? GT_REBALANCE_EVICT : number ? GT_REBALANCE_SUGGEST : GT_REBALANCE_OFF;
         return 0;
     }
     if (strncmp(text, "preempt=", 8) == 0) {

@@ -10,8 +10,8 @@ import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import TOPOLOGIES, PlacementCase
-from placement_driver import gates, indexed_pod, node_status, planned_node, pod_spec, replica, topology
+from placement_case import PODS, SUPERNODES, TOPOLOGIES, PlacementCase
+from placement_driver import gates, indexed_pod, node_status, planned_node, pod_spec, replica, supernode_status, topology
 
 COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=([^\s;]+)")
 
@@ -19,7 +19,7 @@ COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=
 class Rebalance(PlacementCase):
     """The unit u of two nodes runs in one supernode, the pod v on one node of the other; w wants a whole one."""
 
-    def begin(self, movable="true", u=2, unit=0, more=(), **options):
+    def begin(self, movable="true", u=2, unit=0, more=(), waiting=True, **options):
         self.world(2)
         self.more, self.unit = dict(more), unit or 8 * u
         self.names = [f"u-{rank}" for rank in range(u)]
@@ -35,11 +35,16 @@ class Rebalance(PlacementCase):
         self.other = {"s0": "s1", "s1": "s0"}[self.home]
         self.add_pod("v", {"metadata": {}, "spec": pod_spec(8, False)})
         self.run_on("v", f"{self.other}-n0", range(8))
-        self.add_gang("w", 4, 32)
+        self.api.meddle, self.arm = self.arm or self.api.meddle, None
+        if waiting:
+            self.add_gang("w", 4, 32)
+
+    arm = None  # what is to meddle from when w comes
 
     def unit_pod(self, rank):
         made = indexed_pod("u", rank, group=self.unit)
         made["metadata"]["annotations"].update({"metax-tech.com/movable": self.movable, **self.more})
+        made["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return made
 
     def suggestion(self):
@@ -56,9 +61,7 @@ class Rebalance(PlacementCase):
                     pod = self.pod(name)
                     if pod and "deletionTimestamp" in pod["metadata"]:
                         self.names[rank] = f"u-{rank}-{int(time.monotonic() * 1000)}"
-                        made = self.unit_pod(rank)
-                        made["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-                        self.add_pod(self.names[rank], made)
+                        self.add_pod(self.names[rank], self.unit_pod(rank))
                         self.end(name)
                     elif pod and not gates(pod) and not pod["spec"].get("nodeName") and planned_node(pod):
                         self.bind(name)
@@ -217,6 +220,12 @@ class Rebalance(PlacementCase):
         self.check_silent()
 
     def test_a_new_leader_goes_on(self):
+        self.check_each_leader_goes_on(rebalance=1)
+
+    def test_a_new_leader_goes_on_by_itself(self):
+        self.check_each_leader_goes_on(rebalance=2)
+
+    def check_each_leader_goes_on(self, rebalance):
         """The leader dies before each of its writes: no pod leaves twice, and both jobs run in the end."""
         killed = 0
         for at in range(40):
@@ -226,9 +235,6 @@ class Rebalance(PlacementCase):
                     self.host.close()
                     self.api.stop()
                     self.setUp()
-                self.begin()
-                self.assertTrue(wait_for(lambda: self.suggestion()))
-                moves = self.suggestion()
                 left = [at]
 
                 def meddle(request):
@@ -236,9 +242,16 @@ class Rebalance(PlacementCase):
                         left[0] -= 1
                         if left[0] == -1:
                             self.host.process.kill()
+                if rebalance == 2:
+                    self.arm = meddle  # from when w comes
+                self.begin(rebalance=rebalance)
+                if rebalance == 1:
+                    self.assertTrue(wait_for(lambda: self.suggestion()))
+                    moves = self.suggestion()
                 self.play()
-                self.api.meddle = meddle
-                self.ask(moves)
+                if rebalance == 1:
+                    self.api.meddle = meddle
+                    self.ask(moves)
                 done = wait_for(lambda: left[0] < 0 or self.is_lifted("w-0", "w-1", "w-2", "w-3"))
                 self.assertTrue(done)
                 self.api.meddle = None
@@ -246,12 +259,226 @@ class Rebalance(PlacementCase):
                     killed += 1
                     self.host.kill()
                     self.host = None
-                    self.start(patience=300, retry=200)
-                self.check_moved(moves)
+                    self.start(patience=300, retry=200, rebalance=rebalance)
+                if rebalance == 1:
+                    self.check_moved(moves)
+                else:
+                    self.check_evicted("u-0", "u-1")
                 if left[0] >= 0:
                     break
         print(f"killed before each of {killed} writes", file=sys.stderr)
         self.assertGreater(killed, 5)
+
+    # ---- what people reserve ----
+
+    def reserve(self, text, supernode="s0"):
+        self.api.add(SUPERNODES, supernode, metadata={"annotations": {"metax-tech.com/reserved-until": text}},
+                     status=supernode_status([node for node in self.nodes if node.startswith(supernode)]))
+
+    @staticmethod
+    def at(seconds):
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+
+    def test_people_reserve_a_supernode(self):
+        """Others keep off; those that it is for use it; it ends by itself."""
+        self.world(1)
+        until = time.time() + 8
+        self.reserve(f"{self.at(8)} for=ns/Job/a")
+        self.start(patience=300, retry=200)
+        self.add_gang("w", 2, 16)
+        self.assertTrue(wait_for(lambda: "; people have reserved 4 nodes" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
+        self.add_gang("a", 2, 16)
+        self.wait_lifted("a-0", "a-1")
+        self.assertLess(time.time(), until)
+        self.wait_lifted("w-0", "w-1")
+        self.assertGreater(time.time(), until - 1)
+
+    def test_people_reserve_a_node(self):
+        """From later on; then pods go elsewhere, and nothing moves there."""
+        self.begin(waiting=False)
+        free = [n for n in self.nodes if n.startswith(self.other)][1]
+        with self.api.lock:
+            node = self.api.objects[self.api.place(f"/api/v1/nodes/{free}")[0], free]
+        self.api.add("/api/v1/nodes", free, metadata={**node["metadata"], "annotations": {
+            "metax-tech.com/reserved-until": f"{self.at(3600)} from={self.at(1)}"}}, spec={}, status=node_status())
+        time.sleep(2)
+        self.add_gang("w", 4, 32)
+        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
+        self.assertNotIn(free, [node for _, node in self.suggestion()])
+        self.assertEqual(len(self.suggestion()), 2)
+
+    def test_a_reservation_that_is_none(self):
+        self.world(1)
+        self.reserve("tomorrow")
+        self.start(patience=300, retry=200)
+        self.add_gang("w", 2, 16)
+        self.wait_lifted("w-0", "w-1")
+        self.assertTrue(wait_for(lambda: any("reserved-until is not read: expected a time" in e["note"] and e["regarding"]["name"] == "s0"
+                                             for e in self.events() if e["reason"] == "BadReservation")), self.events())
+
+    # ---- --rebalance=evict ----
+
+    def moves(self):
+        """The moves in the object of the waiting job."""
+        return (self.status("job-w") or {}).get("moves", "")
+
+    def reasons(self):
+        return [event["reason"] for event in self.events()]
+
+    def check_evicted(self, *names):
+        """w has the supernode of u, u two nodes of the other one, and each pod left once."""
+        self.wait_lifted("w-0", "w-1", "w-2", "w-3")
+        self.assertEqual({planned_node(self.pod(f"w-{i}"))[:2] for i in range(4)}, {self.home})
+        self.assertTrue(wait_for(lambda: all((self.pod(n) or {"spec": {}})["spec"].get("nodeName") for n in self.names)))
+        self.assertEqual({self.pod(n)["spec"]["nodeName"][:2] for n in self.names}, {self.other})
+        self.assertEqual(sorted(self.api.evicted), sorted(names))
+
+    def check_stopped(self, text):
+        """It is said why, nobody has left, and no place is reserved any more."""
+        self.assertTrue(wait_for(lambda: any(e["reason"] == "MovesStopped" and text in e["note"] for e in self.events())), self.events())
+        self.assertTrue(wait_for(lambda: not self.moves()))
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0), self.host.counters())
+        self.assertEqual(self.api.evicted, [])
+
+    def test_it_moves_them_by_itself(self):
+        seen = []
+        self.api.meddle = lambda request: seen.append(self.moves()) if request.path.endswith("/eviction") else None
+        self.begin(rebalance=2)
+        self.play()
+        self.check_evicted("u-0", "u-1")
+        self.assertIn("MovesBegun", self.reasons())
+        self.assertRegex(seen[0], rf"^room={self.home}-n\d,.* ns/u-\d/\S+={self.other}-n\d,ns/u-\d/\S+={self.other}-n\d$")
+        self.assertTrue(wait_for(lambda: not self.moves()))
+        self.assertNotIn("MovesStopped", self.reasons())
+
+    def test_one_unit_after_the_other(self):
+        """Both units of a node each have to go, one at a time; the second waits until the first has its node."""
+        self.begin(unit=8, rebalance=2, atonce=1)
+        self.assertTrue(wait_for(lambda: self.api.evicted))
+        time.sleep(1.5)
+        self.assertEqual(len(self.api.evicted), 1)
+        self.play()
+        self.check_evicted("u-0", "u-1")
+
+    def test_a_job_that_lies_less_close(self):
+        """One of its two units goes to the other supernode."""
+        self.world(2)
+        self.names, self.movable, self.unit, self.more = [f"u-{rank}" for rank in range(3)], "true", 8, {}
+        self.add_job("u", 3, 8)
+        for rank, name in enumerate(self.names):
+            self.add_pod(name, self.unit_pod(rank))
+        self.start(patience=300, retry=200)
+        self.wait_lifted(*self.names)
+        for name in self.names:
+            self.bind(name)
+        home = planned_node(self.pod("u-0"))[:2]
+        self.other = {"s0": "s1", "s1": "s0"}[home]
+        for number in range(3):
+            self.add_pod(f"v-{number}", {"metadata": {}, "spec": pod_spec(8, False)})
+            self.run_on(f"v-{number}", f"{self.other}-n{number}", range(8))
+        self.add_gang("w", 2, 16)
+        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
+        self.assertEqual(len(self.suggestion()), 1)
+        self.assertIn("; ns/Job/u then lies in 2 supernodes, not in 1", self.condition("w-0")["message"])
+
+    def test_so_many_a_day(self):
+        """Two units would have to move, and one may: none does, and it is said."""
+        self.begin(unit=8, rebalance=2, aday=1)
+        self.assertTrue(wait_for(lambda: "--moves-a-day is 1" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
+        self.assertEqual(len(self.suggestion()), 2)
+        self.assertEqual(self.api.evicted, [])
+
+    def test_a_budget_that_lets_nobody_go(self):
+        self.api.budget = lambda name: "no disruptions"
+        self.begin(rebalance=2, turn=3000)
+        self.play()
+        self.assertTrue(wait_for(lambda: self.moves()))
+        self.check_stopped("longer than nodes are reserved")
+
+    def test_nobody_waits_any_more(self):
+        """The waiting job goes before anybody has left: the others stay."""
+        self.api.budget = lambda name: "no disruptions"
+        self.begin(rebalance=2)
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 16))
+        for rank in range(4):
+            self.api.remove(PODS, f"w-{rank}")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0))
+        self.api.budget = None
+        time.sleep(1.5)
+        self.assertEqual(self.api.evicted, [])
+
+    def test_its_new_place_is_lost(self):
+        """Somebody else takes it before the unit begins."""
+        def meddle(request):
+            if b"room=" in request.body:
+                self.api.meddle = None
+                for number in range(1, 4):
+                    self.add_pod(f"x-{number}", {"metadata": {}, "spec": pod_spec(8, False)})
+                    self.run_on(f"x-{number}", f"{self.other}-n{number}", range(8))
+        self.api.meddle = meddle
+        self.begin(rebalance=2)
+        self.play()
+        self.check_stopped("no room any more where it was to go")
+
+    def test_the_brake_is_on(self):
+        """Two of ten nodes are not Ready, and one may be: nothing moves, and it is said."""
+        status = node_status()
+        status["conditions"][0].update(status="Unknown")
+        for node in ("s2-n0", "s2-n1"):
+            self.api.add("/api/v1/nodes", node, spec={}, status=status)
+            self.api.add(TOPOLOGIES, node, status=topology(node, 8))
+        self.begin(rebalance=2, brake=10)
+        self.assertTrue(wait_for(lambda: "left to people now, since" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
+        self.assertIn("lets 1 go at once", self.condition("w-0")["message"])
+        self.assertEqual(self.api.evicted, [])
+
+    def asked(self, name):
+        return self.pod(name)["metadata"]["annotations"].get("metax-tech.com/checkpoint-asked")
+
+    def tell_done(self, name, when):
+        self.change_pod(name, {"annotations": {**self.pod(name)["metadata"]["annotations"], "metax-tech.com/checkpoint-done": when}})
+
+    def test_after_a_checkpoint(self):
+        """Both pods are asked for one, and go when the job has told that it has it."""
+        self.begin(movable="after-checkpoint", rebalance=2)
+        self.play()
+        self.assertTrue(wait_for(lambda: all(self.asked(name) for name in self.names)))
+        asked = self.asked("u-0")
+        self.tell_done("u-1", "2026-01-01T00:00:00Z")  # of another time
+        time.sleep(1.5)
+        self.assertEqual(self.api.evicted, [])
+        self.assertEqual(self.asked("u-0"), asked)
+        for name in ("u-0", "u-1"):
+            self.tell_done(name, self.asked(name))
+        self.check_evicted("u-0", "u-1")
+
+    def test_no_checkpoint_in_time(self):
+        self.begin(movable="after-checkpoint", rebalance=2, turn=3000)
+        self.play()
+        self.assertTrue(wait_for(lambda: self.asked("u-0")))
+        self.check_stopped("has not told in time that its checkpoint is written")
+
+    def test_not_at_this_time(self):
+        """Only after six hours, or in hours that are over."""
+        hour = time.gmtime().tm_hour
+        for movable in ("6h", f"{(hour + 2) % 24:02}:00-{(hour + 3) % 24:02}:00", "yes"):
+            with self.subTest(movable):
+                if self.host:
+                    self.host.close()
+                    self.api.stop()
+                    self.setUp()
+                self.begin(movable=movable, rebalance=2)
+                self.check_silent()
+                self.assertEqual(self.api.evicted, [])
+
+    def test_people_move_what_has_no_plan(self):
+        self.world(2)
+        for number in range(2):
+            self.movable(number)
+        self.start(patience=300, retry=200, rebalance=2)
+        self.add_gang("w", 4, 32)
+        self.assertTrue(wait_for(lambda: "kubectl delete pod -n ns x-" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
+        self.assertEqual(self.api.evicted, [])
 
 
 if __name__ == "__main__":

@@ -98,6 +98,7 @@ static void draw(struct drawn *drawn)
         .reserved_until = maybe("2026-01-30T12:00:03Z"),
         .moving = maybe("Unit"),
         .moving_before = maybe("2026-01-30T12:00:04Z"),
+        .moves = maybe("room=b0 ns/p/u1=b1"),
     };
     for (unsigned i = 0; i < drawn->object.template_count; i++)
         drawn->templates[i] = (struct gt_gpu_placement_template){.role = maybe("worker"),
@@ -177,6 +178,7 @@ static void assert_same(const struct gt_gpu_placement *got, const struct gt_gpu_
     assert_string_equal(got->reserved_until, want->reserved_until);
     assert_string_equal(got->moving, want->moving);
     assert_string_equal(got->moving_before, want->moving_before);
+    assert_string_equal(got->moves, want->moves);
     assert_same_plan(got, want);
 }
 
@@ -365,7 +367,8 @@ static struct plan make_plan(size_t name, uint32_t of_unit, bool named)
                                             .planned_at = "",
                                             .reserved_until = "",
                                             .moving = "",
-                                            .moving_before = ""};
+                                            .moving_before = "",
+                                            .moves = ""};
     return plan;
 }
 

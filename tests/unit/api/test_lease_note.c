@@ -84,6 +84,23 @@ static void how_long_no_place_was_offered(void **state)
     assert_int_equal(seconds, UINT32_MAX);
 }
 
+static void when_moves_were_made(void **state)
+{
+    static const uint64_t made[] = {1700000000, 1700000001};
+    gt_auto_buf struct gt_buf buf = GT_BUF(GT_LEASE_NOTE_MAX);
+    uint64_t times[2] = {0};
+    (void)state;
+    gt_lease_note_add(&buf, "n1", 3);
+    gt_lease_note_add_moved(&buf, made, 2);
+    assert_string_equal(buf.data, "n1=0,1 moved:1700000000,1700000001");
+    assert_int_equal(gt_lease_note_moved(buf.data, times, 2), 2);
+    assert_memory_equal(times, made, sizeof(made));
+    assert_int_equal(gt_lease_note_moved(buf.data, times, 1), 1);
+    assert_int_equal(gt_lease_note_moved("moved:,x,7,99999999999999999999999999999999 unmoved:3", times, 2), 1);
+    assert_int_equal(times[0], 7);
+    assert_int_equal(gt_lease_note_moved("", times, 2), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +108,7 @@ int main(void)
         cmocka_unit_test(test_there_and_back),
         cmocka_unit_test(test_names_that_are_too_long),
         cmocka_unit_test(how_long_no_place_was_offered),
+        cmocka_unit_test(when_moves_were_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -454,6 +454,11 @@ static void test_key_warnings(void **state)
          "{" META("\"metax-tech.com/gpu.memory\":\"8\",\"x.com/gpu-groupsize\":\"8\"") //
          ",\"spec\":{\"template\":" TEMPLATE("") "}}",
          ""},
+        {job, "{\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/movable\":\"6 h\"") "}}",
+         "metax-tech.com/movable 6 h: expected true, false, after-checkpoint, a time such as 6h, or hours "
+         "such as "
+         "22:00-06:00: it does not move\n"},
+        {job, "{\"spec\":{\"template\":" TEMPLATE("\"metax-tech.com/movable\":\"6h\"") "}}", ""},
         {job, "{\"metadata\":{\"labels\":{" GROUP "\"8\"}},\"spec\":{\"template\":" TEMPLATE("") "}}",
          "metax-tech.com/gpu-group-size is a label here and does nothing: it has to be an annotation\n"},
         {set,

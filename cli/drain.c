@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/meta.h"
+#include "api/movable.h"
+#include "api/names.h"
+#include "api/pod.h"
+#include "api/supernode.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/json_write.h"
+#include "cli/api.h"
+#include "cli/cli.h"
+
+/* Empties a supernode for its maintenance: cordons its nodes, asks the companion to move the pods that may
+ * move, and says what remains. Again, it does only what is left to do. */
+
+enum { DRAIN_BODY_MAX = 4096 };
+
+struct drain_options {
+    struct cli_parse parse;
+    struct cli_api_options api;
+    bool dry_run;
+};
+
+enum drain_way {
+    DRAIN_MOVES, /* it was asked before */
+    DRAIN_MOVE,  /* its new place first */
+    DRAIN_EVICT, /* it has no plan: its scheduler finds a place */
+    DRAIN_STAYS,
+    DRAIN_WAYS,
+};
+
+struct drained_pod {
+    char *namespace_, *name, *uid, *node;
+    enum drain_way way;
+    const char *why; /* it stays */
+};
+
+struct cli_drain {
+    struct cli_api *api;
+    bool dry_run;
+    const struct gt_supernode_object *super;
+    struct drained_pod *pods;
+    uint32_t count, capacity;
+    bool no_memory;
+    struct gt_buf text;
+};
+
+/* ---- its nodes ---- */
+
+static int drain_cordon(struct cli_drain *drain, const char *node, unsigned *cordoned, struct gt_err **err)
+{
+    gt_auto_json cJSON *object = NULL;
+    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
+                                            .resource = &gt_kube_nodes,
+                                            .name = node,
+                                            .body = "{\"spec\":{\"unschedulable\":true}}",
+                                            .metadata_only = true};
+    int r = cli_api_get(drain->api, &gt_kube_nodes, node, &object, err);
+    if (r == -ENOENT) { /* it has left the cluster */
+        gt_err_free(gt_steal(*err));
+        return 0;
+    }
+    GT_TRY(r);
+    if (cJSON_IsTrue(gt_get_at(object, "spec", "unschedulable")))
+        return 0;
+    ++*cordoned;
+    return drain->dry_run ? 0 : cli_api_request(drain->api, &request, NULL, err);
+}
+
+/* ---- its pods ---- */
+
+static void drain_on_begin(void *arg)
+{
+    struct cli_drain *drain = arg;
+    for (uint32_t i = 0; i < drain->count; i++) {
+        free(drain->pods[i].namespace_);
+        free(drain->pods[i].name);
+        free(drain->pods[i].uid);
+        free(drain->pods[i].node);
+    }
+    drain->count = 0;
+}
+
+static void drain_done(struct cli_drain *drain)
+{
+    drain_on_begin(drain);
+    free(drain->pods);
+    gt_buf_done(&drain->text);
+}
+
+static bool is_drained(const struct cli_drain *drain, const char *node)
+{
+    for (unsigned i = 0; node && i < drain->super->member_count; i++)
+        if (strcmp(drain->super->members[i].node, node) == 0)
+            return true;
+    return false;
+}
+
+static void choose_way(const struct gt_pod *pod, struct drained_pod *to)
+{
+    const char *text = gt_pod_annotation(&pod->meta, GT_KEY_MOVABLE);
+    struct gt_movable movable;
+    to->way = DRAIN_STAYS;
+    if (gt_pod_annotation(&pod->meta, GT_KEY_MOVE_TO))
+        to->way = DRAIN_MOVES;
+    else if (!text || !gt_movable_read(text, &movable) || movable.never)
+        to->why = "it has not said that it may move (" GT_ANNOTATION_MOVABLE ")";
+    else if (movable.after_checkpoint)
+        to->why = "it wants to write a checkpoint first";
+    else if (!gt_movable_is_due(&movable, pod->created_s, (uint64_t)time(NULL)))
+        to->why = "it may not move at this time";
+    else if (!pod->meta.owner_controls)
+        to->why = "it has no owner that makes it again";
+    else
+        to->way = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT) ? DRAIN_MOVE : DRAIN_EVICT;
+}
+
+static void drain_on_pod(void *arg, cJSON *object)
+{
+    struct cli_drain *drain = arg;
+    struct gt_pod pod;
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    if (pod.ended || pod.deleting || !(pod.gpus.total || pod.claim_template || pod.plan_node) ||
+        !is_drained(drain, pod.node_name))
+        return;
+    struct drained_pod new = {.namespace_ = strdup(pod.meta.namespace_),
+                              .name = strdup(pod.meta.name),
+                              .uid = strdup(pod.uid),
+                              .node = strdup(pod.node_name)};
+    choose_way(&pod, &new);
+    bool grown = GT_GROW(drain->pods, drain->count, drain->capacity, 64);
+    drain->no_memory = drain->no_memory || !grown || !new.namespace_ || !new.name || !new.uid || !new.node;
+    if (grown) {
+        drain->pods[drain->count++] = new;
+        return;
+    }
+    free(new.namespace_);
+    free(new.name);
+    free(new.uid);
+    free(new.node);
+}
+
+static int drain_by_name(const void *a, const void *b)
+{
+    const struct drained_pod *x = a, *y = b;
+    int r = strcmp(x->namespace_, y->namespace_);
+    return r ? r : strcmp(x->name, y->name);
+}
+
+static int drain_move(struct cli_drain *drain, const struct drained_pod *pod, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(DRAIN_BODY_MAX);
+    bool moves = pod->way == DRAIN_MOVE;
+    if (moves) {
+        gt_json_begin(&body, NULL, '{');
+        gt_json_begin(&body, "metadata", '{');
+        gt_json_add_text(&body, "uid", pod->uid);
+        gt_json_begin(&body, "annotations", '{');
+        gt_json_add_text(&body, GT_ANNOTATION_MOVE_TO, GT_MOVE_ANYWHERE);
+        gt_buf_puts(&body, "}}}");
+    } else
+        gt_eviction_write(pod->namespace_, pod->name, pod->uid, &body);
+    GT_TRY(gt_buf_check(&body, "request", err));
+    const struct gt_kube_request request = {.verb = moves ? GT_KUBE_MERGE_PATCH : GT_KUBE_CREATE,
+                                            .resource = &gt_kube_pods,
+                                            .namespace_ = pod->namespace_,
+                                            .name = pod->name,
+                                            .subresource = moves ? NULL : "eviction",
+                                            .body = body.data,
+                                            .once = !moves, /* a budget may refuse it for long */
+                                            .metadata_only = moves};
+    return cli_api_request(drain->api, &request, NULL, err);
+}
+
+/* What cannot be asked for stays, and the others go on. */
+static void drain_pod(struct cli_drain *drain, struct drained_pod *pod, struct gt_err **why)
+{
+    static const char *const words[DRAIN_WAYS] = {"moves", "move", "evict", "stays"};
+    if (!drain->dry_run && (pod->way == DRAIN_MOVE || pod->way == DRAIN_EVICT) &&
+        drain_move(drain, pod, why) < 0) {
+        pod->way = DRAIN_STAYS;
+        pod->why = gt_err_text(*why);
+    }
+    gt_buf_printf(&drain->text, "%-6s %s/%s on %s%s%s\n", words[pod->way], pod->namespace_, pod->name,
+                  pod->node, pod->why ? ": " : "", pod->why ? pod->why : "");
+    pod->why = NULL;
+}
+
+/* ---- the verb ---- */
+
+static int drain_all(struct cli_drain *drain, struct gt_err **err)
+{
+    const struct cli_api_list list = {
+        .resource = &gt_kube_pods, .on_begin = drain_on_begin, .on_object = drain_on_pod, .arg = drain};
+    unsigned cordoned = 0, ways[DRAIN_WAYS] = {0};
+    for (unsigned i = 0; i < drain->super->member_count; i++)
+        GT_TRY(drain_cordon(drain, drain->super->members[i].node, &cordoned, err));
+    GT_TRY(cli_api_list(drain->api, &list, err));
+    GT_NEED(!drain->no_memory, err, "pods");
+    qsort(drain->pods, drain->count, sizeof(*drain->pods), drain_by_name);
+    gt_buf_printf(&drain->text, "supernode %s: %u node%s, %u cordoned now\n", drain->super->name,
+                  drain->super->member_count, drain->super->member_count == 1 ? "" : "s", cordoned);
+    for (uint32_t i = 0; i < drain->count; i++) {
+        gt_auto_err struct gt_err *why = NULL;
+        drain_pod(drain, &drain->pods[i], &why);
+        ways[drain->pods[i].way]++;
+    }
+    gt_buf_printf(&drain->text, "%u of %u pods with GPUs move, %u are evicted, %u stay%s%s\n",
+                  ways[DRAIN_MOVE] + ways[DRAIN_MOVES], drain->count, ways[DRAIN_EVICT], ways[DRAIN_STAYS],
+                  ways[DRAIN_STAYS] == 1 ? "s" : "", drain->dry_run ? " (dry run: nothing was changed)" : "");
+    return gt_buf_check(&drain->text, "the list", err);
+}
+
+static int drain_open(const struct drain_options *options, const char *name, struct cli_api **ret_api,
+                      cJSON **ret_object, struct gt_supernode_object *ret, struct gt_err **err)
+{
+    GT_TRY(cli_api_open(&options->api, ret_api, err));
+    GT_TRY(cli_api_get(*ret_api, &gt_kube_supernodes, name, ret_object, err));
+    GT_TRY(gt_supernode_object_read(*ret_object, ret, err));
+    if (ret->tier > 1)
+        return gt_fail(err, EINVAL,
+                       "supernode %s is of tier %u, expected one of tier 1: drain those below it", name,
+                       ret->tier);
+    return 0;
+}
+
+static const struct gt_option drain_own_options[] = {
+    {"dry-run", NULL, "say what would be done, and change nothing", gt_option_set,
+     GT_OPTION_FIELD(struct drain_options, dry_run)},
+    CLI_API_OPTIONS(struct drain_options),
+    CLI_HELP_OPTION,
+};
+
+static const struct gt_command drain_command = {
+    .arguments = "SUPERNODE",
+    .about =
+        "Empty a supernode for maintenance: cordon its nodes, move the pods that may move, and say which "
+        "stay. Run it again to see what is left.",
+    .options = drain_own_options,
+    .count = GT_COUNT(drain_own_options),
+};
+
+static int drain_run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct drain_options options = {.parse = {.verb = verb->name}};
+    int first, exit_code;
+    if (!cli_parse_options(&drain_command, argc, argv, &options.parse, &first, &exit_code))
+        return exit_code;
+    if (first + 1 != argc)
+        return cli_usage(verb->name, "expected one SUPERNODE");
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_json cJSON *object = NULL;
+    cli_auto_api struct cli_api *api = NULL;
+    gt_auto_supernode_object struct gt_supernode_object super = {0};
+    __attribute__((cleanup(drain_done))) struct cli_drain drain = {
+        .dry_run = options.dry_run, .super = &super, .text = GT_BUF(CLI_OUTPUT_MAX)};
+    int r = drain_open(&options, argv[first], &api, &object, &super, &err);
+    drain.api = api;
+    if (r >= 0)
+        r = drain_all(&drain, &err);
+    return r < 0 ? cli_failed(verb->name, err) : cli_print(verb->name, &drain.text);
+}
+const struct cli_verb cli_drain = {"drain", drain_run, "empty a supernode for maintenance"};
