@@ -54,7 +54,7 @@ enum {
     CLOSE_WORK = 1 << 24,
 };
 
-/* Domains touched, the highest tier first; then available GPUs in them, tier 2 first. */
+/* Domains touched, then available GPUs in them, each the highest tier first. */
 struct close_cost {
     uint64_t domains, room;
 };
@@ -117,7 +117,7 @@ static struct close_cost close_cost_of(const struct close_search *search, uint32
         if (!counted)
             cost.domains += UINT64_C(1) << (tier - 2) * bits;
         if (!touched)
-            cost.room += (uint64_t)(search->total[super] >> search->scale) << (search->tiers - tier) * bits;
+            cost.room += (uint64_t)(search->total[super] >> search->scale) << (tier - 2) * bits;
     }
     return cost;
 }
@@ -221,6 +221,29 @@ static void close_collect(struct close_search *search)
     }
 }
 
+/* The highest domain above a leaf up to this tier; GT_NONE: there is none. */
+static uint32_t close_above(const struct super *supers, uint32_t leaf, unsigned tier)
+{
+    uint32_t found = GT_NONE;
+    for (uint32_t s = supers[leaf].parent; s != GT_NONE && supers[s].tier <= tier; s = supers[s].parent)
+        found = s;
+    return found;
+}
+
+/* Of two leaves that hold the whole job: the one in the domains that were added first, the highest tier
+ * first, and there the one with fewer GPUs available. So the later domains stay free for jobs that need
+ * several leaves. */
+static bool close_is_before(const struct close_search *search, uint32_t a, uint32_t b)
+{
+    const struct super *supers = search->job->cluster->supers;
+    for (unsigned tier = search->tiers; tier > 2 && supers[a].parent != supers[b].parent; tier--) {
+        uint32_t x = close_above(supers, a, tier), y = close_above(supers, b, tier);
+        if (x != y)
+            return x < y;
+    }
+    return search->total[a] < search->total[b];
+}
+
 /* One domain of the lowest tier that holds everything: then nothing is less. UINT32_MAX: there is none. */
 static uint32_t close_single(const struct close_search *search)
 {
@@ -232,7 +255,9 @@ static uint32_t close_single(const struct close_search *search)
         struct close_cost cost = {0, 0};
         for (uint32_t above = d; above != UINT32_MAX; above = search->domains[above].parent)
             cost = close_sum(cost, search->domains[above].cost);
-        if (close_is_less(cost, least)) {
+        if (cost.domains < least.domains ||
+            (cost.domains == least.domains &&
+             close_is_before(search, search->domains[d].super, search->domains[best].super))) {
             least = cost;
             best = d;
         }
@@ -382,23 +407,8 @@ static uint32_t close_count_in(const struct close_search *search, uint32_t leaf,
     return count;
 }
 
-/* Which of two leaves, or the domains above them, has fewer GPUs available. */
-static bool close_is_fuller(const struct close_search *search, uint32_t a, uint32_t b)
-{
-    const struct super *supers = search->job->cluster->supers;
-    for (unsigned tier = 2; tier <= search->tiers; tier++) {
-        if (tier > 2 && supers[a].parent != GT_NONE && supers[supers[a].parent].tier == tier)
-            a = supers[a].parent;
-        if (tier > 2 && supers[b].parent != GT_NONE && supers[supers[b].parent].tier == tier)
-            b = supers[b].parent;
-        if (search->total[a] != search->total[b])
-            return search->total[a] < search->total[b];
-    }
-    return false;
-}
-
 /* Where one leaf holds the whole job, no search is needed: it touches one domain of each tier, and the
- * fullest such leaf is the best. False: there is none, or the job has pods elsewhere. */
+ * first such leaf is the best. False: there is none, or the job has pods elsewhere. */
 static bool close_in_leaf(struct close_search *search, struct gt_close_place *places, uint32_t count)
 {
     const struct gt_cluster *cluster = search->job->cluster;
@@ -408,7 +418,7 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
         return false;
     for (uint32_t i = 0; i < cluster->tiers[2]; i++) {
         uint32_t leaf = cluster->leaves[i];
-        if (best != GT_NONE && !close_is_fuller(search, leaf, best))
+        if (best != GT_NONE && !close_is_before(search, leaf, best))
             continue;
         unsigned k = 0;
         while (k < search->kind_count &&
