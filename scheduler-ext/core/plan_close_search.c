@@ -89,6 +89,8 @@ struct close_search {
     uint32_t *index;       /* [supernode] of its domain, where it has the mark */
     uint32_t stamp;
     unsigned scale;
+    const uint64_t *packed; /* [state] of several kinds */
+    uint64_t borrow;
     const struct gt_plan_unit *unit; /* that is split; NULL: whole ones */
 };
 
@@ -187,15 +189,36 @@ static uint32_t close_digit(const struct close_kind *kind, uint32_t state)
     return state / kind->stride % (kind->want + 1);
 }
 
+/* The numbers of each state side by side, each with a free bit above it, so that one subtraction compares
+ * all: several kinds have at most CLOSE_STATES states. */
+static void close_pack(struct close_search *search, uint64_t packed[static CLOSE_STATES])
+{
+    if (search->kind_count == 1)
+        return;
+    search->packed = packed;
+    search->borrow = 0;
+    for (uint32_t state = 0; state < search->states; state++)
+        packed[state] = 0;
+    unsigned shift = 0;
+    for (unsigned k = 0; k < search->kind_count; k++) {
+        const struct close_kind *kind = &search->kinds[k];
+        for (uint32_t state = 0; state < search->states; state++)
+            packed[state] |= (uint64_t)close_digit(kind, state) << shift;
+        unsigned bits = 0;
+        while (kind->want >> bits)
+            bits++;
+        search->borrow |= UINT64_C(1) << (shift + bits);
+        shift += bits + 1;
+    }
+}
+
 /* Whether each number of `part` is at most that of `state`. */
 static bool close_is_within(const struct close_search *search, uint32_t part, uint32_t state)
 {
     if (search->kind_count == 1)
         return part <= state;
-    for (unsigned k = 0; k < search->kind_count; k++)
-        if (close_digit(&search->kinds[k], part) > close_digit(&search->kinds[k], state))
-            return false;
-    return true;
+    return (((search->packed[state] | search->borrow) - search->packed[part]) & search->borrow) ==
+           search->borrow;
 }
 
 static uint32_t close_state(const struct close_search *search, const uint32_t *numbers)
@@ -331,6 +354,8 @@ static bool close_search_all(struct close_search *search)
         (size_t)states * (inner * sizeof(struct close_cost) + search->count * sizeof(uint16_t)));
     if (!tables)
         return false;
+    uint64_t packed[CLOSE_STATES];
+    close_pack(search, packed);
     uint16_t *taken = (uint16_t *)(tables + (size_t)inner * states);
     struct close_cost *root = tables, *at = tables + states;
     for (uint32_t i = 0; i < states; i++)
