@@ -50,6 +50,7 @@ enum {
     CLOSE_KINDS = 16,
     CLOSE_STATES = 1024,        /* for several kinds together */
     CLOSE_STATES_MAX = 1 << 16, /* for one kind */
+    CLOSE_LEAVES_TRIED = 4,     /* before all are counted at once */
     CLOSE_CELLS = 1 << 22,
     CLOSE_WORK = 1 << 24,
 };
@@ -433,7 +434,7 @@ static uint32_t close_count_in(const struct close_search *search, uint32_t leaf,
 }
 
 /* Where one leaf holds the whole job, no search is needed: it touches one domain of each tier, and the
- * first such leaf is the best. False: there is none, or the job has pods elsewhere. */
+ * first such leaf is the best. False: none of the first leaves does, or the job has pods elsewhere. */
 static bool close_in_leaf(struct close_search *search, struct gt_close_place *places, uint32_t count)
 {
     const struct gt_cluster *cluster = search->job->cluster;
@@ -443,6 +444,8 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
         return false;
     for (uint32_t i = 0; i < cluster->tiers[2]; i++) {
         uint32_t leaf = cluster->leaves[i];
+        if (best == GT_NONE && i == CLOSE_LEAVES_TRIED)
+            return false;
         if (best != GT_NONE && !close_is_before(search, leaf, best))
             continue;
         unsigned k = 0;
