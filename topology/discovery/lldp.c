@@ -172,8 +172,7 @@ static void lldp_saved_interface(const cJSON *neighbour, struct gt_facts *facts)
     }
 }
 
-/* What `lldpcli -f json0 show neighbors` has printed. */
-static int lldp_saved_read(const char *text, size_t len, struct gt_facts *facts, struct gt_err **err)
+int gt_lldp_read_saved(const char *text, size_t len, struct gt_facts *facts, struct gt_err **err)
 {
     gt_auto_json cJSON *json = NULL;
     const cJSON *list, *of;
@@ -196,7 +195,7 @@ void gt_lldp_fill_saved(int rootfd, struct gt_facts *facts)
     size_t len;
     int r = gt_file_read(rootfd, LLDP_SAVED_PATH, LLDP_SAVED_MAX, &text, &len, &err);
     if (r >= 0)
-        r = lldp_saved_read(text, len, facts, &err);
+        r = gt_lldp_read_saved(text, len, facts, &err);
     if (r < 0 && r != -ENOENT)
         gt_facts_missing(facts, "LLDP neighbours", "%s", gt_err_text(err));
 }
