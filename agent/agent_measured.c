@@ -55,11 +55,10 @@ static void measured_on_timer(void *arg)
 void gt_agent_measured_on_object(struct gt_agent *agent, const cJSON *object)
 {
     struct gt_agent_measured *of = &agent->measured;
-    const cJSON *spec = gt_get(object, "spec");
-    const cJSON *now = gt_get(spec, "measured"), *before = gt_get(of->spec, "measured");
-    if (now == before || cJSON_Compare(now, before, true))
+    const cJSON *now = gt_measured_spec(object);
+    if (now == of->spec || cJSON_Compare(now, of->spec, true))
         return;
-    cJSON *copy = now ? cJSON_Duplicate(spec, true) : NULL;
+    cJSON *copy = now ? cJSON_Duplicate(now, true) : NULL;
     if (now && !copy)
         return; /* without memory: it is compared again at the next change */
     cJSON_Delete(of->spec);

@@ -107,6 +107,12 @@ int gt_measured_read_file(const cJSON *file, const char *source, struct gt_measu
     return r ? r : gt_at_fail(&at, "measured", "is not there");
 }
 
+const cJSON *gt_measured_spec(const cJSON *object)
+{
+    const cJSON *spec = gt_get(object, "spec");
+    return gt_get(spec, "measured") ? spec : NULL;
+}
+
 int gt_measured_read_spec(const cJSON *spec, const char *source, struct gt_measured_reader *reader,
                           struct gt_err **err)
 {

@@ -25,7 +25,10 @@ struct gt_measured_reader {
 int gt_measured_read_file(const cJSON *file, const char *source, struct gt_measured_reader *reader,
                           struct gt_err **err);
 
-/* -EINVAL: its list cannot be read. Without one there is nothing to add. */
+/* The `spec` of an object that has values; else NULL. */
+const cJSON *gt_measured_spec(const cJSON *object);
+
+/* -EINVAL: its list cannot be read. */
 int gt_measured_read_spec(const cJSON *spec, const char *source, struct gt_measured_reader *reader,
                           struct gt_err **err);
 

@@ -62,10 +62,10 @@ static void test_a_table_of_the_network(void **state)
         const char *text;
         uint32_t supers, leaves, spines, halls, last_leaf;
     } of[] = {
-        {"node,leaf,spine,hall\nd,l3,s2,h1\na,l1,s1,h1\nc,l2,s1,h1\nb,l1,s1,h1\ne,l4,s3,h2\n", 5, 4, 3, 2, 3},
-        {"Node,Supernode,leaf\nd,x2,l1\na,x1,l1\nb,x1,l1\nc,x3,l2\n", 3, 2, 0, 0, 1},
-        {"node,supernode\nd,x2\na,x1\nb,x1\n", 2, 0, 0, 0, 0},
-        {"node,rack\nd,x2\na,x1\nb,x1\n", 3, 2, 0, 0, 1},
+        {"node,leaf,spine,hall\nk,l3,s2,h1\na,l1,s1,h1\nc,l2,s1,h1\nb,l1,s1,h1\ne,l4,s3,h2\n", 5, 4, 3, 2, 3},
+        {"Node,Supernode,leaf\nk,x2,l1\na,x1,l1\nb,x1,l1\nc,x3,l2\n", 3, 2, 0, 0, 1},
+        {"node,supernode\nk,x2\na,x1\nb,x1\n", 2, 0, 0, 0, 0},
+        {"node,rack\nk,x2\na,x1\nb,x1\n", 3, 2, 0, 0, 1},
     };
     for (size_t i = 0; i < GT_COUNT(of); i++) {
         gt_auto_free char *text = copy_text(of[i].text);
