@@ -11,7 +11,7 @@
  * directory. Only the end of an entry and a later list end an isolation: not that the API server or the
  * object is away. */
 
-enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FAULT_DIR_MS = 1000, MEASURED_MS = 2000 };
+enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FAULT_DIR_MS = 1000 };
 
 /* At the end of an isolation the GPUs are served again. Returns whether one has ended, or holds again, since
  * this was last called. */
@@ -49,18 +49,6 @@ static void fault_dir_on_timer(void *arg)
     gt_source_arm(agent->fault_dir_timer, FAULT_DIR_MS);
 }
 
-static void measured_on_timer(void *arg)
-{
-    struct gt_agent *agent = arg;
-    unsigned before = agent->measured_dir.told.count;
-    if (gt_measured_dir_read(agent->options->measured_dir, &agent->measured_dir)) {
-        gt_info("measured values have changed", GT_INT("before", before),
-                GT_INT("now", agent->measured_dir.told.count));
-        gt_scanner_measure(agent->scanner, &agent->measured_dir.told);
-    }
-    gt_source_arm(agent->measured_timer, MEASURED_MS);
-}
-
 static void isolation_on_timer(void *arg)
 {
     struct gt_agent *agent = arg;
@@ -81,6 +69,7 @@ static void isolation_on_object(void *arg, cJSON *object)
     struct gt_isolations said;
     int r = gt_isolations_read(object, &said, &err);
     agent->isolations_error = 0;
+    gt_agent_measured_on_object(agent, object);
     if (r < 0)
         gt_warning("isolations cannot be read, those of before stay", GT_STR("why", gt_err_text(err)));
     if (r < 0 || is_list_of_before(agent, &said, r) || gt_isolations_equal(&said, &agent->isolations))
@@ -119,9 +108,6 @@ int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err)
     GT_TRY(gt_loop_add_timer(agent->loop, fault_dir_on_timer, agent, &agent->fault_dir_timer, err));
     if (agent->options->fault_dir)
         fault_dir_on_timer(agent);
-    GT_TRY(gt_loop_add_timer(agent->loop, measured_on_timer, agent, &agent->measured_timer, err));
-    if (agent->options->measured_dir)
-        measured_on_timer(agent);
     int r = dir ? gt_isolation_file_read(dir, &agent->isolations, &why) : 0;
     if (r < 0)
         gt_warning("what was isolated before is not known", GT_STR("why", gt_err_text(why)));
@@ -158,5 +144,4 @@ void gt_agent_isolation_stop(struct gt_agent *agent)
 {
     gt_source_free(gt_steal(agent->isolation_timer));
     gt_source_free(gt_steal(agent->fault_dir_timer));
-    gt_source_free(gt_steal(agent->measured_timer));
 }

@@ -116,6 +116,12 @@ struct gt_agent {
     uint64_t isolations_over[GT_ISOLATION_SOURCES]; /* those that had ended when that was last asked */
     struct gt_source *fault_dir_timer;
     struct gt_measured_dir measured_dir;
+    struct gt_agent_measured {
+        cJSON *spec; /* of the node's object, NULL: it measures nothing */
+        struct gt_measured told;
+        int64_t again_s; /* as in struct gt_measured_dir */
+        int64_t seen_s;
+    } measured;
     struct gt_source *measured_timer;
     struct gt_source *isolation_timer;   /* armed: one of them has an end */
     struct gt_kube_informer *own_object; /* of this node; NULL: nothing is published */
@@ -221,6 +227,12 @@ int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_stop(struct gt_agent *agent);
 int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_unfollow(struct gt_agent *agent);
+
+/* agent_measured.c */
+int gt_agent_measured_start(struct gt_agent *agent, struct gt_err **err);
+void gt_agent_measured_stop(struct gt_agent *agent);
+/* The node's object, at each change. */
+void gt_agent_measured_on_object(struct gt_agent *agent, const cJSON *object);
 
 /* agent_conditions.c: the Node, whose conditions may be faults (--fault-conditions). */
 void gt_agent_conditions_node(struct gt_agent *agent, const cJSON *node);

@@ -41,24 +41,25 @@ uint64_t gt_fault_dir_stamp(const struct stat *of)
 }
 
 /* It is not opened as what could hang: a pipe. */
-int gt_fault_dir_json(int in, const char *name, cJSON **ret, struct gt_err **err)
+int gt_fault_dir_text(int in, const char *name, struct stat *state, char **ret, size_t *len,
+                      struct gt_err **err)
 {
     gt_auto_close int fd = openat(in, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    gt_auto_free char *text = NULL;
-    struct stat state;
-    size_t len;
-    if (fd < 0 || fstat(fd, &state) < 0)
+    if (fd < 0 || fstat(fd, state) < 0)
         return gt_fail_sys(err, errno, "%s", name);
-    GT_TRY(gt_fault_dir_check(&state, S_IFREG, name, err));
-    GT_TRY(gt_file_read_all(fd, name, FAULT_LIST_BYTES_MAX, &text, &len, err));
-    return gt_json_parse(text, len, name, ret, err);
+    GT_TRY(gt_fault_dir_check(state, S_IFREG, name, err));
+    return gt_file_read_all(fd, name, FAULT_LIST_BYTES_MAX, ret, len, err);
 }
 
 /* Adds what the file says. */
 static int fault_dir_read_file(int in, const char *name, struct gt_isolations *to, struct gt_err **err)
 {
     gt_auto_json cJSON *json = NULL;
-    GT_TRY(gt_fault_dir_json(in, name, &json, err));
+    gt_auto_free char *text = NULL;
+    struct stat state;
+    size_t len;
+    GT_TRY(gt_fault_dir_text(in, name, &state, &text, &len, err));
+    GT_TRY(gt_json_parse(text, len, name, &json, err));
     return gt_fault_list_read(json, to, err) < 0 ? gt_wrap(err, "%s", name) : 0;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <cjson/cJSON.h>
 #include <limits.h>
 #include <sys/stat.h>
 
@@ -30,7 +29,8 @@ struct gt_fault_dir {
 bool gt_fault_dir_read(const char *path, struct gt_fault_dir *dir);
 
 /* For other directories of this kind: only root, or the user that the agent runs as, may have written it; a
- * number that is another one when a file has changed; and a file in an open directory as JSON. */
+ * number that is another one when a file has changed; and the text of a file in an open directory. */
 int gt_fault_dir_check(const struct stat *of, mode_t type, const char *path, struct gt_err **err);
 uint64_t gt_fault_dir_stamp(const struct stat *of);
-int gt_fault_dir_json(int in, const char *name, cJSON **ret, struct gt_err **err);
+int gt_fault_dir_text(int in, const char *name, struct stat *state, char **ret, size_t *len,
+                      struct gt_err **err);

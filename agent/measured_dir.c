@@ -14,36 +14,45 @@
 #include "base/json.h"
 #include "base/log.h"
 
-static int measured_dir_is_json(const struct dirent *entry)
+static bool measured_dir_ends(const char *name, const char *end)
 {
-    size_t len = strlen(entry->d_name);
-    return entry->d_name[0] != '.' && len > 5 && strcmp(entry->d_name + len - 5, ".json") == 0;
+    size_t len = strlen(name), end_len = strlen(end);
+    return len > end_len && strcmp(name + len - end_len, end) == 0;
 }
 
-static void measured_dir_note(void *arg, const char *why)
+static int measured_dir_is_ours(const struct dirent *entry)
+{
+    const char *name = entry->d_name;
+    return name[0] != '.' && (measured_dir_ends(name, ".json") || measured_dir_ends(name, ".txt"));
+}
+
+void gt_measured_note(void *arg, const char *why)
 {
     (void)arg;
     gt_warning("a measured value is not used", GT_STR("why", why));
 }
 
-static void measured_dir_add(int in, const char *name, struct gt_measured_dir *to)
+static int measured_dir_file(int in, const char *name, struct gt_measured_reader *reader, struct gt_err **err)
 {
     gt_auto_json cJSON *json = NULL;
-    gt_auto_err struct gt_err *err = NULL;
-    int r = gt_fault_dir_json(in, name, &json, &err);
-    if (r >= 0)
-        r = gt_measured_read(json, name, time(NULL), &to->told, &to->again_s, measured_dir_note, NULL, &err);
-    if (r < 0)
-        gt_warning("a file of measured values is not used", GT_STR("why", gt_err_text(err)));
+    gt_auto_free char *text = NULL;
+    struct stat state;
+    size_t len;
+    GT_TRY(gt_fault_dir_text(in, name, &state, &text, &len, err));
+    if (measured_dir_ends(name, ".txt"))
+        return gt_measured_read_mxvs(text, name, state.st_mtim.tv_sec, reader, err);
+    GT_TRY(gt_json_parse(text, len, name, &json, err));
+    return gt_measured_read_file(json, name, reader, err);
 }
 
-static bool measured_dir_same(const struct gt_measured *a, const struct gt_measured *b)
+static void measured_dir_add(int in, const char *name, struct gt_measured_dir *to)
 {
-    bool same = a->count == b->count;
-    for (unsigned i = 0; same && i < a->count; i++)
-        same = a->of[i].mbps == b->of[i].mbps && strcmp(a->of[i].gpu, b->of[i].gpu) == 0 &&
-               strcmp(a->of[i].peer, b->of[i].peer) == 0;
-    return same;
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_measured_reader reader = {
+        .to = &to->told, .now_s = time(NULL), .again_s = to->again_s, .note = gt_measured_note};
+    if (measured_dir_file(in, name, &reader, &err) < 0)
+        gt_warning("a file of measured values is not used", GT_STR("why", gt_err_text(err)));
+    to->again_s = reader.again_s;
 }
 
 bool gt_measured_dir_read(const char *path, struct gt_measured_dir *dir)
@@ -52,7 +61,7 @@ bool gt_measured_dir_read(const char *path, struct gt_measured_dir *dir)
     struct dirent **files = NULL;
     struct stat state;
     uint64_t stamp = GT_DIGEST_EMPTY;
-    int count = fd < 0 ? 0 : scandirat(fd, ".", &files, measured_dir_is_json, alphasort);
+    int count = fd < 0 ? 0 : scandirat(fd, ".", &files, measured_dir_is_ours, alphasort);
     if (fd >= 0 && fstat(fd, &state) == 0) { /* not its time: other files come and go in it */
         const uint64_t safety[] = {(uint64_t)state.st_ino, state.st_mode, state.st_uid};
         stamp = gt_digest_bytes(stamp, safety, sizeof(safety));
@@ -75,7 +84,7 @@ bool gt_measured_dir_read(const char *path, struct gt_measured_dir *dir)
         if (is_safe && count > GT_FAULT_FILES_MAX)
             gt_warning("not all files of measured values are read", GT_STR("dir", path),
                        GT_INT("files", count), GT_INT("most", GT_FAULT_FILES_MAX));
-        differs = !measured_dir_same(&before, &dir->told);
+        differs = !gt_measured_equal(&before, &dir->told);
     }
     dir->seen_s = now_s;
     for (int i = 0; i < count; i++)

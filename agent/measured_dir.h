@@ -3,8 +3,8 @@
 
 #include "topology/model/measured.h"
 
-/* What programs have measured on this node: `*.json` in a directory of root's, under the rules of
- * fault_dir.h. A file that cannot be read says nothing. */
+/* What programs have measured on this node: `*.json`, and `*.txt` as the vendor's test prints it, in a
+ * directory of root's, under the rules of fault_dir.h. A file that cannot be read says nothing. */
 struct gt_measured_dir {
     struct gt_measured told; /* of all files together */
     uint64_t stamp;          /* of the files' state when they were last read */
@@ -15,3 +15,6 @@ struct gt_measured_dir {
 /* Reads all files if one has changed or the time says so, and logs what is wrong. Returns whether `told` is
  * different then. */
 bool gt_measured_dir_read(const char *path, struct gt_measured_dir *dir);
+
+/* Logs why a value is not used: a note of api/measured.h. */
+void gt_measured_note(void *arg, const char *why);

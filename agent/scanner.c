@@ -35,7 +35,7 @@ struct gt_scanner {
     struct gt_fault_table faults_next; /* under lock, as those up to `result` */
     struct gt_isolations isolations_next[GT_ISOLATION_SOURCES];
     struct gt_kubelet kubelet_next; /* zeroed: it was not asked */
-    struct gt_measured measured_next;
+    struct gt_measured measured_next[GT_MEASURED_SOURCES];
     bool stores_isolations;
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
@@ -52,7 +52,7 @@ struct gt_scanner {
     struct gt_fault_table faults; /* as the options of the scan have it */
     struct gt_isolations isolations[GT_ISOLATION_SOURCES];
     struct gt_kubelet kubelet; /* as it has said */
-    struct gt_measured measured;
+    struct gt_measured measured[GT_MEASURED_SOURCES];
     uint64_t digest;      /* of the vendor's answers that `last` was made from, 0: none */
     bool begun;           /* the first scan was */
     uint64_t reported_ms; /* when a scan last kept no link of before, 0 never */
@@ -76,7 +76,8 @@ static int scanner_serve(const struct gt_scanner *scanner, const struct gt_node 
             copy->gpus[i].mode = GT_GPU_SGPU;
     for (unsigned i = 0; i < GT_ISOLATION_SOURCES; i++)
         GT_TRY(gt_isolations_apply(&scanner->isolations[i], time(NULL), copy, err));
-    GT_TRY(gt_measured_apply(&scanner->measured, copy, err));
+    for (unsigned i = 0; i < GT_MEASURED_SOURCES; i++)
+        GT_TRY(gt_measured_apply(&scanner->measured[i], copy, err));
     *ret = gt_steal(copy);
     return 0;
 }
@@ -101,7 +102,8 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
         return gt_fail_sys(err, ENOMEM, "inventory");
     for (unsigned i = 0; i < GT_ISOLATION_SOURCES; i++)
         differs = differs || scanner->isolations[i].count;
-    differs = differs || scanner->measured.count;
+    for (unsigned i = 0; i < GT_MEASURED_SOURCES; i++)
+        differs = differs || scanner->measured[i].count;
     int r = differs ? scanner_serve(scanner, node, shared, &served, err) : 0;
     if (r == 0)
         r = gt_inventory_next(served ? served : node, scanner->classes, scanner->last, in_use, gt_clock_ms(),
@@ -375,7 +377,7 @@ static void *scanner_run(void *arg)
         scanner->faults = scanner->faults_next;
         memcpy(scanner->isolations, scanner->isolations_next, sizeof(scanner->isolations));
         scanner->kubelet = scanner->kubelet_next;
-        scanner->measured = scanner->measured_next;
+        memcpy(scanner->measured, scanner->measured_next, sizeof(scanner->measured));
         bool stores = scanner->stores_isolations;
         scanner->stores_isolations = false;
         pthread_mutex_unlock(&scanner->lock);
@@ -439,10 +441,11 @@ bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kub
     return changed;
 }
 
-void gt_scanner_measure(struct gt_scanner *scanner, const struct gt_measured *measured)
+void gt_scanner_measure(struct gt_scanner *scanner, enum gt_measured_source source,
+                        const struct gt_measured *measured)
 {
     pthread_mutex_lock(&scanner->lock);
-    scanner->measured_next = *measured;
+    scanner->measured_next[source] = *measured;
     scanner->wanted |= GT_SCAN_IDS;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);

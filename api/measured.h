@@ -5,16 +5,37 @@
 #include "topology/model/measured.h"
 
 /*
- * A file of measured values:
+ * Values as a file tells them, or `spec` of a NodeGPUTopology:
  *
  *     {"version": 1, "measured": [{"link": [0, 1], "bandwidthGBps": 21.5, "by": "p2p test", "at":
  * "2026-11-29T09:00:00Z"}]}
  *
- * Adds its entries to *to; those that cannot be used are left out, with a sentence each for `note`. Old ones
- * are left out without one. *again_s: when the first of those added is too old, or of the future no longer; 0
- * before and after: never.
- * -EINVAL: no such file.
+ * Adds the entries to *to. Those that cannot be used are left out, with a sentence each for `note`. Those
+ * that have ended (`until`, or GT_MEASURED_AGE_S after `at`) are left out without one. *again_s: when the
+ * first of those added ends, or one of the future begins; 0 before and after: never.
  */
-int gt_measured_read(const cJSON *file, const char *source, int64_t now_s, struct gt_measured *to,
-                     int64_t *again_s, void (*note)(void *arg, const char *why), void *arg,
-                     struct gt_err **err);
+struct gt_measured_reader {
+    struct gt_measured *to;
+    int64_t now_s, again_s;
+    void (*note)(void *arg, const char *why);
+    void *arg;
+};
+
+/* -EINVAL: no such file. */
+int gt_measured_read_file(const cJSON *file, const char *source, struct gt_measured_reader *reader,
+                          struct gt_err **err);
+
+/* The `spec` of an object that has values; else NULL. */
+const cJSON *gt_measured_spec(const cJSON *object);
+
+/* -EINVAL: its list cannot be read. */
+int gt_measured_read_spec(const cJSON *spec, const char *source, struct gt_measured_reader *reader,
+                          struct gt_err **err);
+
+/*
+ * What the vendor's `mxvs p2p` prints, measured at `at_s`: of each pair the lower of both directions, of
+ * several sizes the largest. It is the raw bandwidth, which is what nominal values are, too. -EINVAL: it is
+ * something else.
+ */
+int gt_measured_read_mxvs(const char *text, const char *source, int64_t at_s,
+                          struct gt_measured_reader *reader, struct gt_err **err);

@@ -32,7 +32,8 @@ static const char *const losses[] = {"restart", "wait", "unit", NULL}; /* as enu
 #define SIM_FIELD(member) GT_OPTION_FIELD(struct cli_simulation, member)
 
 static const struct gt_option own_options[] = {
-    {"cluster", "FILE|SHAPE", "supernodes x nodes x GPUs such as 320x32x8, or a Lingjun topology",
+    {"cluster", "FILE|SHAPE",
+     "supernodes x nodes x GPUs such as 320x32x8, or a table node,leaf,spine, or a Lingjun topology",
      gt_option_any_text, SIM_FIELD(cluster)},
     {"trace", "FILE|NAME",
      "seren, kalos, philly, helios, or mix:1,4,16 (GPUs), or a file of jobs as of Philly", gt_option_any_text,
@@ -308,10 +309,14 @@ static int simulation_run(struct cli_simulation *options)
         return cli_usage(verb, "--replay: not where jobs never leave");
     if (options->spine && !options->leaf)
         return cli_usage(verb, "--spine: only with --leaf");
-    site->upper[0] = (uint32_t)options->leaf;
-    site->upper[1] =
-        (uint32_t)(options->leaf * options->spine > GT_SITE_NODES_MAX ? GT_SITE_NODES_MAX
-                                                                      : options->leaf * options->spine);
+    if (options->leaf && site->upper[0])
+        return cli_usage(verb, "--leaf: %s has leaves already", options->cluster);
+    const uint64_t supers[] = {options->leaf, options->leaf * options->spine};
+    for (unsigned t = 0; t < GT_COUNT(supers); t++)
+        if (supers[t] &&
+            gt_site_group(site, t, supers[t] < GT_SITE_NODES_MAX ? (uint32_t)supers[t] : GT_SITE_NODES_MAX,
+                          &err) < 0)
+            return cli_failed(verb, err);
     experiment->site = site;
     experiment->trace = trace;
     experiment->draw.load = load;

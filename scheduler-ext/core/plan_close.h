@@ -7,7 +7,8 @@
  * Closeness above the supernode. The rule of the cluster decides which kinds of supernodes the job takes: two
  * are of one kind when they have equally many slots, now and when empty. Which ones of a kind is free, and
  * decided here, so nothing is lost at tier 1: the job touches as few domains as possible of the highest tier,
- * then of the one below, and so on down; then those with the fewest available GPUs, from tier 2 upward.
+ * then of the one below, and so on down. Of a job that one leaf holds the spines that were added first count
+ * next, and in them the fewest available GPUs; of others the fewest available GPUs, the highest tier first.
  * Domains in which the job has pods already cost nothing.
  */
 

@@ -50,11 +50,12 @@ enum {
     CLOSE_KINDS = 16,
     CLOSE_STATES = 1024,        /* for several kinds together */
     CLOSE_STATES_MAX = 1 << 16, /* for one kind */
+    CLOSE_LEAVES_TRIED = 4,     /* before all are counted at once */
     CLOSE_CELLS = 1 << 22,
     CLOSE_WORK = 1 << 24,
 };
 
-/* Domains touched, the highest tier first; then available GPUs in them, tier 2 first. */
+/* Domains touched, then available GPUs in them, each the highest tier first. */
 struct close_cost {
     uint64_t domains, room;
 };
@@ -89,6 +90,8 @@ struct close_search {
     uint32_t *index;       /* [supernode] of its domain, where it has the mark */
     uint32_t stamp;
     unsigned scale;
+    const uint64_t *packed; /* [state] of several kinds */
+    uint64_t borrow;
     const struct gt_plan_unit *unit; /* that is split; NULL: whole ones */
 };
 
@@ -117,7 +120,7 @@ static struct close_cost close_cost_of(const struct close_search *search, uint32
         if (!counted)
             cost.domains += UINT64_C(1) << (tier - 2) * bits;
         if (!touched)
-            cost.room += (uint64_t)(search->total[super] >> search->scale) << (search->tiers - tier) * bits;
+            cost.room += (uint64_t)(search->total[super] >> search->scale) << (tier - 2) * bits;
     }
     return cost;
 }
@@ -187,15 +190,36 @@ static uint32_t close_digit(const struct close_kind *kind, uint32_t state)
     return state / kind->stride % (kind->want + 1);
 }
 
+/* The numbers of each state side by side, each with a free bit above it, so that one subtraction compares
+ * all: several kinds have at most CLOSE_STATES states. */
+static void close_pack(struct close_search *search, uint64_t packed[static CLOSE_STATES])
+{
+    if (search->kind_count == 1)
+        return;
+    search->packed = packed;
+    search->borrow = 0;
+    for (uint32_t state = 0; state < search->states; state++)
+        packed[state] = 0;
+    unsigned shift = 0;
+    for (unsigned k = 0; k < search->kind_count; k++) {
+        const struct close_kind *kind = &search->kinds[k];
+        for (uint32_t state = 0; state < search->states; state++)
+            packed[state] |= (uint64_t)close_digit(kind, state) << shift;
+        unsigned bits = 0;
+        while (kind->want >> bits)
+            bits++;
+        search->borrow |= UINT64_C(1) << (shift + bits);
+        shift += bits + 1;
+    }
+}
+
 /* Whether each number of `part` is at most that of `state`. */
 static bool close_is_within(const struct close_search *search, uint32_t part, uint32_t state)
 {
     if (search->kind_count == 1)
         return part <= state;
-    for (unsigned k = 0; k < search->kind_count; k++)
-        if (close_digit(&search->kinds[k], part) > close_digit(&search->kinds[k], state))
-            return false;
-    return true;
+    return (((search->packed[state] | search->borrow) - search->packed[part]) & search->borrow) ==
+           search->borrow;
 }
 
 static uint32_t close_state(const struct close_search *search, const uint32_t *numbers)
@@ -221,6 +245,29 @@ static void close_collect(struct close_search *search)
     }
 }
 
+/* The highest domain above a leaf up to this tier; GT_NONE: there is none. */
+static uint32_t close_above(const struct super *supers, uint32_t leaf, unsigned tier)
+{
+    uint32_t found = GT_NONE;
+    for (uint32_t s = supers[leaf].parent; s != GT_NONE && supers[s].tier <= tier; s = supers[s].parent)
+        found = s;
+    return found;
+}
+
+/* Of two leaves that hold the whole job: the one in the domains that were added first, the highest tier
+ * first, and there the one with fewer GPUs available. So the later domains stay free for jobs that need
+ * several leaves. */
+static bool close_is_before(const struct close_search *search, uint32_t a, uint32_t b)
+{
+    const struct super *supers = search->job->cluster->supers;
+    for (unsigned tier = search->tiers; tier > 2 && supers[a].parent != supers[b].parent; tier--) {
+        uint32_t x = close_above(supers, a, tier), y = close_above(supers, b, tier);
+        if (x != y)
+            return x < y;
+    }
+    return search->total[a] < search->total[b];
+}
+
 /* One domain of the lowest tier that holds everything: then nothing is less. UINT32_MAX: there is none. */
 static uint32_t close_single(const struct close_search *search)
 {
@@ -232,7 +279,9 @@ static uint32_t close_single(const struct close_search *search)
         struct close_cost cost = {0, 0};
         for (uint32_t above = d; above != UINT32_MAX; above = search->domains[above].parent)
             cost = close_sum(cost, search->domains[above].cost);
-        if (close_is_less(cost, least)) {
+        if (cost.domains < least.domains ||
+            (cost.domains == least.domains &&
+             close_is_before(search, search->domains[d].super, search->domains[best].super))) {
             least = cost;
             best = d;
         }
@@ -306,6 +355,8 @@ static bool close_search_all(struct close_search *search)
         (size_t)states * (inner * sizeof(struct close_cost) + search->count * sizeof(uint16_t)));
     if (!tables)
         return false;
+    uint64_t packed[CLOSE_STATES];
+    close_pack(search, packed);
     uint16_t *taken = (uint16_t *)(tables + (size_t)inner * states);
     struct close_cost *root = tables, *at = tables + states;
     for (uint32_t i = 0; i < states; i++)
@@ -382,23 +433,8 @@ static uint32_t close_count_in(const struct close_search *search, uint32_t leaf,
     return count;
 }
 
-/* Which of two leaves, or the domains above them, has fewer GPUs available. */
-static bool close_is_fuller(const struct close_search *search, uint32_t a, uint32_t b)
-{
-    const struct super *supers = search->job->cluster->supers;
-    for (unsigned tier = 2; tier <= search->tiers; tier++) {
-        if (tier > 2 && supers[a].parent != GT_NONE && supers[supers[a].parent].tier == tier)
-            a = supers[a].parent;
-        if (tier > 2 && supers[b].parent != GT_NONE && supers[supers[b].parent].tier == tier)
-            b = supers[b].parent;
-        if (search->total[a] != search->total[b])
-            return search->total[a] < search->total[b];
-    }
-    return false;
-}
-
 /* Where one leaf holds the whole job, no search is needed: it touches one domain of each tier, and the
- * fullest such leaf is the best. False: there is none, or the job has pods elsewhere. */
+ * first such leaf is the best. False: none of the first leaves does, or the job has pods elsewhere. */
 static bool close_in_leaf(struct close_search *search, struct gt_close_place *places, uint32_t count)
 {
     const struct gt_cluster *cluster = search->job->cluster;
@@ -408,7 +444,9 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
         return false;
     for (uint32_t i = 0; i < cluster->tiers[2]; i++) {
         uint32_t leaf = cluster->leaves[i];
-        if (best != GT_NONE && !close_is_fuller(search, leaf, best))
+        if (best == GT_NONE && i == CLOSE_LEAVES_TRIED)
+            return false;
+        if (best != GT_NONE && !close_is_before(search, leaf, best))
             continue;
         unsigned k = 0;
         while (k < search->kind_count &&

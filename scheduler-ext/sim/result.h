@@ -38,6 +38,9 @@ struct gt_sample { /* at equal steps of the run */
     X("jobsInOneSpine", jobs_in_one_spine)                                                                   \
     X("jobSpines", job_spines)                                                                               \
     X("jobSpinesBound", job_spines_bound)                                                                    \
+    X("jobsInOneHall", jobs_in_one_hall)                                                                     \
+    X("jobHalls", job_halls)                                                                                 \
+    X("jobHallsBound", job_halls_bound)                                                                      \
     X("linkShare", link_share)                                                                               \
     X("served", served)                                                                                      \
     X("worked", worked)                                                                                      \

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 #include "scheduler-ext/sim/csv.h"
@@ -14,6 +15,8 @@ void gt_site_free(struct gt_site *site)
 {
     if (!site)
         return;
+    for (unsigned t = 0; t < GT_SITE_UPPER; t++)
+        free(site->upper[t]);
     free(site->nodes);
     free(site->first_node);
     free(site);
@@ -102,16 +105,53 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
     return 0;
 }
 
+uint32_t gt_site_domain_end(const struct gt_site *site, unsigned level, uint32_t super)
+{
+    const uint32_t *of = level && level <= GT_SITE_UPPER ? site->upper[level - 1] : NULL;
+    uint32_t end = super + 1;
+    if (level && !of)
+        return site->super_count;
+    while (level && end < site->super_count && of[end] == of[super])
+        end++;
+    return end;
+}
+
+int gt_site_group(struct gt_site *site, unsigned tier, uint32_t supers, struct gt_err **err)
+{
+    uint32_t *of = reallocarray(site->upper[tier], site->super_count + 1UL, sizeof(*of));
+    GT_NEED(of, err, "cluster");
+    for (uint32_t s = 0; s < site->super_count; s++)
+        of[s] = s / supers;
+    site->upper[tier] = of;
+    site->upper_count[tier] = (site->super_count + supers - 1) / supers;
+    return 0;
+}
+
+enum { SITE_KEYS = GT_SITE_UPPER + 1 };
+
 /* A row of a file, until names are sorted and replaced by numbers. */
 struct node_row {
-    const char *super[2], *name;
+    const char *key[SITE_KEYS], *name; /* the domains, from the highest to the supernode */
     unsigned line;
 };
 
-static int site_by_super(const struct node_row *a, const struct node_row *b)
+/* What the columns of a file are. */
+struct site_columns {
+    unsigned keys;
+    unsigned field[SITE_KEYS]; /* of each key */
+    unsigned count;            /* of all columns */
+    unsigned upper;            /* of the keys, those above the supernodes */
+    bool has_supers;           /* else each node is one */
+    char names[1 + SITE_KEYS][32];
+};
+
+/* Whether two rows are the same in the first `keys` keys. */
+static int site_by_keys(const struct node_row *a, const struct node_row *b, unsigned keys)
 {
-    int order = strcmp(a->super[0], b->super[0]);
-    return order ? order : strcmp(a->super[1], b->super[1]);
+    int order = 0;
+    for (unsigned k = 0; k < keys && !order; k++)
+        order = strcmp(a->key[k], b->key[k]);
+    return order;
 }
 
 static int site_by_name(const void *a, const void *b)
@@ -121,41 +161,82 @@ static int site_by_name(const void *a, const void *b)
     return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
-static int site_by_place(const void *a, const void *b)
+static int site_by_place(const void *a, const void *b, void *arg)
 {
-    int order = site_by_super(a, b);
+    const struct site_columns *columns = arg;
+    int order = site_by_keys(a, b, columns->keys);
     return order ? order : site_by_name(a, b);
+}
+
+static int site_by_key(const void *a, const void *b, void *arg)
+{
+    const struct node_row *x = a, *y = b;
+    int order = strcmp(x->key[*(unsigned *)arg], y->key[*(unsigned *)arg]);
+    return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
 static const char *const topo_header[] = {"ip", "DSW", "PSW", "ASW"};
 
-static int site_read_row(const struct gt_csv *csv, struct node_row *ret, struct gt_err **err)
+static int site_read_header(const struct gt_csv *csv, struct site_columns *to, struct gt_err **err)
 {
-    if (csv->field_count != GT_COUNT(topo_header))
-        return gt_fail(err, EINVAL, "%s:%u: expected %zu fields, is %u", csv->file, csv->line,
-                       GT_COUNT(topo_header), csv->field_count);
-    if (!*csv->fields[0])
-        return gt_fail(err, EINVAL, "%s:%u: ip: expected a name, is empty", csv->file, csv->line);
-    *ret = (struct node_row){
-        .name = csv->fields[0], .line = csv->line, .super = {csv->fields[2], csv->fields[3]}};
+    static const char *const supers[] = {"supernode", "block", "accelerator"};
+    if (gt_csv_is(csv, topo_header, GT_COUNT(topo_header))) {
+        *to = (struct site_columns){
+            .keys = 2, .field = {2, 3}, .count = 4, .has_supers = true, .names = {"ip", "PSW", "ASW"}};
+        return 0;
+    }
+    if (csv->field_count < 2 || strcasecmp(csv->fields[0], "node") != 0)
+        return gt_fail(err, EINVAL,
+                       "%s:%u: not a cluster: expected the header ip,DSW,PSW,ASW, or such as node,leaf,spine",
+                       csv->file, csv->line);
+    *to = (struct site_columns){.count = csv->field_count, .keys = csv->field_count - 1};
+    for (unsigned i = 0; i < GT_COUNT(supers); i++)
+        to->has_supers |= strcasecmp(csv->fields[1], supers[i]) == 0;
+    to->upper = to->keys - to->has_supers;
+    if (to->upper > GT_SITE_UPPER)
+        return gt_fail(err, EINVAL, "%s:%u: %u tiers above the supernodes, expected at most %d", csv->file,
+                       csv->line, to->upper, GT_SITE_UPPER);
+    gt_text_cut(to->names[0], sizeof(to->names[0]), csv->fields[0]);
+    for (unsigned k = 0; k < to->keys; k++) {
+        to->field[k] = to->keys - k;
+        gt_text_cut(to->names[1 + k], sizeof(to->names[0]), csv->fields[to->field[k]]);
+    }
     return 0;
 }
 
-static int site_read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *ret_count,
-                          struct gt_err **err)
+static int site_read_row(const struct gt_csv *csv, const struct site_columns *columns, struct node_row *ret,
+                         struct gt_err **err)
+{
+    if (csv->field_count != columns->count)
+        return gt_fail(err, EINVAL, "%s:%u: expected %u fields, is %u", csv->file, csv->line, columns->count,
+                       csv->field_count);
+    *ret = (struct node_row){.name = csv->fields[0], .line = csv->line};
+    for (unsigned k = 0; k < columns->keys; k++)
+        ret->key[k] = csv->fields[columns->field[k]];
+    const char *lacks = *ret->name ? NULL : columns->names[0];
+    for (unsigned k = 0; k < columns->upper + columns->has_supers && columns->upper; k++)
+        lacks = *ret->key[k] ? lacks : columns->names[1 + k];
+    return lacks ? gt_fail(err, EINVAL, "%s:%u: %s: expected a name, is empty", csv->file, csv->line, lacks)
+                 : 0;
+}
+
+static int site_read_rows(struct gt_csv *csv, struct site_columns *columns, struct node_row **rows,
+                          uint32_t *ret_count, struct gt_err **err)
 {
     uint32_t capacity = 0, count = 0;
     int r = gt_csv_next(csv, err);
     if (r < 0)
         return r;
-    if (!(r && gt_csv_is(csv, topo_header, GT_COUNT(topo_header))))
-        return gt_fail(err, EINVAL, "%s:%u: not a cluster: expected the header ip,DSW,PSW,ASW", csv->file,
-                       csv->line ? csv->line : 1);
+    if (!r) {
+        csv->field_count = 0;
+        csv->line = csv->line ? csv->line : 1;
+    }
+    GT_TRY(site_read_header(csv, columns, err));
     while ((r = gt_csv_next(csv, err)) > 0) {
         if (count == GT_SITE_NODES_MAX)
             return gt_fail(err, E2BIG, "%s:%u: more than %d nodes", csv->file, csv->line, GT_SITE_NODES_MAX);
         GT_NEED(GT_GROW(*rows, count, capacity, 1024), err, "%s", csv->file);
-        r = site_read_row(csv, &(*rows)[count], err);
+        r = site_read_row(csv, columns, &(*rows)[count], err);
         if (r < 0)
             return r;
         count++;
@@ -168,26 +249,53 @@ static int site_read_rows(struct gt_csv *csv, struct node_row **rows, uint32_t *
     return 0;
 }
 
-int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err)
+/* A node is there once, and a domain within one other. */
+static int site_check_rows(const char *file, const struct site_columns *columns, struct node_row *rows,
+                           uint32_t count, struct gt_err **err)
 {
-    struct gt_csv csv;
-    gt_csv_open(&csv, file, text, len);
-    gt_auto_free struct node_row *rows = NULL;
-    uint32_t count = 0;
-    GT_TRY(site_read_rows(&csv, &rows, &count, err));
     qsort(rows, count, sizeof(*rows), site_by_name);
     for (uint32_t i = 1; i < count; i++)
         if (strcmp(rows[i - 1].name, rows[i].name) == 0)
             return gt_fail(err, EEXIST, "%s:%u: node %.80s is there twice", file, rows[i].line, rows[i].name);
-    qsort(rows, count, sizeof(*rows), site_by_place);
+    for (unsigned k = 1; k < columns->keys && columns->upper; k++) {
+        qsort_r(rows, count, sizeof(*rows), site_by_key, &k);
+        for (uint32_t i = 1; i < count; i++)
+            if (strcmp(rows[i - 1].key[k], rows[i].key[k]) == 0 &&
+                strcmp(rows[i - 1].key[k - 1], rows[i].key[k - 1]) != 0)
+                return gt_fail(err, EEXIST, "%s:%u: %s %.80s is in %.80s, but in %.80s in line %u", file,
+                               rows[i].line, columns->names[1 + k], rows[i].key[k], rows[i].key[k - 1],
+                               rows[i - 1].key[k - 1], rows[i - 1].line);
+    }
+    return 0;
+}
+
+int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err)
+{
+    struct gt_csv csv;
+    struct site_columns columns;
+    gt_csv_open(&csv, file, text, len);
+    gt_auto_free struct node_row *rows = NULL;
+    uint32_t count = 0;
+    GT_TRY(site_read_rows(&csv, &columns, &rows, &count, err));
+    GT_TRY(site_check_rows(file, &columns, rows, count, err));
+    qsort_r(rows, count, sizeof(*rows), site_by_place, &columns);
     gt_auto_site struct gt_site *site = site_new(count);
     GT_NEED(site, err, "%s", file);
     uint32_t super = 0;
     for (uint32_t i = 0; i < count; i++) {
-        super += i && site_by_super(&rows[i - 1], &rows[i]) != 0;
+        super += i && (!columns.has_supers || site_by_keys(&rows[i - 1], &rows[i], columns.keys) != 0);
         site->nodes[i] = (struct gt_site_node){.super = super, .gpus = SHAPE_GPUS, .linked = LINKED};
     }
     site_finish(site);
+    for (unsigned t = 0; t < columns.upper; t++) {
+        GT_TRY(gt_site_group(site, t, 1, err));
+        uint32_t domain = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            domain += i && site_by_keys(&rows[i - 1], &rows[i], columns.upper - t) != 0;
+            site->upper[t][site->nodes[i].super] = domain;
+        }
+        site->upper_count[t] = domain + 1;
+    }
     *ret = gt_steal(site);
     return 0;
 }
@@ -224,17 +332,18 @@ static int site_add_class(struct gt_cluster *cluster, unsigned gpus, unsigned li
     return gt_cluster_add_class(cluster, class, ret, err);
 }
 
-/* Adds the leaf and the spine that begin with the supernode. above[t]: the last one. */
+/* Adds the leaf, the spine and the hall that begin with the supernode. above[t]: the last one. */
 static int site_add_upper(const struct gt_site *site, struct gt_cluster *cluster, uint32_t super,
                           uint32_t *above, struct gt_err **err)
 {
     char name[32];
     int r = 0;
     for (unsigned t = GT_SITE_UPPER; t-- > 0 && r >= 0;) {
+        const uint32_t *of = site->upper[t];
         uint32_t parent = t + 1 < GT_SITE_UPPER && site->upper[t + 1] ? above[t + 1] : GT_NONE;
-        if (!site->upper[t] || super % site->upper[t])
+        if (!of || (super && of[super] == of[super - 1]))
             continue;
-        snprintf(name, sizeof(name), "t%u-%06u", t + 2, super / site->upper[t]);
+        snprintf(name, sizeof(name), "t%u-%06u", t + 2, of[super]);
         r = gt_cluster_add_supernode(cluster, name, t + 2, parent, &above[t], err);
     }
     return r;
@@ -245,7 +354,7 @@ int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt
     gt_auto_cluster struct gt_cluster *cluster = NULL;
     uint32_t class[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1]; /* [GPUs][of them linked] */
     bool known[GT_GPUS_MAX + 1][GT_GPUS_MAX + 1] = {{false}};
-    uint32_t super = GT_NONE, above[GT_SITE_UPPER] = {GT_NONE, GT_NONE}, id;
+    uint32_t super = GT_NONE, above[GT_SITE_UPPER] = {GT_NONE, GT_NONE, GT_NONE}, id;
     char name[32];
     int r = gt_cluster_new(&cluster, err);
     for (uint32_t i = 0; i < site->node_count && r >= 0; i++) {

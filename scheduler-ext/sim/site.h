@@ -23,23 +23,39 @@ struct gt_site_node {
     uint32_t linked; /* size of the groups of consecutive GPUs with direct links */
 };
 
-enum { GT_SITE_UPPER = 2 }; /* tiers above the supernodes: leaves, spines */
+enum { GT_SITE_UPPER = 3 }; /* tiers above the supernodes: leaves, spines, halls */
 
 struct gt_site {
     struct gt_site_node *nodes;
     uint32_t node_count;
     uint32_t super_count;
-    uint32_t *first_node;          /* [super_count + 1] */
-    uint32_t gpus;                 /* of all nodes */
-    uint32_t upper[GT_SITE_UPPER]; /* supernodes in a row of a leaf, of a spine; 0: there is no such tier */
+    uint32_t *first_node;           /* [super_count + 1] */
+    uint32_t gpus;                  /* of all nodes */
+    uint32_t *upper[GT_SITE_UPPER]; /* [supernode] its leaf, its spine...; NULL: there is no such tier */
+    uint32_t upper_count[GT_SITE_UPPER];
 };
 
 /* "SxN", "SxNxG" or "SxNxGxL": S supernodes of N nodes of G GPUs (default 8), with direct links in groups of
  * L GPUs (default 4); several shapes separated by "+". -EINVAL when the text is not a shape. */
 int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **err);
 
-/* The text of a file with the header "ip,DSW,PSW,ASW", the Lingjun topology: hosts of 8 GPUs, a supernode is
- * a rack, that is a PSW and an ASW. `file` names it in errors, FILE:LINE: what. The text is changed. */
+/* Where the domain ends that begins with this supernode: level 0 is the supernode itself, then come
+ * upper[0]... A level that is not there has one domain. */
+uint32_t gt_site_domain_end(const struct gt_site *site, unsigned level, uint32_t super);
+
+/* Gives the tier domains of so many supernodes in a row. */
+int gt_site_group(struct gt_site *site, unsigned tier, uint32_t supers, struct gt_err **err);
+
+/*
+ * The text of a file with one of these headers:
+ *
+ *     ip,DSW,PSW,ASW           the Lingjun topology: a supernode is a rack, that is a PSW and an ASW
+ *     node,leaf,spine,hall     the companion's table: further columns are domains, from the lowest. The first
+ *                              is the supernode if it is named supernode, block or accelerator; else each
+ *                              node is one of itself
+ *
+ * All hosts have 8 GPUs. `file` names it in errors, FILE:LINE: what. The text is changed.
+ */
 int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err);
 
 void gt_site_free(struct gt_site *site);

@@ -426,6 +426,12 @@ class ApiCases:
                            ({"all": True, "until": "2026-12-01T09:00:00+08:00"}, "should match"),
                            ({"all": True, "reason": "two\nlines"}, "should match")):
             alice.may_not(why, *patch("ngt", "node1", {"spec": {"isolated": [{"reason": "x", "by": name, **wrong}]}}))
+        value = {"link": ["0", "1"], "bandwidthGBps": 5, "at": "2026-11-29T09:00:00Z", "by": name}
+        for wrong, why in (({"by": "bob"}, "a new entry says by:"), ({"gpu": "1"}, "one of gpu and link"), ({"bandwidthGBps": 0}, "greater than or equal"),
+                           ({"bandwidthGBps": 1e9}, "less than or equal"), ({"at": "today"}, "date-time")):
+            alice.may_not(why, *patch("ngt", "node1", {"spec": {"measured": [{**value, **wrong}]}}))
+        alice.may(*patch("ngt", "node1", {"spec": {"measured": [value]}}))
+        alice.may(*patch("ngt", "node1", {"spec": {"measured": None}}))
         lifted = "an agent changes nothing that people have isolated"
         agent.may_not(lifted, *apply("gputopo-agent"), data={**topology("node1"), "spec": {"isolated": []}})
         same(isolated(), kept, "what is isolated after all that")

@@ -69,6 +69,7 @@ SETS = {  # name: values
     "every option": ("placement.enabled=false", "scheduler.replicas=1", *OPTION_SETS),
     "an image by its digest": ("image.repository=registry.example.com/gputopo", f"image.digest=sha256:{'0' * 64}",
                                "image.pullSecrets[0].name=registry"),
+    "the neighbours of ports": ("agent.lldp=true",),
     "a fault table": ("agent.faultTable.signals.temperature.threshold=95", "agent.podAnnotations.c=d"),
     "labels and annotations": ("agent.podLabels.a=b", "agent.podAnnotations.c=d", "scheduler.podLabels.a=b",
                                "scheduler.podAnnotations.c=d", "agent.seLinuxOptions.type=container_device_plugin_t"),

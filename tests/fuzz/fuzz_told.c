@@ -8,8 +8,9 @@
 #include "base/text.h"
 #include "tests/fuzz/fuzz.h"
 
-/* A file of faults or of measured values, as programs of the node tell them, on a node of three GPUs: it is
- * refused, or takes GPUs out of use, grades them and lowers weights, and makes nothing that cannot be shown.
+/* A file of faults or of measured values, as JSON or as the vendor's test prints it, as programs of the node
+ * tell them, on a node of three GPUs: it is refused, or takes GPUs out of use, grades them and lowers
+ * weights, and makes nothing that cannot be shown.
  */
 
 enum { NOW_S = 1796000000 };
@@ -48,14 +49,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct gt_measured measured;
     static struct gt_isolations faults;
-    int64_t again_s = 0;
+    struct gt_measured_reader reader = {.to = &measured, .now_s = NOW_S, .note = ignore};
     gt_auto_json cJSON *json = NULL;
     measured.count = faults.count = 0;
-    if (gt_json_parse((const char *)data, size, "told", &json, NULL) < 0)
-        return 0;
-    gt_fault_list_read(json, &faults, NULL);
-    gt_measured_read(json, "told", NOW_S, &measured, &again_s, ignore, NULL, NULL);
-    if (again_s && again_s <= NOW_S)
+    if (gt_json_parse((const char *)data, size, "told", &json, NULL) >= 0) {
+        gt_fault_list_read(json, &faults, NULL);
+        gt_measured_read_file(json, "told", &reader, NULL);
+        gt_measured_read_spec(json, "told", &reader, NULL);
+    } else {
+        gt_auto_free char *text = strndup((const char *)data, size);
+        if (text)
+            gt_measured_read_mxvs(text, "told", NOW_S, &reader, NULL);
+    }
+    if (reader.again_s && reader.again_s <= NOW_S)
         abort();
     for (unsigned i = 0; i < measured.count; i++)
         if (!measured.of[i].gpu[0] || !measured.of[i].mbps)

@@ -115,11 +115,17 @@ class Sound(Case):
         self.machine.write(nic.parents[1] / "net/eth7/ifindex", "12\n")
         frame = bytes.fromhex("0180c200000e02000000000188cc") + b"\x04\x05\x05Eth1\x06\x02\x00\x78\x0a\x06leaf-1\x00\x00"
         self.machine.write("run/systemd/netif/lldp/12", (len(frame).to_bytes(8, "little") + frame).decode("latin-1"), "latin-1")
+        other, = pathlib.Path(self.machine.root).glob("sys/bus/pci/devices/*/infiniband/mlx5_1")
+        self.machine.write(other.parents[1] / "net/eth8/ifindex", "13\n")
+        self.machine.write("run/gputopo/lldp.json", json.dumps({"lldp": [{"interface": [  # lldpd knows both, networkd counts
+            {"name": f"eth{i}", "chassis": [{"name": [{"value": "leaf-2"}]}], "port": [{"id": [{"type": "ifname", "value": f"swp{i}"}]}]}
+            for i in (7, 8)]}]}))
         checks = self.checks("--record", path)
         with open(path, encoding="utf-8") as file:
             recording = json.load(file)
         self.assertEqual({check["name"]: check for check in recording["checks"]}, checks)
-        self.assertEqual(recording["node"]["network"], [{"port": "mlx5_0", "switch": "leaf-1", "switchPort": "Eth1"}])
+        self.assertEqual(recording["node"]["network"], [{"port": "mlx5_0", "switch": "leaf-1", "switchPort": "Eth1"},
+                                                        {"port": "mlx5_1", "switch": "leaf-2", "switchPort": "swp8"}])
         shown = subprocess.run([os.path.join(BIN, "gputopo"), "show", "--from", path, "-o", "json"], capture_output=True, check=True,
                                timeout=TIMEOUT_S)
         self.assertEqual(json.loads(shown.stdout), recording["node"])

@@ -295,6 +295,57 @@ class Measured(Case):
         os.remove(f"{self.measured}/a.json")
         self.assertTrue(wait_for(lambda: self.weights() == nominal), self.agent.lines)
 
+    def test_what_the_object_says(self):
+        """By people and programs, beside files; what has ended does not count, and what ends is no longer used."""
+        self.begin()
+        self.healthy(8)
+        nominal = self.weights()
+
+        def say(*entries):
+            with self.api.lock:
+                collection = self.api.place(test_publish.TOPOLOGIES)[0]
+                old = self.api.objects[collection, "n1"]
+                spec = {**old.get("spec", {}), "measured": [{"by": "alice", **entry} for entry in entries]}
+                self.validate_spec(spec)
+                self.api.store(collection, "n1", {**old, "spec": spec}, "MODIFIED")
+
+        def become(**values):
+            want = {pair: min(weight, values.get("all7", weight) if 7 in pair else values.get("p%d%d" % pair, weight))
+                    for pair, weight in nominal.items()}
+            self.assertTrue(wait_for(lambda: self.weights() == want), (self.weights(), self.agent.lines))
+
+        say({"link": ["2", self.uuid(3)], "bandwidthGBps": 5.4, "at": at(-60)}, {"gpu": "7", "bandwidthGBps": 3, "at": at(-60)},
+            {"link": ["0", "1"], "bandwidthGBps": 1, "at": at(-60), "until": at(-1)},
+            {"link": ["0", "2"], "bandwidthGBps": 1, "at": at(-31 * 86400)},
+            {"link": ["0", "3"], "bandwidthGBps": 2, "at": at(-31 * 86400), "until": at(86400)},
+            {"link": ["1", "2"], "bandwidthGBps": 2, "at": at(86400)})
+        become(p23=5, all7=3, p03=2)
+        self.assertTrue([line for line in self.agent.lines if "spec.measured[5].at" in str(line) and "is in the future" in str(line)])
+        self.tell("a.json", [{"link": [2, 3], "bandwidthGBps": 4, "at": at(-60)}])
+        become(p23=4, all7=3, p03=2)
+        self.done("isolate", "n1/6", "--reason", "both lists are kept")
+        self.healthy(7)
+        self.assertEqual(len(self.object()["spec"]["measured"]), 6)
+        self.done("release", "n1/6")
+        os.remove(f"{self.measured}/a.json")
+        soon = at(6)
+        say({"link": ["2", "3"], "bandwidthGBps": 5.4, "at": at(-60), "until": soon})
+        become(p23=5)
+        self.assertLess(at(0), soon)
+        become()
+        say({"link": ["2", "3"], "bandwidthGBps": 6, "at": at(-60)})
+        become(p23=6)
+        say()
+        become()
+
+    def validate_spec(self, spec):
+        with open(CRD, encoding="utf-8") as file:
+            schema = yaml.safe_load(file)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        jsonschema.validate(spec, schema)
+        for wrong in (0, 1e9):
+            with self.assertRaises(jsonschema.ValidationError):
+                jsonschema.validate({"measured": [{"gpu": "0", "bandwidthGBps": wrong, "at": at(0)}]}, schema)
+
 
 class Told(Case):
     """Faults that other programs tell: files in --fault-dir."""

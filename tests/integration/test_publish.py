@@ -8,6 +8,7 @@ Usage: test_publish.py GPUTOPO_AGENT [unittest arguments]
 import copy
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,45 @@ class Case(unittest.TestCase):
         self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8), agent.lines)
         self.wait_current(agent)
         return kubelet, agent
+
+
+class Cables(Case):
+    """Which switch a port is connected to, as the node's lldpd has it saved."""
+
+    def test_a_file_that_changes(self):
+        subprocess.run([f"{MACHINES}/make-machine", f"{MACHINES}/specs/c500-8.json", f"{self.directory}/machine"], check=True)
+        root = pathlib.Path(f"{self.directory}/machine/root")
+        port, = root.glob("sys/bus/pci/devices/*/infiniband/mlx5_0")
+        (port.parents[1] / "net/eth7").mkdir(parents=True)
+        file = root / "run/gputopo/lldp.json"
+        file.parent.mkdir(parents=True)
+
+        def save(text):
+            file.with_name(".lldp").write_text(text)
+            file.with_name(".lldp").rename(file)
+
+        def neighbour(switch):
+            return json.dumps({"lldp": [{"interface": [{"name": "eth7", "chassis": [{"name": [{"value": switch}]}],
+                                                        "port": [{"id": [{"type": "ifname", "value": "swp7"}]}]}]}]})
+
+        def becomes(*switches):
+            agent.hangup()
+            want = [{"port": "mlx5_0", "switch": switch, "switchPort": "swp7"} for switch in switches]
+            self.assertTrue(wait_for(lambda: self.status().get("network", []) == want), (self.status().get("network"), agent.lines))
+        save(neighbour("leaf-1"))
+        config = kubeconfig(f"{self.directory}/config", self.api.url, f"certificate-authority: {self.certificates}/ca.crt", "token: token-1")
+        agent = Agent(AGENT, self.directory, "--root", str(root), "--probe", "none", "--dev-root", self.dev, "--kubeconfig", config, node="n1")
+        self.addCleanup(self.end, agent)
+        self.assertTrue(wait_for(lambda: self.status().get("network")), agent.lines)
+        becomes("leaf-1")
+        save(neighbour("leaf-2"))
+        becomes("leaf-2")
+        save(neighbour("leaf-3")[:40])
+        becomes()
+        told, = [one["why"] for one in self.status()["missing"] if one["what"] == "LLDP neighbours"]
+        self.assertIn("run/gputopo/lldp.json: line 1", told)
+        save(neighbour("leaf-1"))
+        becomes("leaf-1")
 
 
 class First(Case):

@@ -90,6 +90,26 @@ class Simulate(unittest.TestCase):
         self.assertEqual((report["jobsInOne"], report["jobSpinesBound"] > 1), (0, True))
         self.bad(2, "--spine: only with --leaf", "--cluster", "8x1x8", "--spine", "2", "--trace", "kalos")
 
+    def test_a_table_of_the_network(self):
+        """The same tree as a shape and as a table, in any order of lines."""
+        jobs = ("--trace", "mix:16,32,64", "--jobs", "500", "--policy", "gputopo", "-o", "json")
+        (shape,) = json.loads(self.good("--cluster", "8x2x8", "--leaf", "2", "--spine", "2", *jobs))
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "network.csv")
+
+            def table(*lines):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("\n".join(("node,supernode,leaf,spine,hall", *lines)) + "\n")
+                return path
+            lines = [f"n{i:02},r{i // 2},l{i // 4},s{i // 8},h" for i in range(16)]
+            (report,) = json.loads(self.good("--cluster", table(*lines[::-1]), *jobs))
+            for key in ("placed", "occupancy", "jobSupernodes", "jobLeaves", "jobSpines", "jobSpinesBound", "jobsInOneLeaf"):
+                self.assertEqual(report[key], shape[key], key)
+            self.assertEqual(report["jobsInOneHall"], 1)
+            self.bad(1, "network.csv:18: node n00 is there twice", "--cluster", table(*lines, lines[0]), *jobs)
+            self.bad(1, "network.csv:18: leaf l0 is in s9, but in s0 in line 5", "--cluster", table(*lines, "x,r9,l0,s9,h"), *jobs)
+            self.bad(2, "--leaf: ", "--cluster", table(*lines), "--leaf", "2", *jobs)
+
     def test_same_seed_same_answer(self):
         def answer(*more):
             rows = list(csv.DictReader(io.StringIO(self.good(*SMALL, "-o", "csv", *more))))

@@ -14,6 +14,10 @@ int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struc
 void gt_sysfs_fill(int rootfd, struct gt_fact *fact);
 /* The switch that a network device is connected to; `dirfd` is its directory in sysfs. */
 void gt_lldp_fill(int rootfd, int dirfd, struct gt_fact *fact);
+/* The same for devices of which that knows nothing, from lldpd's neighbours in a file. */
+void gt_lldp_fill_saved(int rootfd, struct gt_facts *facts);
+/* The text of that file, what `lldpcli -f json0 show neighbors` prints. -EINVAL: it is something else. */
+int gt_lldp_read_saved(const char *text, size_t len, struct gt_facts *facts, struct gt_err **err);
 /* The first neighbour of such a file, and its port ("" not known); false: it has none. */
 bool gt_lldp_neighbour(const void *data, size_t len, char peer[static GT_PEER_SIZE],
                        char port[static GT_PEER_SIZE]);

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <endian.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "base/json_get.h"
 #include "base/text.h"
 #include "topology/discovery/backends.h"
 
@@ -14,6 +18,8 @@
  */
 enum {
     LLDP_FILE_MAX = 64 << 10,
+    LLDP_SAVED_MAX = 1 << 20,
+    LLDP_SAVED_INTERFACES_MAX = 4096,
     LLDP_ETHER_HEADER = 14,
     LLDP_TLV_END = 0,
     LLDP_TLV_CHASSIS = 1,
@@ -24,6 +30,11 @@ enum {
     LLDP_CHASSIS_MAC = 4,
     LLDP_PORT_MAC = 3,
 };
+
+/* What a unit of the node saves: lldpd keeps no file, and what it speaks on its socket changes with its
+ * version.
+ */
+#define LLDP_SAVED_PATH "run/gputopo/lldp.json"
 
 struct lldp_value {
     const unsigned char *data;
@@ -126,4 +137,65 @@ void gt_lldp_fill(int rootfd, int dirfd, struct gt_fact *fact)
     snprintf(path, sizeof(path), "run/systemd/netif/lldp/%u", (unsigned)index);
     if (gt_file_read(rootfd, path, LLDP_FILE_MAX, &data, &len, NULL) >= 0)
         gt_lldp_neighbour(data, len, fact->peer, fact->peer_port);
+}
+
+/* Each value is the only one of a list: `json0` has the same form for one neighbour as for many. */
+static const char *lldp_saved_value(const cJSON *in, const char *key)
+{
+    return gt_get_string(cJSON_GetArrayItem(gt_get(in, key), 0), "value");
+}
+
+static bool lldp_saved_text(const char *value, char to[static GT_PEER_SIZE])
+{
+    const struct lldp_value text = {(const unsigned char *)value, strlen(value)};
+    return lldp_text(&text, false, to);
+}
+
+static void lldp_saved_interface(const cJSON *neighbour, struct gt_facts *facts)
+{
+    const cJSON *chassis = cJSON_GetArrayItem(gt_get(neighbour, "chassis"), 0);
+    const cJSON *port = cJSON_GetArrayItem(gt_get(neighbour, "port"), 0);
+    const char *net = gt_get_string(neighbour, "name");
+    char name[GT_PEER_SIZE], its_port[GT_PEER_SIZE];
+    if (!lldp_saved_text(lldp_saved_value(chassis, "name"), name) &&
+        !lldp_saved_text(lldp_saved_value(chassis, "id"), name))
+        return;
+    if (!lldp_saved_text(lldp_saved_value(port, "id"), its_port) &&
+        !lldp_saved_text(lldp_saved_value(port, "descr"), its_port))
+        its_port[0] = '\0';
+    for (unsigned i = 0; *net && i < facts->count; i++) {
+        struct gt_fact *fact = &facts->devices[i];
+        if (fact->peer[0] || fact->virtual_function || strcmp(fact->net, net) != 0)
+            continue;
+        memcpy(fact->peer, name, GT_PEER_SIZE);
+        memcpy(fact->peer_port, its_port, GT_PEER_SIZE);
+    }
+}
+
+int gt_lldp_read_saved(const char *text, size_t len, struct gt_facts *facts, struct gt_err **err)
+{
+    gt_auto_json cJSON *json = NULL;
+    const cJSON *list, *of;
+    unsigned count;
+    const struct gt_at at = {LLDP_SAVED_PATH, "", err}, below = {at.source, "lldp[0]", err};
+    GT_TRY(gt_json_parse(text, len, at.source, &json, err));
+    GT_TRY(gt_get_array(&at, json, "lldp", 1, &list, &count));
+    if (!list)
+        return gt_at_fail(&at, "lldp", "is not there, print it by lldpcli -f json0 show neighbors");
+    GT_TRY(gt_get_array(&below, list->child, "interface", LLDP_SAVED_INTERFACES_MAX, &of, &count));
+    for (const cJSON *one = of ? of->child : NULL; one; one = one->next)
+        lldp_saved_interface(one, facts);
+    return 0;
+}
+
+void gt_lldp_fill_saved(int rootfd, struct gt_facts *facts)
+{
+    gt_auto_free char *text = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    size_t len;
+    int r = gt_file_read(rootfd, LLDP_SAVED_PATH, LLDP_SAVED_MAX, &text, &len, &err);
+    if (r >= 0)
+        r = gt_lldp_read_saved(text, len, facts, &err);
+    if (r < 0 && r != -ENOENT)
+        gt_facts_missing(facts, "LLDP neighbours", "%s", gt_err_text(err));
 }

@@ -173,6 +173,7 @@ int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struc
         return gt_fail(err, EIO, "libpci: %s", escape_text);
 
     GT_TRY(scan_entries(dir, access, rootfd, vendor, facts, err));
+    gt_lldp_fill_saved(rootfd, facts);
     gt_sysfs_fill_module(rootfd, facts);
     facts->pci_read = true;
     return 0;

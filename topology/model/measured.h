@@ -13,8 +13,17 @@ enum {
 };
 
 struct gt_measurement {
-    char gpu[GT_ID_SIZE], peer[GT_ID_SIZE]; /* as in struct gt_isolation; `peer` "": all pairs of the GPU */
+    /* As in struct gt_isolation, or "#N" for the GPU that the vendor counts as N. `peer` "": all pairs of the
+     * GPU. */
+    char gpu[GT_ID_SIZE], peer[GT_ID_SIZE];
     uint64_t mbps;
+};
+
+/* Who tells them. */
+enum gt_measured_source {
+    GT_MEASURED_BY_OBJECT, /* `spec.measured` of the node's object */
+    GT_MEASURED_BY_FILES,  /* --measured-dir */
+    GT_MEASURED_SOURCES,
 };
 
 struct gt_measured {
@@ -25,3 +34,5 @@ struct gt_measured {
 /* Sets the pairs' measured_mbps and weights; the lowest value counts. The node must not be shared yet. A name
  * that the node has no GPU for has no effect. */
 int gt_measured_apply(const struct gt_measured *measured, struct gt_node *node, struct gt_err **err);
+
+bool gt_measured_equal(const struct gt_measured *a, const struct gt_measured *b);

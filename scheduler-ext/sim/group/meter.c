@@ -12,19 +12,16 @@ static int larger_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* supers: of a domain; 0: there is no such tier. */
-static bool open_tier(struct gt_meter_tier *tier, const struct gt_world *world, uint32_t supers)
+static bool open_tier(struct gt_meter_tier *tier, const struct gt_world *world, const uint32_t *domain_of,
+                      uint32_t domains)
 {
-    uint32_t count = world->site->super_count;
-    if (!supers)
-        return true;
-    tier->supers = supers;
-    tier->domains = (count + supers - 1) / supers;
+    tier->domain_of = domain_of;
+    tier->domains = domains;
     tier->gpus = calloc(tier->domains + 1UL, sizeof(*tier->gpus));
     if (!tier->gpus)
         return false;
-    for (uint32_t s = 0; s < count; s++)
-        tier->gpus[s / supers] += world->super_gpus[s];
+    for (uint32_t s = 0; s < world->site->super_count; s++)
+        tier->gpus[domain_of ? domain_of[s] : s] += world->super_gpus[s];
     qsort(tier->gpus, tier->domains, sizeof(*tier->gpus), larger_first);
     return true;
 }
@@ -50,8 +47,11 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
     meter->ran = calloc(count + 1, sizeof(*meter->ran));
     meter->alone = calloc(count + 1, sizeof(*meter->alone));
     bool enough = meter->waits && meter->first_waits && meter->ran && meter->alone;
-    for (unsigned t = 0; t < GT_COUNT(meter->tiers); t++)
-        enough &= open_tier(&meter->tiers[t], world, t ? world->site->upper[t - 1] : 1);
+    const struct gt_site *site = world->site;
+    enough = enough && open_tier(&meter->tiers[0], world, NULL, site->super_count);
+    for (unsigned t = 0; t < GT_SITE_UPPER && enough; t++)
+        if (site->upper[t])
+            enough = open_tier(&meter->tiers[1 + t], world, site->upper[t], site->upper_count[t]);
     GT_NEED(enough, err, "simulation of %u jobs", count);
     return gt_links_open(&meter->links, world->site, err);
 }
@@ -180,19 +180,22 @@ void gt_meter_worked(struct gt_meter *meter, double since, double until, double 
         meter->work += (to - from) * gpus;
 }
 
-/* The number of domains of so many supernodes each that the pods touch. */
+/* The number of domains that the pods touch; domain_of: of each supernode, NULL: itself. */
 static uint32_t count_domains(const struct gt_meter *meter, const struct gt_place *places, uint32_t pods,
-                              uint32_t of)
+                              const uint32_t *domain_of)
 {
     const struct gt_site_node *nodes = meter->world->site->nodes;
-    uint32_t supers = 0;
+    uint32_t count = 0;
     for (uint32_t i = 0; i < pods; i++) {
         bool seen = false;
-        for (uint32_t p = i; p-- && !seen;)
-            seen = nodes[places[p].node].super / of == nodes[places[i].node].super / of;
-        supers += !seen;
+        uint32_t super = nodes[places[i].node].super;
+        for (uint32_t p = i; p-- && !seen;) {
+            uint32_t other = nodes[places[p].node].super;
+            seen = other == super || (domain_of && domain_of[other] == domain_of[super]);
+        }
+        count += !seen;
     }
-    return supers;
+    return count;
 }
 
 /* The least number of supernodes that could have held a split unit: the largest rooms first, with the job's
@@ -223,7 +226,7 @@ static void add_spread(struct gt_meter *meter, const struct gt_sim_job *job, con
     for (uint32_t pod = 0; pod < job->pods; pod += job->unit) {
         if (places[pod].node == GT_NONE)
             continue; /* that unit is placed later */
-        uint32_t supers = count_domains(meter, places + pod, job->unit, 1);
+        uint32_t supers = count_domains(meter, places + pod, job->unit, NULL);
         meter->recent_spread += supers;
         meter->recent_units++;
         if (!measured)
@@ -251,7 +254,7 @@ static void add_job_spread(struct gt_meter *meter, const struct gt_sim_job *job,
         uint64_t held = 0;
         for (bound = 0; held < gpus && bound < tier->domains; bound++)
             held += tier->gpus[bound];
-        uint32_t domains = count_domains(meter, places, job->pods, tier->supers);
+        uint32_t domains = count_domains(meter, places, job->pods, tier->domain_of);
         tier->jobs++;
         tier->in_one += domains == 1;
         tier->sum += domains;
@@ -376,6 +379,7 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
         {&ret->jobs_in_one, &ret->job_supernodes, &ret->job_supernodes_bound},
         {&ret->jobs_in_one_leaf, &ret->job_leaves, &ret->job_leaves_bound},
         {&ret->jobs_in_one_spine, &ret->job_spines, &ret->job_spines_bound},
+        {&ret->jobs_in_one_hall, &ret->job_halls, &ret->job_halls_bound},
     };
     for (unsigned t = 0; t < GT_COUNT(meter->tiers); t++) {
         const struct gt_meter_tier *tier = &meter->tiers[t];

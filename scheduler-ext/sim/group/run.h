@@ -42,10 +42,11 @@ enum { GT_SPREADS = 1024 }; /* a unit on more supernodes counts as so many */
 /* Jobs by size: up to a node, up to a supernode, larger. */
 enum gt_meter_class { GT_METER_NODE, GT_METER_SUPERNODE, GT_METER_LARGER, GT_METER_CLASSES };
 
-/* Supernodes, leaves or spines: of the jobs that need several domains of the tier below (at first, nodes). */
+/* Supernodes, leaves, spines or halls: of the jobs that need several domains of the tier below (at first,
+ * nodes). */
 struct gt_meter_tier {
-    uint32_t *gpus;  /* of the domains, the largest first; NULL: there is no such tier */
-    uint32_t supers; /* of a domain, in a row */
+    uint32_t *gpus;            /* of the domains, the largest first; NULL: there is no such tier */
+    const uint32_t *domain_of; /* [supernode], of the site; NULL: it is the supernode */
     uint32_t domains, jobs, in_one;
     double sum, bound_sum; /* domains of these jobs; the fewest that hold them in the empty cluster */
 };

@@ -22,7 +22,7 @@ static uint32_t kai_choose(void *p, const struct gt_world *world, const uint32_t
 }
 
 struct kai_domain {
-    uint32_t first, gpus; /* its first supernode; free */
+    uint32_t first, end, gpus; /* its supernodes; free */
 };
 
 static bool kai_is_before(struct kai_domain a, struct kai_domain b)
@@ -30,15 +30,16 @@ static bool kai_is_before(struct kai_domain a, struct kai_domain b)
     return a.gpus != b.gpus ? a.gpus < b.gpus : a.first < b.first;
 }
 
-/* The best domain of so many supernodes in a row with room for the pods, of those behind `last`. */
-static bool kai_next(const struct gt_world *world, uint32_t width, const struct gt_sim_job *job,
+/* The best domain of a level with room for the pods, of those behind `last`. */
+static bool kai_next(const struct gt_world *world, unsigned level, const struct gt_sim_job *job,
                      const struct kai_domain *last, struct kai_domain *ret)
 {
     bool found = false;
-    for (uint32_t first = 0; first < world->site->super_count; first += width) {
-        struct kai_domain domain = {.first = first};
+    for (uint32_t first = 0, end; first < world->site->super_count; first = end) {
+        end = gt_site_domain_end(world->site, level, first);
+        struct kai_domain domain = {.first = first, .end = end};
         uint64_t pods = 0;
-        for (uint32_t s = first; s < first + width && s < world->site->super_count; s++) {
+        for (uint32_t s = first; s < end; s++) {
             pods += world->slots[job->gpus][s];
             domain.gpus += world->slots[1][s];
         }
@@ -53,13 +54,14 @@ static bool kai_next(const struct gt_world *world, uint32_t width, const struct 
 
 static bool kai_place(void *p, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places)
 {
-    const uint32_t widths[] = {1, world->site->upper[0], world->site->upper[1], world->site->super_count};
     (void)p;
-    for (unsigned level = 0; level < GT_COUNT(widths); level++) {
+    for (unsigned level = 0; level <= GT_SITE_UPPER + 1; level++) { /* the last one is the cluster */
         struct kai_domain domain, last;
         bool any = false;
-        while (widths[level] && kai_next(world, widths[level], job, any ? &last : NULL, &domain)) {
-            struct kai_state state = {domain.first, domain.first + widths[level]};
+        if (level && level <= GT_SITE_UPPER && !world->site->upper[level - 1])
+            continue;
+        while (kai_next(world, level, job, any ? &last : NULL, &domain)) {
+            struct kai_state state = {domain.first, domain.end};
             if (gt_group_each_unit(&state, world, job, places, kai_choose))
                 return true;
             last = domain;

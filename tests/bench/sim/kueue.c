@@ -16,28 +16,28 @@
 
 /* A row of supernodes: one, a leaf, a spine. */
 struct domain {
-    uint32_t first, slices, room; /* first: GT_NONE: there is none */
+    uint32_t first, end, slices, room; /* first: GT_NONE: there is none */
 };
 
-static struct domain domain_at(const struct gt_world *world, const uint32_t *slots, uint32_t pods,
-                               uint32_t first, uint32_t width)
+static struct domain domain_at(const uint32_t *slots, uint32_t pods, uint32_t first, uint32_t end)
 {
-    struct domain domain = {first, 0, 0};
-    for (uint32_t s = first; s < first + width && s < world->site->super_count; s++) {
+    struct domain domain = {first, end, 0, 0};
+    for (uint32_t s = first; s < end; s++) {
         domain.slices += slots[s] / pods;
         domain.room += slots[s];
     }
     return domain;
 }
 
-/* Among the domains of [first, end), each so many supernodes. */
+/* Among the domains of a level (0: supernodes) in [first, end). */
 static struct domain choose_domain(const struct gt_world *world, const uint32_t *slots, uint32_t pods,
                                    uint32_t wanted, bool most_first, uint32_t first, uint32_t end,
-                                   uint32_t width)
+                                   unsigned level)
 {
-    struct domain best = {GT_NONE, 0, 0};
-    for (; first < end && first < world->site->super_count; first += width) {
-        struct domain at = domain_at(world, slots, pods, first, width);
+    struct domain best = {GT_NONE, GT_NONE, 0, 0};
+    for (uint32_t next; first < end && first < world->site->super_count; first = next) {
+        next = gt_site_domain_end(world->site, level, first);
+        struct domain at = domain_at(slots, pods, first, next);
         if (!at.slices)
             continue;
         bool holds = at.slices >= wanted, best_holds = best.slices >= wanted;
@@ -53,7 +53,7 @@ static struct domain choose_domain(const struct gt_world *world, const uint32_t 
 static uint32_t choose_one(void *state, const struct gt_world *world, const uint32_t *slots, uint32_t pods)
 {
     (void)state;
-    return choose_domain(world, slots, pods, 1, false, 0, UINT32_MAX, 1).first;
+    return choose_domain(world, slots, pods, 1, false, 0, UINT32_MAX, 0).first;
 }
 
 /* Places up to `count` pods on the node with the least room of [first, end); 0: none has room. */
@@ -82,26 +82,20 @@ static void fill_super(struct gt_world *world, const struct gt_sim_job *job, uin
         pod += fill_least(world, first[super], first[super + 1], job->gpus, pods - pod, places + pod);
 }
 
-/* The supernodes of a domain of the level, 0 for supernodes; 0: there is no such level. */
-static uint32_t width_of(const struct gt_world *world, unsigned level)
-{
-    return level > GT_SITE_UPPER ? 0 : level ? world->site->upper[level - 1] : 1;
-}
-
 /* BestFit: places up to `units` units in the domains of a level in [first, end); returns how many. */
 static uint32_t fill_best(struct gt_world *world, const struct gt_sim_job *job, unsigned level,
                           uint32_t first, uint32_t end, uint32_t units, struct gt_place *places)
 {
     const uint32_t *slots = world->slots[job->gpus];
-    uint32_t done = 0, width = width_of(world, level);
+    uint32_t done = 0;
     while (done < units) {
-        struct domain at = choose_domain(world, slots, job->unit, units - done, true, first, end, width);
+        struct domain at = choose_domain(world, slots, job->unit, units - done, true, first, end, level);
         if (at.first == GT_NONE)
             break;
         uint32_t count = at.slices < units - done ? at.slices : units - done;
         struct gt_place *next = places + (size_t)done * job->unit;
         if (level)
-            fill_best(world, job, level - 1, at.first, at.first + width, count, next);
+            fill_best(world, job, level - 1, at.first, at.end, count, next);
         else
             fill_super(world, job, at.first, count * job->unit, next);
         done += count;
@@ -116,9 +110,8 @@ static bool place_preferred(void *state, struct gt_world *world, const struct gt
     uint32_t units = job->pods / job->unit;
     unsigned level = 0;
     (void)state;
-    while (width_of(world, level + 1) &&
-           choose_domain(world, slots, job->unit, units, true, 0, UINT32_MAX, width_of(world, level)).slices <
-               units)
+    while (level < GT_SITE_UPPER && world->site->upper[level] &&
+           choose_domain(world, slots, job->unit, units, true, 0, UINT32_MAX, level).slices < units)
         level++;
     uint32_t done = fill_best(world, job, level, 0, UINT32_MAX, units, places);
     return gt_group_units_from(NULL, world, job, places, done, choose_one);
@@ -133,7 +126,7 @@ static bool place_sliced(void *state, struct gt_world *world, const struct gt_si
     while (done < units) {
         /* LeastFreeCapacity looks only at first for one that holds all */
         uint32_t wanted = done ? UINT32_MAX : units;
-        struct domain at = choose_domain(world, slots, job->unit, wanted, false, 0, UINT32_MAX, 1);
+        struct domain at = choose_domain(world, slots, job->unit, wanted, false, 0, UINT32_MAX, 0);
         if (at.first == GT_NONE)
             break;
         uint32_t count = at.slices < units - done ? at.slices : units - done;

@@ -201,12 +201,12 @@ static void test_leaves_of_kai(void **state)
     struct bench bench;
     uint32_t supers[4];
     open_bench(&bench, "kai", free, chain124, 3);
-    bench.site->upper[0] = 2;
+    assert_int_equal(gt_site_group(bench.site, 0, 2, NULL), 0);
     assert_true(put(&bench, 1, 2, supers)); /* the supernode with the least room */
     assert_int_equal(supers[0], 1);
     close_bench(&bench);
     open_bench(&bench, "kai", (const unsigned[SUPERS]){7, 2, 3, 5}, chain124, 3);
-    bench.site->upper[0] = 2;
+    assert_int_equal(gt_site_group(bench.site, 0, 2, NULL), 0);
     assert_true(put(&bench, 4, 2, supers));
     assert_int_equal(supers[0], 1); /* unit by unit, the least room first */
     for (unsigned i = 1; i < 4; i++)

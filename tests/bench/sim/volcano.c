@@ -27,17 +27,18 @@ static int open_state(const struct gt_world *world, const struct gt_group_setup 
     return 0;
 }
 
-/* The HyperNode of so many supernodes in a row that holds the units. */
-static uint32_t choose_hypernode(struct volcano_state *state, const struct gt_world *world, uint32_t width,
+/* The HyperNode of that level that holds the units. */
+static uint32_t choose_hypernode(struct volcano_state *state, const struct gt_world *world, unsigned level,
                                  const struct gt_sim_job *job)
 {
     const uint32_t *slots = world->slots[job->gpus], count = world->site->super_count;
     uint32_t best = GT_NONE, equal = 0;
     double best_part = 0;
-    for (uint32_t first = 0; first < count; first += width) {
+    for (uint32_t first = 0, end; first < count; first = end) {
+        end = gt_site_domain_end(world->site, level, first);
         uint32_t units = 0;
         uint64_t gpus = 0, used = (uint64_t)job->pods * job->gpus;
-        for (uint32_t s = first; s < first + width && s < count; s++) {
+        for (uint32_t s = first; s < end; s++) {
             units += slots[s] / job->unit;
             gpus += world->super_gpus[s];
             used += world->super_gpus[s] - world->slots[1][s];
@@ -85,11 +86,11 @@ static bool place(void *p, struct gt_world *world, const struct gt_sim_job *job,
     if (whole != GT_NONE && gt_group_fill(world, whole, job->gpus, job->pods, places))
         return true;
     for (unsigned t = 0; t < GT_SITE_UPPER && world->site->upper[t]; t++) {
-        uint32_t first = choose_hypernode(state, world, world->site->upper[t], job);
+        uint32_t first = choose_hypernode(state, world, t + 1, job);
         if (first == GT_NONE)
             continue;
         state->first = first;
-        state->end = first + world->site->upper[t];
+        state->end = gt_site_domain_end(world->site, t + 1, first);
         break;
     }
     return gt_group_each_unit(state, world, job, places, choose);

@@ -19,7 +19,7 @@
 /* What files of measured values say over time. tests/integration/test_isolate.py tries their contents. */
 
 static char folder[] = "/tmp/gputopo-measured-XXXXXX";
-static const char *const names[] = {"a.json",      "pipe.json", "link.json",    "loop.json",
+static const char *const names[] = {"p2p.txt",     "a.json",    "pipe.json",    "link.json", "loop.json",
                                     "folder.json", "open.json", ".hidden.json", "note"};
 
 static void path_of(const char *name, char to[static 256])
@@ -130,6 +130,81 @@ static void what_is_no_file_of_them(void **state)
     assert_int_equal(dir.told.count, 0);
 }
 
+static void tell_text(const char *name, const char *text)
+{
+    char path[256];
+    path_of(name, path);
+    assert_return_code(gt_file_write(path, text, strlen(text), 0644, NULL), 0);
+}
+
+#define MXVS                                                                                                 \
+    "                                           MXVS P2P TEST\n\n"                                           \
+    "                                                 EFFECTIVE          RAW    TRANSMISSION        DATA\n"  \
+    " DEVICE1   DEVICE2   TOPOLOGY    SIZE(B)         BANDWIDTH    BANDWIDTH    DELAY   (us)  VALIDATION\n"  \
+    " \u2500\u2500\u2500\u2500\n"
+
+static void what_the_vendors_test_prints(void **state)
+{
+    static const char text[] = MXVS
+        " GPU#0     GPU#1     metaxlink   1024               1.10 GB/s    1.30 GB/s            9.10        "
+        "PASS\n"
+        " GPU#0     GPU#1     metaxlink   7516192768     50.74 GB/s   63.58 GB/s       137958.24        "
+        "PASS\n"
+        " GPU#1     GPU#0     metaxlink   7516192768     41.04 GB/s   52.70 GB/s       139892.49        "
+        "PASS\n"
+        " GPU#2     GPU#1     pcie        7516192768     37.72 GB/s   46.11 GB/s       185595.13        "
+        "PASS\r\n"
+        " GPU#0     GPU#2     pcie        7516192768     37.72 GB/s   46.11 GB/s       185595.13        "
+        "FAIL\n"
+        " GPU#0     GPU#3     pcie        7516192768     37.72 MB/s   46.11 MB/s       185595.13        "
+        "PASS\n"
+        " GPU#0     GPU#0     pcie        7516192768     37.72 GB/s   46.11 GB/s       185595.13        "
+        "PASS\n"
+        " GPU#0     GPU#64    pcie        7516192768     37.72 GB/s   46.11 GB/s       185595.13        "
+        "PASS\n"
+        " GPU#3     GPU#4     pcie        7516192768     37.72 GB/s   0.00 GB/s       185595.13        PASS\n"
+        " GPU#4     GPU#5     pcie        7516192768     37.7";
+    struct gt_measured_dir dir = {.stamp = 0};
+    (void)state;
+    tell_text("p2p.txt", text);
+    assert_true(gt_measured_dir_read(folder, &dir));
+    assert_int_equal(dir.told.count, 2);
+    assert_string_equal(dir.told.of[0].gpu, "#0");
+    assert_string_equal(dir.told.of[0].peer, "#1");
+    assert_int_equal(dir.told.of[0].mbps, 52700);
+    assert_string_equal(dir.told.of[1].gpu, "#1");
+    assert_string_equal(dir.told.of[1].peer, "#2");
+    assert_int_equal(dir.told.of[1].mbps, 46110);
+    for (size_t len = 0; len < sizeof(text); len += 7) { /* half a file */
+        char cut[sizeof(text)];
+        snprintf(cut, len + 1, "%s", text);
+        tell_text("p2p.txt", cut);
+        gt_measured_dir_read(folder, &dir);
+        assert_true(dir.told.count <= 2);
+    }
+    tell_text("p2p.txt", "GPU#0 GPU#1 metaxlink 7516192768 50.74 GB/s 63.58 GB/s 137958.24 PASS\n");
+    gt_measured_dir_read(folder, &dir);
+    assert_int_equal(dir.told.count, 0);
+}
+
+/* The vendor's numbers, where they are known. */
+static void which_gpu_the_vendor_means(void **state)
+{
+    struct gt_measured told = {.count = 1, .of = {{"#0", "#1", 3000}}};
+    (void)state;
+    for (unsigned known = 0; known < 2; known++) {
+        gt_auto_node struct gt_node *node = NULL;
+        assert_return_code(gt_node_new(3, 0, &node, NULL), 0);
+        for (unsigned i = 0; i < 3; i++) {
+            snprintf(node->gpus[i].bdf, sizeof(node->gpus[i].bdf), "0000:%02x:00.0", i);
+            node->gpus[i].vendor_index = known ? (int)(2 - i) : -1;
+        }
+        assert_return_code(gt_measured_apply(&told, node, NULL), 0);
+        assert_int_equal(gt_node_link(node, 0, 1)->measured_mbps, known ? 0 : 3000);
+        assert_int_equal(gt_node_link(node, 1, 2)->measured_mbps, known ? 3000 : 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +212,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_clock_that_is_set_back, begin, end),
         cmocka_unit_test_setup_teardown(what_does_not_change_them, begin, end),
         cmocka_unit_test_setup_teardown(what_is_no_file_of_them, begin, end),
+        cmocka_unit_test_setup_teardown(what_the_vendors_test_prints, begin, end),
+        cmocka_unit_test(which_gpu_the_vendor_means),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

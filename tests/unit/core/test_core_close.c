@@ -92,7 +92,8 @@ static uint32_t group_of(const struct gt_cluster *cluster, uint32_t super, unsig
     }
 }
 
-/* Domains of each tier from the highest, then available GPUs in them from the lowest. */
+/* Domains of each tier from the highest, then available GPUs in them. Of a job in one leaf instead of those:
+ * which domains it is in, from the highest, and the available GPUs of the leaf. */
 struct measure {
     uint64_t value[2 * TIERS];
 };
@@ -100,9 +101,10 @@ struct measure {
 static struct measure measure(const struct site *site, unsigned set)
 {
     struct measure sum = {{0}};
+    uint32_t leaf = GT_NONE;
 
     for (unsigned tier = 2; tier <= TIERS; tier++) {
-        uint32_t seen[SUPERS];
+        uint32_t seen[SUPERS] = {GT_NONE};
         unsigned count = 0;
 
         for (unsigned s = 0; s < site->supers; s++) {
@@ -117,8 +119,11 @@ static struct measure measure(const struct site *site, unsigned set)
             seen[count++] = group;
             assert_true(gt_cluster_get_supernode(site->tree, group, &info));
             sum.value[TIERS - tier]++;
-            sum.value[TIERS + tier - 2] += info.available;
+            sum.value[TIERS + TIERS - tier] += info.available;
         }
+        leaf = tier == 2 ? seen[0] : leaf;
+        if (tier > 2 && sum.value[TIERS - 2] == 1)
+            sum.value[TIERS + TIERS - tier] = seen[0] == leaf ? GT_NONE : seen[0];
     }
     return sum;
 }

@@ -115,10 +115,113 @@ static void test_a_root(void **state)
     assert_int_equal(rmdir(root), 0);
 }
 
+/* As lldpcli 1.0.16 prints them with -f json0, without what is not read. */
+#define SAVED_CHASSIS(name)                                                                                  \
+    "\"chassis\": [{\"id\": [{\"type\": \"mac\", \"value\": \"26:2c:ed:ce:e2:27\"}], " name                  \
+    "\"descr\": [{\"value\": \"Linux\"}], \"capability\": [{\"type\": \"Bridge\", \"enabled\": true}]}]"
+#define SAVED_PORT(port)                                                                                     \
+    "\"port\": [{\"id\": [{\"type\": \"ifname\", \"value\": \"" port                                         \
+    "\"}], \"descr\": [{\"value\": \"to a node\"}], \"ttl\": [{\"value\": \"120\"}]}]"
+#define SAVED(of) "{\"lldp\": [{\"interface\": [" of "]}]}"
+#define SAVED_ONE(net, chassis, port)                                                                        \
+    "{\"name\": \"" net "\", \"via\": \"LLDP\", \"rid\": \"1\", \"age\": \"0 day, 00:00:16\", " chassis      \
+    ", " port "}"
+
+static void fill_from(const char *text, struct gt_facts *facts)
+{
+    char root[] = "/tmp/gputopo-lldp-XXXXXX", path[256];
+    assert_non_null(mkdtemp(root));
+    make(root, "run");
+    make(root, "run/gputopo");
+    snprintf(path, sizeof(path), "%s/run/gputopo/lldp.json", root);
+    if (text)
+        assert_int_equal(gt_file_write(path, text, strlen(text), 0644, NULL), 0);
+    gt_auto_close int fd = open(root, O_RDONLY | O_DIRECTORY);
+    gt_lldp_fill_saved(fd, facts);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/run/gputopo", root);
+    assert_int_equal(rmdir(path), 0);
+    snprintf(path, sizeof(path), "%s/run", root);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(root), 0);
+}
+
+static void add_device(struct gt_facts *facts, const char *bdf, const char *net)
+{
+    struct gt_fact *fact;
+    assert_int_equal(gt_facts_add(facts, bdf, &fact, NULL), 0);
+    snprintf(fact->net, sizeof(fact->net), "%s", net);
+}
+
+static void test_what_lldpd_says(void **state)
+{
+    (void)state;
+    static const char text[] =
+        SAVED(SAVED_ONE("eth0", SAVED_CHASSIS("\"name\": [{\"value\": \"leaf-1\"}], "), SAVED_PORT("swp7")) ", " SAVED_ONE(
+            "eth0", SAVED_CHASSIS("\"name\": [{\"value\": \"a-phone\"}], "),
+            SAVED_PORT(
+                "1")) ", " SAVED_ONE("eth1", SAVED_CHASSIS(""),
+                                     "\"port\": []") ", " SAVED_ONE("eth2",
+                                                                    SAVED_CHASSIS("\"name\": [{\"value\": "
+                                                                                  "\"leaf-2\"}], "),
+                                                                    SAVED_PORT(
+                                                                        "swp8")) ", " SAVED_ONE("eth9",
+                                                                                                "\"chassis\":"
+                                                                                                " []",
+                                                                                                SAVED_PORT(
+                                                                                                    "swp9")) ", 3, {}");
+    gt_auto_facts struct gt_facts facts = {0};
+    add_device(&facts, "0000:01:00.0", "eth0");
+    add_device(&facts, "0000:02:00.0", "eth1");
+    add_device(&facts, "0000:03:00.0", "eth2"); /* networkd knows it */
+    add_device(&facts, "0000:04:00.0", "eth9");
+    add_device(&facts, "0000:05:00.0", "");
+    add_device(&facts, "0000:06:00.0", "eth0"); /* of SR-IOV */
+    facts.devices[5].virtual_function = true;
+    snprintf(facts.devices[2].peer, GT_PEER_SIZE, "leaf-3");
+    fill_from(NULL, &facts);
+    assert_string_equal(facts.devices[0].peer, "");
+    fill_from(text, &facts);
+    assert_int_equal(facts.missing_count, 0);
+    assert_string_equal(facts.devices[0].peer, "leaf-1");
+    assert_string_equal(facts.devices[0].peer_port, "swp7");
+    assert_string_equal(facts.devices[1].peer, "26:2c:ed:ce:e2:27");
+    assert_string_equal(facts.devices[1].peer_port, "");
+    assert_string_equal(facts.devices[2].peer, "leaf-3");
+    assert_string_equal(facts.devices[3].peer, "");
+    assert_string_equal(facts.devices[4].peer, "");
+    assert_string_equal(facts.devices[5].peer, "");
+}
+
+static void test_what_lldpd_never_says(void **state)
+{
+    static const struct {
+        const char *text, *why;
+    } of[] = {
+        {"{\"lldp\": [{}]}", NULL}, /* it has no neighbour */
+        {"{\"lldp\": [{\"interface\": [", "run/gputopo/lldp.json: line 1"},
+        {"", "run/gputopo/lldp.json: "},
+        {"{}", "run/gputopo/lldp.json: lldp: is not there, print it by lldpcli -f json0 show neighbors"},
+        {"{\"lldp\": {\"interface\": {}}}", "run/gputopo/lldp.json: lldp: expected"}, /* -f json */
+        {"{\"lldp\": [{\"interface\": 7}]}", "run/gputopo/lldp.json: lldp[0].interface: expected"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GT_COUNT(of); i++) {
+        gt_auto_facts struct gt_facts facts = {0};
+        add_device(&facts, "0000:01:00.0", "eth0");
+        fill_from(of[i].text, &facts);
+        assert_string_equal(facts.devices[0].peer, "");
+        assert_int_equal(facts.missing_count, of[i].why ? 1 : 0);
+        if (of[i].why && strncmp(facts.missing[0].why, of[i].why, strlen(of[i].why)) != 0)
+            fail_msg("%s: %s", of[i].text, facts.missing[0].why);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_frames),
                                        cmocka_unit_test(test_a_frame_without_names),
-                                       cmocka_unit_test(test_a_root)};
+                                       cmocka_unit_test(test_a_root), cmocka_unit_test(test_what_lldpd_says),
+                                       cmocka_unit_test(test_what_lldpd_never_says)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

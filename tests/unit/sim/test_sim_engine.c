@@ -150,7 +150,7 @@ static void test_leaves_of_jobs(void **state)
     struct gt_jobs jobs = {job, 2, 1};
     struct gt_group_options options = {.check = true};
     struct gt_result apart, close;
-    site->upper[0] = 2;
+    assert_int_equal(gt_site_group(site, 0, 2, NULL), 0);
     run_policy(site, &jobs, &gt_group_first_fit, &options, &apart);
     assert_true(apart.jobs_in_one == 0 && apart.job_supernodes == 2 && apart.job_supernodes_bound == 2);
     assert_true(apart.jobs_in_one_leaf == 0 && apart.job_leaves == 2 && apart.job_leaves_bound == 1);

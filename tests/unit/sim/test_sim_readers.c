@@ -40,8 +40,8 @@ static void test_leaves_and_spines(void **state)
     struct gt_cluster_supernode super;
     static const char *const above[] = {"s000004", "t2-000002", "t3-000001"};
     assert_int_equal(gt_site_from_shape("6x1x8", &site, NULL), 0);
-    site->upper[0] = 2; /* supernodes of a leaf, of a spine */
-    site->upper[1] = 4;
+    assert_int_equal(gt_site_group(site, 0, 2, NULL), 0); /* supernodes of a leaf, of a spine */
+    assert_int_equal(gt_site_group(site, 1, 4, NULL), 0);
     assert_int_equal(gt_site_model(site, &model, NULL), 0);
     assert_true(gt_cluster_get_node(model, 4, &node));
     uint32_t id = node.supernode;
@@ -52,6 +52,34 @@ static void test_leaves_and_spines(void **state)
         assert_int_equal(super.nodes, t ? 2 : 1);
     }
     assert_int_equal(id, GT_NONE);
+}
+
+/* As the companion reads it: rows in any order; supernodes are named, or each node is one. */
+static void test_a_table_of_the_network(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t supers, leaves, spines, halls, last_leaf;
+    } of[] = {
+        {"node,leaf,spine,hall\nk,l3,s2,h1\na,l1,s1,h1\nc,l2,s1,h1\nb,l1,s1,h1\ne,l4,s3,h2\n", 5, 4, 3, 2, 3},
+        {"Node,Supernode,leaf\nk,x2,l1\na,x1,l1\nb,x1,l1\nc,x3,l2\n", 3, 2, 0, 0, 1},
+        {"node,supernode\nk,x2\na,x1\nb,x1\n", 2, 0, 0, 0, 0},
+        {"node,rack\nk,x2\na,x1\nb,x1\n", 3, 2, 0, 0, 1},
+    };
+    for (size_t i = 0; i < GT_COUNT(of); i++) {
+        gt_auto_free char *text = copy_text(of[i].text);
+        gt_auto_site struct gt_site *site = NULL;
+        gt_auto_cluster struct gt_cluster *model = NULL;
+        assert_int_equal(gt_site_from_text("t", text, strlen(text), &site, NULL), 0);
+        assert_int_equal(site->super_count, of[i].supers);
+        assert_int_equal(site->upper_count[0], of[i].leaves);
+        assert_int_equal(site->upper_count[1], of[i].spines);
+        assert_int_equal(site->upper_count[2], of[i].halls);
+        if (of[i].leaves)
+            assert_int_equal(site->upper[0][site->super_count - 1], of[i].last_leaf);
+        assert_int_equal(gt_site_model(site, &model, NULL), 0);
+    }
 }
 
 static void expect_error(bool cluster, const char *from, const char *expected)
@@ -76,6 +104,15 @@ static void test_bad(void **state)
     expect_error(true, "ip,DSW,PSW,ASW\na,b,c\n", "f.csv:2: expected 4 fields, is 3");
     expect_error(true, "ip,DSW,PSW,ASW\n\na,G,P,S\n,G,P,S\n", "f.csv:4: ip: expected a name");
     expect_error(true, "ip,DSW,PSW,ASW\na,G,P,S\nb,G,P,S\na,G,P,S\n", "f.csv:4: node a is there twice");
+
+    expect_error(true, "node\na\n", "f.csv:1: not a cluster");
+    expect_error(true, "node,leaf\na,l1\nb\n", "f.csv:3: expected 2 fields, is 1");
+    expect_error(true, "node,leaf\na,l1\nb,\n", "f.csv:3: leaf: expected a name");
+    expect_error(true, "node,leaf\na,l1\na,l2\n", "f.csv:3: node a is there twice");
+    expect_error(true, "node,leaf,spine\na,l1,s1\nb,l2,s1\nc,l1,s2\n",
+                 "f.csv:4: leaf l1 is in s2, but in s1 in line 2");
+    expect_error(true, "node,a,b,c,d\nn,1,2,3,4\n",
+                 "f.csv:1: 4 tiers above the supernodes, expected at most 3");
 
     expect_error(false, "nonsense", "f.csv:1: not a trace");
     expect_error(false, "timestamp,duration,num_gpus,gpu_time,cluster\n", "f.csv: no jobs");
@@ -193,9 +230,13 @@ static void test_damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),     cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_nul_byte), cmocka_unit_test(test_leaves_and_spines),
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_nul_byte),
+        cmocka_unit_test(test_leaves_and_spines),
+        cmocka_unit_test(test_a_table_of_the_network),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
