@@ -36,6 +36,7 @@ struct gt_scanner {
     struct gt_isolations isolations_next[GT_ISOLATION_SOURCES];
     struct gt_kubelet kubelet_next; /* zeroed: it was not asked */
     struct gt_measured measured_next;
+    struct gt_holders holders_next;
     bool stores_isolations;
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
@@ -202,6 +203,7 @@ static bool same_health(const struct gt_node *a, const struct gt_node *b)
 {
     for (unsigned i = 0; i < a->gpu_count; i++)
         if (a->gpus[i].health != b->gpus[i].health || a->gpus[i].cause != b->gpus[i].cause ||
+            a->gpus[i].grade != b->gpus[i].grade ||
             strcmp(a->gpus[i].unhealthy_reason, b->gpus[i].unhealthy_reason) != 0)
             return false;
     return true;
@@ -376,6 +378,8 @@ static void *scanner_run(void *arg)
         memcpy(scanner->isolations, scanner->isolations_next, sizeof(scanner->isolations));
         scanner->kubelet = scanner->kubelet_next;
         scanner->measured = scanner->measured_next;
+        scanner->health.holders = scanner->holders_next;
+        scanner->health.holders.known &= !scanner->shared; /* those of shared GPUs hold parts */
         bool stores = scanner->stores_isolations;
         scanner->stores_isolations = false;
         pthread_mutex_unlock(&scanner->lock);
@@ -445,6 +449,13 @@ void gt_scanner_measure(struct gt_scanner *scanner, const struct gt_measured *me
     scanner->measured_next = *measured;
     scanner->wanted |= GT_SCAN_IDS;
     pthread_cond_broadcast(&scanner->changed);
+    pthread_mutex_unlock(&scanner->lock);
+}
+
+void gt_scanner_held(struct gt_scanner *scanner, const struct gt_holders *holders)
+{
+    pthread_mutex_lock(&scanner->lock);
+    scanner->holders_next = *holders;
     pthread_mutex_unlock(&scanner->lock);
 }
 

@@ -78,11 +78,14 @@ void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source sou
  * not known. Returns whether it is another one. */
 bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kubelet);
 
-/* Sets the devices in use; returns whether they are different than before. Until the first call they are
- * unknown. */
 /* What is measured, from now on. */
 void gt_scanner_measure(struct gt_scanner *scanner, const struct gt_measured *measured);
 
+/* Which GPUs containers hold, from the next check on. */
+void gt_scanner_held(struct gt_scanner *scanner, const struct gt_holders *holders);
+
+/* Sets the devices in use; returns whether they are different than before. Until the first call they are
+ * unknown. */
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use);
 
 /* Sets whether the vendor's plugin shares the GPUs, from the next inventory on: if so, all get the mode sGPU.

@@ -382,6 +382,49 @@ class Health(MadeMachine):
         self.device(temperature=5000)
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
 
+    def memory(self, gpus, kib=40 << 20):
+        """So much memory is in use on these GPUs."""
+        devices = json.loads(json.dumps(self.vendor["devices"]))
+        for index in gpus:
+            devices[index]["vramUseKiB"] = kib
+        self.write_scenario(devices=devices)
+
+    def seen_left(self, agent):
+        return agent.metric("gputopo_health_signals_total", signal="leftOver") or 0
+
+    def test_left_over_work(self):
+        kubelet, agent = self.start_all()
+        given, = kubelet.admit("train-0", 2)
+        gpus = [kubelet.order.index(who) for who in given]
+        agent.wait_event("GPUs in use")
+        self.memory(gpus)
+        checks = agent.metric("gputopo_health_checks_total")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= checks + 4))
+        self.assertEqual(self.seen_left(agent), 0, "a container holds them")
+        kubelet.release("train-0")
+        self.assertTrue(kubelet.wait_healthy(6), agent.lines)
+        said = agent.events("GPU unhealthy")
+        self.assertEqual({one["id"] for one in said}, set(given))
+        for one in said:
+            self.assertEqual(one["why"], "memory is in use, and no container holds it; last held by default/train-0")
+        self.assertFalse(set(given) & set(kubelet.admit("next", 6)[0]))
+        self.memory([])
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+
+    def test_left_over_work_is_held_back_up_to_a_limit(self):
+        kubelet, agent = self.start_all("--fault-table", self.table("signals: {leftOver: {limitSeconds: 5}}"))
+        self.memory([DEAD])
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertNotIn(kubelet.order[DEAD], kubelet.admit("next", 7)[0], "it is suspect, and comes last")
+
+    def test_what_driver_and_firmware_keep_is_not_left_over(self):
+        kubelet, agent = self.start_all()
+        self.memory(range(8), kib=1535 << 10)
+        checks = agent.metric("gputopo_health_checks_total")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= checks + 5))
+        self.assertEqual((self.seen_left(agent), len(kubelet.healthy())), (0, 8))
+
     def test_who_flaps_is_held_back(self):
         table = self.table("signals: {unavailable: {recoverChecks: 1}}\n"
                            "flapping: {falls: 2, withinSeconds: 600, holdSeconds: 4, holdMaxSeconds: 600}")
