@@ -16,6 +16,7 @@ struct check_node_options {
     struct cli_source source;
     const char *record; /* NULL: not given */
     struct cli_compute compute;
+    bool bandwidth;
     unsigned format;
 };
 
@@ -28,8 +29,11 @@ static const struct gt_option own_options[] = {
     {"compute", "COMMAND",
      "run this for each GPU ($GPUTOPO_GPU, _VENDOR_INDEX, _UUID, _BDF), and tell the agent which fail",
      gt_option_text, GT_OPTION_FIELD(struct check_node_options, compute.command)},
-    {"compute-seconds", "NUMBER", "how long it may take for one GPU (default 60)", gt_option_number,
-     GT_OPTION_FIELD(struct check_node_options, compute.seconds), .min = 1, .max = 3600},
+    {"bandwidth", NULL,
+     "run the vendor's test, mxvs p2p, for each pair of GPUs that are not in use, and tell which are slow",
+     gt_option_set, GT_OPTION_FIELD(struct check_node_options, bandwidth)},
+    {"compute-seconds", "NUMBER", "how long a test may take for one GPU or pair (default 60)",
+     gt_option_number, GT_OPTION_FIELD(struct check_node_options, compute.seconds), .min = 1, .max = 3600},
     {"fault-dir", "DIR", "where the agent reads faults (default " FAULT_DIR ")", gt_option_text,
      GT_OPTION_FIELD(struct check_node_options, compute.fault_dir)},
     CLI_SOURCE_OPTIONS(struct check_node_options),
@@ -39,7 +43,7 @@ static const struct gt_option own_options[] = {
 static const struct gt_command command = {
     .about =
         "Check what gputopo takes for granted about GPUs, driver and vendor library, and print what holds "
-        "on this node. It only reads, unless --compute is given.",
+        "on this node. It only reads, unless --compute or --bandwidth is given.",
     .options = own_options,
     .count = GT_COUNT(own_options),
 };
@@ -212,6 +216,8 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
         return cli_usage(verb->name, "--record: not together with --from");
     if (options.source.from && options.compute.command)
         return cli_usage(verb->name, "--compute: not together with --from");
+    if (options.source.from && options.bandwidth)
+        return cli_usage(verb->name, "--bandwidth: not together with --from");
 
     gt_auto_err struct gt_err *err = NULL, *failure = NULL;
     __attribute__((cleanup(material_done))) struct material material = {0};
@@ -226,6 +232,8 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
     cli_check_links(&checked, &checks);
     cli_check_health(&checked, &checks);
     int r = options.compute.command ? cli_check_compute(&checked, &options.compute, &checks, &failure) : 0;
+    if (r >= 0 && options.bandwidth)
+        r = cli_check_bandwidth(&checked, &options.compute, &checks, &failure);
 
     if (options.record && write_recording(&options, &material, &checks) != CLI_DONE)
         return CLI_FAILED;
