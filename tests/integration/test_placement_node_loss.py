@@ -115,6 +115,38 @@ class NodeLoss(PlacementCase):
         self.assertEqual(self.names[4:], ["a-4", "a-5", "a-6", "a-7"])
         self.assertTrue(wait_for(lambda: "moving" not in self.status()), self.status())
 
+    def grade(self, node, grade):
+        status = topology(node, 8)
+        if grade:
+            status["gpus"][3].update(grade=grade, gradeReason="memory bandwidth 70 %")
+        self.api.add(TOPOLOGIES, node, status=status)
+
+    def test_a_replacement_never_takes_slow_gpus(self):
+        """One template of the job says `never`: the replacement waits, although a node with a slow GPU is free."""
+        self.world(1, nodes_each=5)
+        self.grade("s0-n4", "slow")
+        self.add_job("a", 4, 32, loss="unit")
+        self.names = [f"a-{rank}" for rank in range(4)]
+        self.group = 32
+        for rank, name in enumerate(self.names):
+            made = indexed_pod("a", rank, group=32)
+            made["metadata"]["annotations"].update({"metax-tech.com/slow-gpus": "never"} if rank == 0 else {})
+            self.add_pod(name, made)
+        self.start(nodeloss=400)
+        self.wait_lifted(*self.names)
+        for name in self.names:
+            self.bind(name)
+        self.first = {name: planned_node(self.pod(name)) for name in self.names}
+        self.dead, self.hung = set(), set()
+        self.assertNotIn("s0-n4", self.first.values())
+        self.play()
+        self.break_node(self.first["a-1"])
+        self.assertTrue(wait_for(lambda: self.reason() == "NodeLost"), self.host.job("ns/Job/a"))
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        self.grade("s0-n4", None)
+        self.wait_settled(lambda places: "s0-n4" in places)
+
     def test_it_waits_for_another_place(self):
         """Nothing is evicted while no supernode has room for the unit."""
         self.world(2)
