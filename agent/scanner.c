@@ -37,7 +37,7 @@ struct gt_scanner {
     struct gt_kubelet kubelet_next; /* zeroed: it was not asked */
     struct gt_measured measured_next;
     struct gt_holders holders_next;
-    bool stores_isolations;
+    unsigned stores;                /* bits 1 << source: its isolations are to be stored */
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
 
@@ -48,7 +48,7 @@ struct gt_scanner {
     struct gt_health health;
     struct gt_health_file health_file;
     bool write_failed;            /* the last attempt to write it failed */
-    bool store_failed;            /* likewise, the isolations */
+    unsigned store_failed;        /* likewise, isolations: bits 1 << source */
     bool told_late;               /* that the probe's answer is overdue */
     struct gt_fault_table faults; /* as the options of the scan have it */
     struct gt_isolations isolations[GT_ISOLATION_SOURCES];
@@ -291,14 +291,19 @@ static void keep_health(struct gt_scanner *scanner)
 }
 
 /* What could not be written is written after the next scan. */
-static void store_isolations(struct gt_scanner *scanner)
+static void store_isolations(struct gt_scanner *scanner, unsigned sources)
 {
-    gt_auto_err struct gt_err *err = NULL;
-    bool failed = scanner->options.kubelet_dir &&
-                  gt_isolation_file_write(scanner->options.kubelet_dir,
-                                          &scanner->isolations[GT_ISOLATED_BY_OBJECT], &err) < 0;
-    if (failed && !scanner->store_failed)
-        gt_warning("isolations are not written down", GT_STR("why", gt_err_text(err)));
+    unsigned failed = 0;
+    for (unsigned i = 0; scanner->options.kubelet_dir && i < GT_ISOLATION_SOURCES; i++) {
+        gt_auto_err struct gt_err *err = NULL;
+        if (!(sources >> i & 1) ||
+            gt_isolation_file_write(scanner->options.kubelet_dir, i == GT_ISOLATED_BY_NODE,
+                                    &scanner->isolations[i], &err) >= 0)
+            continue;
+        failed |= 1U << i;
+        if (!(scanner->store_failed >> i & 1))
+            gt_warning("isolations are not written down", GT_STR("why", gt_err_text(err)));
+    }
     scanner->store_failed = failed;
 }
 
@@ -380,8 +385,8 @@ static void *scanner_run(void *arg)
         scanner->measured = scanner->measured_next;
         scanner->health.holders = scanner->holders_next;
         scanner->health.holders.known &= !scanner->shared; /* those of shared GPUs hold parts */
-        bool stores = scanner->stores_isolations;
-        scanner->stores_isolations = false;
+        unsigned stores = scanner->stores;
+        scanner->stores = 0;
         pthread_mutex_unlock(&scanner->lock);
         struct gt_scan_result result = work(scanner, requests);
         pthread_mutex_lock(&scanner->lock);
@@ -396,7 +401,7 @@ static void *scanner_run(void *arg)
         pthread_mutex_unlock(&scanner->lock);
         keep_health(scanner);
         if (stores || scanner->store_failed)
-            store_isolations(scanner);
+            store_isolations(scanner, stores | scanner->store_failed);
         pthread_mutex_lock(&scanner->lock);
     }
     scanner->ended = true;
@@ -425,7 +430,7 @@ void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source sou
 {
     pthread_mutex_lock(&scanner->lock);
     scanner->isolations_next[source] = *isolations;
-    scanner->stores_isolations |= store;
+    scanner->stores |= store ? 1U << source : 0;
     scanner->wanted |= GT_SCAN_IDS;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);

@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MACHINES = os.path.join(os.path.dirname(HERE), "machines")
 BIN = LIBRARIES = ""
 TIMEOUT_S = 60
-HOST = ("dev-char-links", "device-rights", "rdma-devices", "numa-policies", "containerd-cdi", "pod-resources", "clock")
+HOST = ("dev-char-links", "device-rights", "selinux-types", "rdma-devices", "numa-policies", "containerd-cdi", "pod-resources", "clock")
 HOLDS, BROKEN, UNCHECKED = "holds", "does not hold", "cannot be checked here"
 
 
@@ -221,6 +221,37 @@ class Sound(Case):
         self.assertEqual(os.listdir(faults), ["check-node.json"], "what was known before holds")
         done = self.run_verb("--compute", "false", "--fault-dir", os.path.join(self.dir, "no", "faults.d"))
         self.assertEqual((done.returncode, "0 of 8 GPUs pass" in done.stdout), (1, True), done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "makes device nodes with labels")
+    def test_selinux(self):
+        """The policy's two switches decide by the types of the device nodes; where nothing is enforced, all holds."""
+        try:
+            for name, label in (("mxcd", "device_t"), ("dri/card1", "dri_device_t"), ("dri/renderD128", "dri_device_t")):
+                os.unlink(self.machine.path("dev/" + name))
+                os.mknod(self.machine.path("dev/" + name), 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+                os.setxattr(self.machine.path("dev/" + name), "security.selinux", f"system_u:object_r:{label}:s0".encode())
+        except OSError:
+            self.skipTest("this machine lets nobody make device nodes or label them")
+        self.assertEqual(self.checks()["selinux-types"]["found"], "not enforced")
+        self.machine.write("sys/fs/selinux/enforce", "1")
+        for name in ("container_use_devices", "container_use_dri_devices"):
+            self.machine.write("sys/fs/selinux/booleans/" + name, "0 0")
+        check = self.checks()["selinux-types"]
+        self.assertEqual((check["verdict"], check["found"]), (BROKEN, "container_use_devices off; device_t, dri_device_t (2 times)"))
+        self.machine.write("sys/fs/selinux/booleans/container_use_dri_devices", "1 1")
+        self.assertEqual(self.checks()["selinux-types"]["verdict"], BROKEN, "the control node has another type")
+        self.machine.write("sys/fs/selinux/booleans/container_use_devices", "1 1")
+        self.assertEqual(self.checks()["selinux-types"]["verdict"], HOLDS)
+
+    def test_fail(self):
+        """The exit code tells of the checks that are named."""
+        self.assertEqual(self.run_verb("--fail", "all").returncode, 0)
+        os.unlink(self.machine.path("dev/mxcd"))
+        done = self.run_verb("--fail", "clock,control-nodes")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^gputopo: check-node: 1 of \d+ checks do not hold: control-nodes\n$")
+        self.assertIn("control-nodes           does not hold", done.stdout)
+        self.assertEqual(self.run_verb("--fail", "clock,control").returncode, 0)
 
     def mxvs(self, rows):
         """The vendor's test as a program that prints its table; `rows`: lines of a shell's case by "SOURCE-DESTINATION"."""

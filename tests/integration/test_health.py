@@ -164,6 +164,41 @@ class Health(MadeMachine):
 
     STATE = "device-plugins/gputopo/unhealthy.json"
 
+    def start_admitted(self):
+        """An agent that waits for check-node."""
+        kubelet = self.kubelet()
+        agent = self.start("--root", self.root, "--health-interval", "1", "--admit-after-check=clock,containerd-cdi",
+                           env={"GPUTOPO_FAKE_MXSML": self.scenario})
+        self.assertTrue(kubelet.wait(lambda: len(kubelet.order) == 8), agent.lines)
+        return kubelet, agent
+
+    def containerd(self, version):
+        os.makedirs(os.path.join(self.root, "etc/containerd"), exist_ok=True)
+        with open(os.path.join(self.root, "etc/containerd/config.toml"), "w", encoding="utf-8") as file:
+            file.write(f"version = {version}\n")
+
+    def test_admitted_after_the_check(self):
+        """No GPU is healthy before check-node has passed; the next agent of this boot does not ask again."""
+        self.boot(1)
+        self.containerd(2)
+        kubelet, agent = self.start_admitted()
+        why = agent.wait_event("the node's GPUs are kept out of use")["why"]
+        self.assertRegex(why, r"^check-node has not passed: 1 of \d+ checks do not hold: containerd-cdi$")
+        self.assertEqual(kubelet.healthy(), [])
+        self.containerd(3)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        agent.wait_event("check-node has passed, the node's GPUs may be used")
+        agent.stop()
+        self.containerd(2)
+        kubelet, agent = self.start_admitted()
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual(agent.events("GPU unhealthy"), [])
+        agent.stop()
+        self.boot(2)
+        kubelet, agent = self.start_admitted()
+        agent.wait_event("the node's GPUs are kept out of use")
+        self.assertEqual(kubelet.healthy(), [])
+
     def boot(self, number):
         path = os.path.join(self.root, "proc/sys/kernel/random/boot_id")
         os.makedirs(os.path.dirname(path), exist_ok=True)

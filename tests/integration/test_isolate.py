@@ -440,6 +440,38 @@ class Told(Case):
         self.assertEqual([line["condition"] for line in self.said("a condition of the Node is a fault")],
                          ["DiskSlow", "RDMAUnhealthy"])
 
+    def test_a_condition_outlives_agent_and_server(self):
+        """A new agent obeys it while the API server is away; without the option it does not."""
+        def condition(status):
+            with self.api.lock:
+                collection, name, _ = self.api.place("/api/v1/nodes/n1")
+                old = self.api.objects[collection, name]
+                self.api.store(collection, name, {**old, "status": {**old.get("status", {}), "conditions": [
+                    {"type": "RDMAUnhealthy", "status": status, "reason": "Test", "message": "port 2 is down"}]}}, "MODIFIED")
+        option = "--fault-conditions=RDMAUnhealthy=isolate"
+        condition("False")
+        self.begin(option)
+        condition("True")
+        self.healthy(0)
+        file = f"{self.directory}/device-plugins/gputopo/conditions.json"
+        self.assertTrue(wait_for(lambda: os.path.exists(file)))
+        self.end(self.agent)
+        self.agent.stop = lambda: 0
+        self.api.fail(Status(503), times=100000)
+        self.agent = self.start(option)
+        self.assertTrue(wait_for(lambda: self.agent.events("conditions of the Node of before hold")), self.agent.lines)
+        self.assertTrue(wait_for(lambda: len(self.agent.events("GPU unhealthy")) == 8), self.agent.lines)
+        with self.api.lock:
+            self.api.faults.clear()
+        condition("False")
+        self.healthy(8)
+        self.assertTrue(wait_for(lambda: not os.path.exists(file)))
+
+    def test_admitted_after_the_check(self):
+        """It is said by an Event that check-node has passed."""
+        self.begin("--admit-after-check=uuid,bdf")
+        self.event("NodeAdmitted")
+
     def test_ten_thousand_files(self):
         self.begin()
         self.tell("z.json", {"gpu": "5", "reason": "x"})
