@@ -18,10 +18,11 @@ void gt_brake_done(struct gt_brake *brake)
     brake->count = brake->capacity = 0;
 }
 
-static bool brake_is_silent(const struct gt_cache *cache, uint32_t node)
+static bool brake_is_silent(const struct gt_cache *cache, uint32_t node, bool taints)
 {
     struct gt_cache_node found;
-    return gt_cache_get_node(cache, node, &found) && found.has_node && (!found.ready || found.taint);
+    return gt_cache_get_node(cache, node, &found) && found.has_node &&
+           (!found.ready || (taints && found.taint));
 }
 
 static bool brake_is_cordoned(const struct gt_cache *cache, uint32_t node)
@@ -67,16 +68,17 @@ static struct brake_tally brake_tally_of(const struct gt_brake *brake, struct gt
 }
 
 /* False without memory. */
-static bool brake_collect(struct gt_brake *brake, struct gt_cache *cache, uint64_t now_ms)
+static bool brake_collect(struct gt_brake *brake, struct gt_cache *cache, bool taints, uint64_t now_ms)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     int r = 0;
     brake_prune(brake, cluster, now_ms);
     gt_node_set_clear(&brake->counted);
     for (uint32_t i = 0; r >= 0 && i < brake->count; i++)
-        r = gt_node_set_add(&brake->counted, brake->entries[i].node, NULL);
+        if (!(taints && brake->entries[i].tainted)) /* its taint counts while it is there */
+            r = gt_node_set_add(&brake->counted, brake->entries[i].node, NULL);
     for (uint32_t id = 0; r >= 0 && id < gt_cluster_nodes(cluster); id++)
-        if (brake_is_silent(cache, id))
+        if (brake_is_silent(cache, id, taints))
             r = gt_node_set_add(&brake->counted, id, NULL);
     return r >= 0;
 }
@@ -91,19 +93,20 @@ static bool brake_holds(const struct gt_brake *brake, struct gt_cache *cache, ui
     if (supernode != GT_NONE)
         gt_cluster_get_supernode(gt_cache_cluster(cache), supernode, &super);
     snprintf(why, GT_BRAKE_WHY_SIZE,
-             "with it %u of the %u nodes of %s%.253s would be not Ready or have lost their pods of late, and "
+             "with it %u of the %u nodes of %s%.253s would be not Ready, tainted, or have lost their pods of "
+             "late, and "
              "%s lets %u go at once",
              tally.counted, tally.nodes, *super.name ? "supernode " : "the cluster", super.name,
              brake->option, tally.may);
     return true;
 }
 
-bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                   uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+static bool brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                       bool taints, uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     struct gt_cluster_node node;
-    if (brake->none_why && brake->none_ms == now_ms) {
+    if (!taints && brake->none_why && brake->none_ms == now_ms) {
         snprintf(why, GT_BRAKE_WHY_SIZE, "%s", brake->none_why);
         brake->held++;
         return false;
@@ -111,9 +114,9 @@ bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct 
     free(brake->none_why);
     brake->none_why = NULL;
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
-    bool known = brake_collect(brake, cache, now_ms);
+    bool known = brake_collect(brake, cache, taints, now_ms);
     bool holds = !known || brake_holds(brake, cache, GT_NONE, why);
-    if (known && holds) {
+    if (known && holds && !taints) {
         brake->none_why = strdup(why);
         brake->none_ms = now_ms;
     }
@@ -128,8 +131,20 @@ bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct 
     return !holds;
 }
 
+bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                   uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+{
+    return brake_lets(brake, cache, nodes, false, now_ms, why);
+}
+
+bool gt_brake_lets_taint(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                         uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+{
+    return brake_lets(brake, cache, nodes, true, now_ms, why);
+}
+
 void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                   uint64_t now_ms)
+                   bool tainted, uint64_t now_ms)
 {
     struct gt_cluster_node node;
     for (uint32_t id = gt_node_set_next(nodes, 0); id != GT_NONE; id = gt_node_set_next(nodes, id + 1)) {
@@ -140,7 +155,11 @@ void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct 
             continue;
         if (!GT_GROW(brake->entries, at, brake->capacity, 16))
             return;
-        brake->entries[at] = (struct gt_brake_entry){id, gt_digest_keyed(node.name), now_ms + brake->span_ms};
+        brake->entries[at] =
+            (struct gt_brake_entry){.node = id,
+                                    .name = gt_digest_keyed(node.name),
+                                    .until_ms = now_ms + brake->span_ms,
+                                    .tainted = tainted && (at == brake->count || brake->entries[at].tainted)};
         brake->count += at == brake->count;
     }
 }

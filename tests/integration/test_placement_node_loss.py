@@ -181,7 +181,7 @@ class NodeLoss(PlacementCase):
         for node in silent:
             self.break_node(node)
         self.assertTrue(wait_for(lambda: self.reason() == "NodeLost"), self.host.job("ns/Job/a"))
-        self.assertIn("no pod is evicted: with it 8 of the 16 nodes of the cluster would be not Ready or have lost their pods of "
+        self.assertIn("no pod is evicted: with it 8 of the 16 nodes of the cluster would be not Ready, tainted, or have lost their pods of "
                       "late, and --brake lets 1 go at once", self.host.job("ns/Job/a")["text"])
         time.sleep(3 * QUIET)
         self.assertEqual(self.api.evicted, [])
