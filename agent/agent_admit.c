@@ -25,7 +25,7 @@ enum { ADMIT_LOOK_MS = 500, ADMIT_AGAIN_MS = 30000, ADMIT_LIMIT_MS = 120000, ADM
 
 static void admit_isolate(struct gt_agent *agent, const char *why)
 {
-    struct gt_admission *admission = &agent->admission;
+    struct gt_node_admission *admission = &agent->admission;
     admission->isolates.count = 1;
     gt_text_shorten(admission->isolates.of[0].reason, sizeof(admission->isolates.of[0].reason), why);
     gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_CHECK, &admission->isolates, false);
@@ -34,7 +34,7 @@ static void admit_isolate(struct gt_agent *agent, const char *why)
 static int admit_spawn(struct gt_agent *agent, struct gt_err **err)
 {
     const struct gt_agent_options *options = agent->options;
-    struct gt_admission *admission = &agent->admission;
+    struct gt_node_admission *admission = &agent->admission;
     char program[PATH_MAX], vendor[16];
     unsigned count = 4;
     const char *argv[ADMIT_ARGUMENTS] = {"gputopo", "check-node", "--fail", options->admit_after_check};
@@ -85,7 +85,7 @@ static void admit_last_line(int out, char *to, size_t size)
 
 static void admit_refuse(struct gt_agent *agent, const char *why)
 {
-    struct gt_admission *admission = &agent->admission;
+    struct gt_node_admission *admission = &agent->admission;
     char text[sizeof(admission->why)];
     snprintf(text, sizeof(text), "check-node has not passed: %.200s", why);
     gt_text_make_printable(text);
@@ -101,7 +101,7 @@ static void admit_refuse(struct gt_agent *agent, const char *why)
 static void admit_pass(struct gt_agent *agent)
 {
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_admission *admission = &agent->admission;
+    struct gt_node_admission *admission = &agent->admission;
     gt_info("check-node has passed, the node's GPUs may be used");
     gt_agent_record_event(agent, false, "NodeAdmitted",
                           "check-node has passed, pods may get GPUs of this node");
@@ -113,7 +113,7 @@ static void admit_pass(struct gt_agent *agent)
 
 static void admit_ended(struct gt_agent *agent, int status)
 {
-    struct gt_admission *admission = &agent->admission;
+    struct gt_node_admission *admission = &agent->admission;
     char line[200];
     admit_last_line(admission->out, line, sizeof(line));
     close(admission->out);
@@ -128,7 +128,7 @@ static void admit_on_timer(void *arg)
 {
     struct gt_agent *agent = arg;
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_admission *admission = &agent->admission;
+    struct gt_node_admission *admission = &agent->admission;
     int status;
     gt_source_arm(admission->timer, ADMIT_LOOK_MS);
     if (!admission->pid && agent->inventory && !agent->early) {
@@ -144,7 +144,7 @@ static void admit_on_timer(void *arg)
 
 int gt_agent_admit_start(struct gt_agent *agent, struct gt_err **err)
 {
-    struct gt_admission *admission = &agent->admission;
+    struct gt_node_admission *admission = &agent->admission;
     admission->dir = agent->options->device_plugin ? agent->options->kubelet_dir : NULL;
     if (!agent->options->admit_after_check ||
         (admission->dir && gt_admitted_file_holds(admission->dir, agent->options->root)))
@@ -157,7 +157,7 @@ int gt_agent_admit_start(struct gt_agent *agent, struct gt_err **err)
 
 void gt_agent_admit_stop(struct gt_agent *agent)
 {
-    struct gt_admission *admission = &agent->admission;
+    struct gt_node_admission *admission = &agent->admission;
     gt_source_free(gt_steal(admission->timer));
     if (!admission->pid)
         return;

@@ -45,7 +45,7 @@ bool gt_agent_publish_stats(const struct gt_agent_publish *publish, struct gt_pu
                             struct gt_kube_counters *ret_client);
 
 /* Whether check-node has passed (--admit-after-check). */
-struct gt_admission {
+struct gt_node_admission {
     const char *dir;         /* where that is kept; NULL: it is not */
     struct gt_source *timer; /* NULL: it has passed, or need not */
     struct gt_isolations isolates;
@@ -130,7 +130,7 @@ struct gt_agent {
     struct gt_source *measured_timer;
     struct gt_source *isolation_timer;   /* armed: one of them has an end */
     struct gt_kube_informer *own_object; /* of this node; NULL: nothing is published */
-    struct gt_admission admission;
+    struct gt_node_admission admission;
     int isolations_error; /* of its last failure, 0: none since it last said something */
 
     struct gt_dra *dra;            /* NULL: claims are not served, agent_dra.c */

@@ -79,7 +79,7 @@ static void log_alarms(struct gt_agent *agent, const struct gt_usage *before, co
 /* Memory in use is a fault only where it is known that no container holds the GPU. */
 static void tell_holders(struct gt_agent *agent, const struct gt_usage *now)
 {
-    struct gt_holders holders = {.known = now->known && !now->stale};
+    struct gt_gpu_holders holders = {.known = now->known && !now->stale};
     for (unsigned i = 0; holders.known && i < now->gpu_count; i++) {
         struct gt_gpu_holder *holder = &holders.of[holders.count];
         if (!(now->used >> i & 1))

@@ -36,7 +36,7 @@ struct gt_scanner {
     struct gt_isolations isolations_next[GT_ISOLATION_SOURCES];
     struct gt_kubelet kubelet_next; /* zeroed: it was not asked */
     struct gt_measured measured_next;
-    struct gt_holders holders_next;
+    struct gt_gpu_holders holders_next;
     unsigned stores;                /* bits 1 << source: its isolations are to be stored */
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
@@ -457,7 +457,7 @@ void gt_scanner_measure(struct gt_scanner *scanner, const struct gt_measured *me
     pthread_mutex_unlock(&scanner->lock);
 }
 
-void gt_scanner_held(struct gt_scanner *scanner, const struct gt_holders *holders)
+void gt_scanner_held(struct gt_scanner *scanner, const struct gt_gpu_holders *holders)
 {
     pthread_mutex_lock(&scanner->lock);
     scanner->holders_next = *holders;

@@ -83,7 +83,7 @@ bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kub
 void gt_scanner_measure(struct gt_scanner *scanner, const struct gt_measured *measured);
 
 /* Which GPUs containers hold, from the next check on. */
-void gt_scanner_held(struct gt_scanner *scanner, const struct gt_holders *holders);
+void gt_scanner_held(struct gt_scanner *scanner, const struct gt_gpu_holders *holders);
 
 /* Sets the devices in use; returns whether they are different than before. Until the first call they are
  * unknown. */

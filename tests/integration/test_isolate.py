@@ -227,6 +227,38 @@ class Isolated(Case):
         self.done("isolate", "n1/1", "--reason", "new")
         self.assertEqual([entry["reason"] for entry in self.spec()], ["over"] * 63 + ["new"])
 
+    def test_a_gpu_that_never_comes_back(self):
+        """Its isolation has no end: it is neither in the way nor forgotten, and ends when somebody releases it."""
+        self.begin()
+        self.set_spec([{"gpu": "GPU-00000000-0000-0000-0000-000000000000", "reason": "sent for repair"},
+                       {"gpu": self.uuid(2), "reason": "ticket 18"}])
+        self.healthy(7)
+        self.end(self.agent)
+        self.agent = self.start()
+        self.assertTrue(self.kubelet_.wait_healthy(7), self.agent.lines)
+        self.assertIn("sent for repair", self.done("isolated"))
+        with open(f"{self.directory}/device-plugins/gputopo/isolated.json", encoding="utf-8") as file:
+            self.assertIn("sent for repair", file.read())
+        self.done("release", "n1")
+        self.healthy(8)
+        self.assertTrue(wait_for(lambda: "sent for repair" not in self.done("isolated")))
+
+    def test_two_people_isolate_and_release_at_once(self):
+        """Whatever order the API server gives them: each call says what it did, and the agent obeys the last list."""
+        self.begin()
+        calls = [["isolate", "n1/0", "--reason", "one"], ["release", "n1/0"], ["isolate", "n1/1", "--reason", "two"], ["release", "n1/1"]]
+        for _ in range(3):
+            running = [subprocess.Popen([PROGRAM, *call, "--kubeconfig", f"{self.directory}/config"], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True) for call in calls]
+            for process in running:
+                _, errors = process.communicate(timeout=PATIENCE)
+                self.assertLessEqual(errors.count("\n"), 1)
+                self.assertEqual(process.returncode != 0, bool(errors))
+        told = {entry["gpu"] for entry in self.spec() or []}
+        self.assertLessEqual(len(told), 2)
+        self.assertTrue(wait_for(lambda: {self.uuid(index) for index in self.sick()} == told), (self.sick(), told))
+        self.healthy(8 - len(told))
+
     def test_two_at_once(self):
         self.begin()
         edit = {"method": "PATCH", "path": "/nodegputopologies/n1$"}  # not what the agent writes

@@ -190,6 +190,24 @@ class NodeLoss(PlacementCase):
         time.sleep(QUIET)
         self.assertEqual((self.api.evicted, self.names), ([], [f"a-{rank}" for rank in range(8)]))
 
+    def test_a_racks_switch_is_off(self):
+        """All nodes of one supernode are silent, a quarter of the cluster: nobody is evicted, and one sentence says why."""
+        self.world(4)
+        self.begin(pods=4, brake=10)
+        self.play()
+        silent = sorted(set(self.first.values()))
+        self.assertEqual({node[:2] for node in silent}, {silent[0][:2]})
+        for node in silent:
+            self.break_node(node)
+        self.assertTrue(wait_for(lambda: "no pod is evicted: with it 4 of the 16 nodes of the cluster" in self.host.job("ns/Job/a")["text"]),
+                        self.host.job("ns/Job/a"))
+        time.sleep(2 * QUIET)
+        self.assertEqual(self.api.evicted, [])
+        for node in silent:
+            self.mend_node(node)
+        time.sleep(QUIET)
+        self.assertEqual((self.api.evicted, self.names), ([], [f"a-{rank}" for rank in range(4)]))
+
     def test_one_after_the_other(self):
         """One node may always go; the next one when that has been a while, or a person has taken the dead one out."""
         self.world(4, nodes_each=6)

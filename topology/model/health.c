@@ -336,7 +336,7 @@ static void find_left_over(struct gt_health *health, struct gt_health_entry *ent
                            const struct gt_node *node, struct gt_gpu *gpu)
 {
     struct gt_evidence *evidence = &gpu->evidence;
-    const struct gt_holders *holders = &health->holders;
+    const struct gt_gpu_holders *holders = &health->holders;
     const struct gt_gpu_holder *holder = GT_FIND(holders->of, holders->count, bdf, gpu->bdf);
     if (!holders->known)
         return;

@@ -27,7 +27,7 @@ struct gt_health_counts {
 };
 
 /* Which GPUs containers hold. */
-struct gt_holders {
+struct gt_gpu_holders {
     bool known; /* false: nothing is known of any GPU */
     unsigned count;
     struct gt_gpu_holder {
@@ -43,7 +43,7 @@ struct gt_holders {
  */
 struct gt_health {
     struct gt_health_counts counts;
-    struct gt_holders holders; /* the caller sets them before each check */
+    struct gt_gpu_holders holders; /* the caller sets them before each check */
     unsigned count;
     struct gt_health_entry {
         char bdf[GT_BDF_SIZE];

@@ -402,7 +402,7 @@ static const struct gt_gpu *memory(struct gt_health *health, const struct gt_fau
     static struct gt_gpu gpu;
     const struct check checks[2] = {well, well};
     gt_auto_node struct gt_node *node = make_node(2, checks);
-    health->holders = (struct gt_holders){.known = true, .count = pod[0] ? 1 : 0};
+    health->holders = (struct gt_gpu_holders){.known = true, .count = pod[0] ? 1 : 0};
     snprintf(health->holders.of[0].bdf, sizeof(health->holders.of[0].bdf), "%s", node->gpus[0].bdf);
     snprintf(health->holders.of[0].pod, sizeof(health->holders.of[0].pod), "%s", pod);
     for (unsigned i = 0; i < 2; i++) {
