@@ -37,5 +37,5 @@ void gt_agent_conditions_node(struct gt_agent *agent, const cJSON *node)
     if (gt_isolations_equal(&says, &agent->node_says))
         return;
     agent->node_says = says;
-    gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_NODE, &agent->node_says, false);
+    gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_NODE, &agent->node_says, true);
 }

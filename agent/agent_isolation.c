@@ -19,7 +19,8 @@ static bool arm_end(struct gt_agent *agent)
 {
     const struct gt_isolations *of[] = {[GT_ISOLATED_BY_OBJECT] = &agent->isolations,
                                         [GT_ISOLATED_BY_FILES] = &agent->fault_dir.told,
-                                        [GT_ISOLATED_BY_NODE] = &agent->node_says};
+                                        [GT_ISOLATED_BY_NODE] = &agent->node_says,
+                                        [GT_ISOLATED_BY_CHECK] = &agent->admission.isolates};
     unsigned first_s = 0;
     bool changed = false;
     for (unsigned i = 0; i < GT_ISOLATION_SOURCES; i++) {
@@ -100,22 +101,33 @@ static void isolation_on_error(void *arg, const struct gt_err *error)
            GT_STR("why", gt_err_text(error)));
 }
 
-int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err)
+/* What held when the process before ended, holds until the API server says something else. */
+static void agent_recall(struct gt_agent *agent, const char *dir, enum gt_isolation_source source,
+                         struct gt_isolations *to)
 {
     gt_auto_err struct gt_err *why = NULL;
+    bool by_node = source == GT_ISOLATED_BY_NODE;
+    int r = dir ? gt_isolation_file_read(dir, by_node, to, &why) : 0;
+    if (r < 0)
+        gt_warning("what was isolated before is not known", GT_STR("why", gt_err_text(why)));
+    if (r <= 0)
+        return;
+    gt_info(by_node ? "conditions of the Node of before hold" : "isolations of before hold",
+            GT_INT("count", to->count));
+    arm_end(agent);
+    gt_scanner_isolate(agent->scanner, source, to, false);
+}
+
+int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err)
+{
     const char *dir = agent->options->device_plugin ? agent->options->kubelet_dir : NULL;
     GT_TRY(gt_loop_add_timer(agent->loop, isolation_on_timer, agent, &agent->isolation_timer, err));
     GT_TRY(gt_loop_add_timer(agent->loop, fault_dir_on_timer, agent, &agent->fault_dir_timer, err));
     if (agent->options->fault_dir)
         fault_dir_on_timer(agent);
-    int r = dir ? gt_isolation_file_read(dir, &agent->isolations, &why) : 0;
-    if (r < 0)
-        gt_warning("what was isolated before is not known", GT_STR("why", gt_err_text(why)));
-    if (r > 0) {
-        gt_info("isolations of before hold", GT_INT("count", agent->isolations.count));
-        arm_end(agent);
-        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_OBJECT, &agent->isolations, false);
-    }
+    agent_recall(agent, dir, GT_ISOLATED_BY_OBJECT, &agent->isolations);
+    if (agent->options->fault_conditions)
+        agent_recall(agent, dir, GT_ISOLATED_BY_NODE, &agent->node_says);
     return 0;
 }
 

@@ -44,6 +44,17 @@ void gt_agent_publish_stop(struct gt_agent_publish *publish);
 bool gt_agent_publish_stats(const struct gt_agent_publish *publish, struct gt_publish_stats *ret,
                             struct gt_kube_counters *ret_client);
 
+/* Whether check-node has passed (--admit-after-check). */
+struct gt_node_admission {
+    const char *dir;         /* where that is kept; NULL: it is not */
+    struct gt_source *timer; /* NULL: it has passed, or need not */
+    struct gt_isolations isolates;
+    pid_t pid; /* the check; 0: it does not run */
+    int out;   /* what it prints */
+    uint64_t since_ms;
+    char why[256]; /* it has not passed, as last said */
+};
+
 /* The daemon's state, for the loop's thread only. */
 struct gt_agent {
     const struct gt_agent_options *options;
@@ -125,7 +136,8 @@ struct gt_agent {
     struct gt_source *measured_timer;
     struct gt_source *isolation_timer;   /* armed: one of them has an end */
     struct gt_kube_informer *own_object; /* of this node; NULL: nothing is published */
-    int isolations_error;                /* of its last failure, 0: none since it last said something */
+    struct gt_node_admission admission;
+    int isolations_error; /* of its last failure, 0: none since it last said something */
 
     struct gt_dra *dra;            /* NULL: claims are not served, agent_dra.c */
     struct gt_source *dra_changed; /* armed: the GPUs held by claims have changed */
@@ -233,6 +245,10 @@ int gt_agent_measured_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_measured_stop(struct gt_agent *agent);
 /* The node's object, at each change. */
 void gt_agent_measured_on_object(struct gt_agent *agent, const cJSON *object);
+
+/* agent_admit.c: no GPU is served before check-node has passed (--admit-after-check). */
+int gt_agent_admit_start(struct gt_agent *agent, struct gt_err **err);
+void gt_agent_admit_stop(struct gt_agent *agent);
 
 /* agent_conditions.c: the Node, whose conditions may be faults (--fault-conditions). */
 void gt_agent_conditions_node(struct gt_agent *agent, const cJSON *node);

@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 enum { STALE_S = 60, GPUS_LOGGED = 4096 };
 
@@ -75,9 +76,26 @@ static void log_alarms(struct gt_agent *agent, const struct gt_usage *before, co
     }
 }
 
+/* Memory in use is a fault only where it is known that no container holds the GPU. */
+static void tell_holders(struct gt_agent *agent, const struct gt_usage *now)
+{
+    struct gt_gpu_holders holders = {.known = now->known && !now->stale};
+    for (unsigned i = 0; holders.known && i < now->gpu_count; i++) {
+        struct gt_gpu_holder *holder = &holders.of[holders.count];
+        if (!(now->used >> i & 1))
+            continue;
+        gt_text_copy(holder->bdf, sizeof(holder->bdf), agent->inventory->node->gpus[i].bdf);
+        snprintf(holder->pod, sizeof(holder->pod), "%.30s/%.60s", now->owners[i].namespace,
+                 now->owners[i].pod);
+        holders.count++;
+    }
+    gt_scanner_held(agent->scanner, &holders);
+}
+
 static void agent_usage_on_changed(void *arg, const struct gt_usage *before, const struct gt_usage *now)
 {
     struct gt_agent *agent = arg;
+    tell_holders(agent, now);
     log_owners(before, now, "GPUs freed");
     log_owners(now, before, "GPUs in use");
     log_alarms(agent, before, now);

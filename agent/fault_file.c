@@ -23,6 +23,7 @@ struct number_key {
 static const struct number_key rule_keys[] = {
     {"times", offsetof(struct gt_fault_rule, times), 1, GT_FAULT_TIMES_MAX},
     {"withinSeconds", offsetof(struct gt_fault_rule, within_s), 1, GT_FAULT_SECONDS_MAX},
+    {"limitSeconds", offsetof(struct gt_fault_rule, limit_s), 0, GT_FAULT_SECONDS_MAX},
     {"threshold", offsetof(struct gt_fault_rule, threshold), 1, THRESHOLD_MAX},
     {"recoverChecks", offsetof(struct gt_fault_rule, recover_checks), 1, GT_FAULT_CHECKS_MAX},
     {"recoverSeconds", offsetof(struct gt_fault_rule, recover_s), 0, GT_FAULT_SECONDS_MAX},
@@ -39,6 +40,8 @@ static bool is_of_use(const char *key, enum gt_signal signal, const struct gt_fa
 {
     if (strcmp(key, "threshold") == 0)
         return gt_signal_kind(signal) == GT_SIGNAL_LEVEL;
+    if (strcmp(key, "limitSeconds") == 0 && signal != GT_SIGNAL_LEFT_OVER && !rule->limit_s)
+        return false;
     if (strcmp(key, "times") == 0 || strcmp(key, "withinSeconds") == 0)
         return rule->when == GT_FAULT_AFTER;
     return rule->when != GT_FAULT_REPORT;
@@ -102,8 +105,8 @@ static int read_rule(const struct fault_place *place, enum gt_signal signal, con
         else
             return gt_fail(
                 err, EINVAL,
-                "%s: %s.%.40s: unknown, there are when, times, withinSeconds, threshold, recoverChecks "
-                "and recoverSeconds",
+                "%s: %s.%.40s: unknown, there are when, times, withinSeconds, limitSeconds, threshold, "
+                "recoverChecks and recoverSeconds",
                 place->path, place->where, item->string);
     }
     if (gt_signal_kind(signal) == GT_SIGNAL_COUNTER && rule->when == GT_FAULT_AT_ONCE) {

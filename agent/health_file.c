@@ -209,13 +209,19 @@ int gt_health_file_write(struct gt_health_file *file, const struct gt_health *he
 
 /* ---- the file of isolations ---- */
 
-int gt_isolation_file_read(const char *kubelet_dir, struct gt_isolations *ret, struct gt_err **err)
+static const char *isolation_file_name(bool by_node)
+{
+    return by_node ? "/conditions.json" : "/isolated.json";
+}
+
+int gt_isolation_file_read(const char *kubelet_dir, bool by_node, struct gt_isolations *ret,
+                           struct gt_err **err)
 {
     char path[PATH_MAX];
     gt_auto_free char *text = NULL;
     gt_auto_json cJSON *json = NULL;
     size_t len;
-    GT_TRY(state_path(kubelet_dir, "/isolated.json", path, err));
+    GT_TRY(state_path(kubelet_dir, isolation_file_name(by_node), path, err));
     gt_file_sweep(path, GT_FILE_SWEPT_AFTER_S);
     int r = state_read(path, &text, &len, err);
     if (r <= 0)
@@ -224,17 +230,40 @@ int gt_isolation_file_read(const char *kubelet_dir, struct gt_isolations *ret, s
     return gt_isolations_read(json, ret, err) < 0 ? gt_wrap(err, "%s", path) : 1;
 }
 
-int gt_isolation_file_write(const char *kubelet_dir, const struct gt_isolations *isolations,
+int gt_isolation_file_write(const char *kubelet_dir, bool by_node, const struct gt_isolations *isolations,
                             struct gt_err **err)
 {
     char dir[PATH_MAX], path[PATH_MAX];
     gt_auto_buf struct gt_buf text = GT_BUF(STATE_FILE_MAX);
     GT_TRY(state_path(kubelet_dir, "", dir, err));
-    GT_TRY(state_path(kubelet_dir, "/isolated.json", path, err));
+    GT_TRY(state_path(kubelet_dir, isolation_file_name(by_node), path, err));
     if (!isolations->count)
         return state_remove(path, err);
     gt_isolations_write(isolations, &text);
     GT_TRY(gt_buf_check(&text, path, err));
     GT_TRY(state_make_dir(dir, err));
     return gt_file_write_durable(path, text.data, text.len, 0644, err);
+}
+
+/* ---- that check-node has passed ---- */
+
+bool gt_admitted_file_holds(const char *kubelet_dir, const char *root)
+{
+    struct gt_health_file now = {0};
+    char path[PATH_MAX];
+    gt_auto_free char *text = NULL;
+    size_t len;
+    return gt_health_file_open(&now, kubelet_dir, root, NULL) >= 0 &&
+           state_path(kubelet_dir, "/admitted", path, NULL) >= 0 && state_read(path, &text, &len, NULL) > 0 &&
+           strcmp(text, now.boot) == 0;
+}
+
+int gt_admitted_file_write(const char *kubelet_dir, const char *root, struct gt_err **err)
+{
+    struct gt_health_file now = {0};
+    char path[PATH_MAX];
+    GT_TRY(gt_health_file_open(&now, kubelet_dir, root, err));
+    GT_TRY(state_path(kubelet_dir, "/admitted", path, err));
+    GT_TRY(state_make_dir(now.dir, err));
+    return gt_file_write(path, now.boot, strlen(now.boot), 0644, err);
 }

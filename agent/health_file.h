@@ -43,9 +43,16 @@ void gt_health_text_write(const struct gt_health *health, const char *boot, stru
 
 /*
  * The isolations of this node as its object last said, kept beside it: they hold over restarts, reboots, and
- * while the API server is away. 1: read; 0: there is no such file, `*ret` is untouched.
+ * while the API server is away. `by_node`: those of its Node's conditions, likewise. 1: read; 0: there is no
+ * such file, `*ret` is untouched.
  */
-int gt_isolation_file_read(const char *kubelet_dir, struct gt_isolations *ret, struct gt_err **err);
+int gt_isolation_file_read(const char *kubelet_dir, bool by_node, struct gt_isolations *ret,
+                           struct gt_err **err);
+/* Whether check-node has passed since the boot, of which `root` as in gt_scan_options tells; kept there, too.
+ */
+bool gt_admitted_file_holds(const char *kubelet_dir, const char *root);
+int gt_admitted_file_write(const char *kubelet_dir, const char *root, struct gt_err **err);
+
 /* Without isolations the file is removed. It waits for the disk: not for the thread of an event loop. */
-int gt_isolation_file_write(const char *kubelet_dir, const struct gt_isolations *isolations,
+int gt_isolation_file_write(const char *kubelet_dir, bool by_node, const struct gt_isolations *isolations,
                             struct gt_err **err);

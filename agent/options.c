@@ -146,6 +146,11 @@ static const struct gt_option table[] = {
      "a condition of the Node that is True is told (report), or takes all its GPUs out of use (isolate) "
      "(none)",
      read_fault_conditions, AGENT_FIELD(fault_conditions)},
+    {"admit-after-check", "NAME,...",
+     "keep all GPUs out of use until these checks of gputopo check-node, or all, have held once since the "
+     "boot "
+     "(none)",
+     gt_option_text, AGENT_FIELD(admit_after_check)},
     {"print-fault-table", NULL, "print the fault table in force and end", gt_option_set,
      AGENT_FIELD(print_fault_table)},
     {"log-level", "LEVEL", "error, warning, info or debug (info)", gt_option_word, AGENT_FIELD(log_level),

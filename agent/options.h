@@ -36,14 +36,15 @@ struct gt_agent_options {
     const char *http;           /* NULL: off */
     const char *health;         /* NULL: off */
     const char *node_name;
-    const char *fault_table;      /* NULL: the default */
-    const char *fault_dir;        /* NULL: none is read */
-    const char *measured_dir;     /* likewise */
-    const char *fault_conditions; /* NAME=report|isolate,...; NULL: none */
-    const char *kubeconfig;       /* NULL: the pod's service account, where this is one */
-    unsigned vendor;              /* 0: MetaX, or that of the recording */
-    unsigned rescan_s, health_s;  /* 0: never */
-    unsigned stale_links_s;       /* 0: earlier direct links are not kept */
+    const char *fault_table;       /* NULL: the default */
+    const char *fault_dir;         /* NULL: none is read */
+    const char *measured_dir;      /* likewise */
+    const char *admit_after_check; /* names of checks; NULL: none */
+    const char *fault_conditions;  /* NAME=report|isolate,...; NULL: none */
+    const char *kubeconfig;        /* NULL: the pod's service account, where this is one */
+    unsigned vendor;               /* 0: MetaX, or that of the recording */
+    unsigned rescan_s, health_s;   /* 0: never */
+    unsigned stale_links_s;        /* 0: earlier direct links are not kept */
     unsigned heartbeat_s, probe_patience_s;
     enum gt_log_level log_level;
     enum gt_log_format log_format;

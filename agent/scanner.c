@@ -36,7 +36,8 @@ struct gt_scanner {
     struct gt_isolations isolations_next[GT_ISOLATION_SOURCES];
     struct gt_kubelet kubelet_next; /* zeroed: it was not asked */
     struct gt_measured measured_next[GT_MEASURED_SOURCES];
-    bool stores_isolations;
+    struct gt_gpu_holders holders_next;
+    unsigned stores;                /* bits 1 << source: its isolations are to be stored */
     struct gt_scan_result result;   /* waits for the loop's thread */
     _Atomic uint64_t busy_since_ms; /* 0: idle */
 
@@ -47,7 +48,7 @@ struct gt_scanner {
     struct gt_health health;
     struct gt_health_file health_file;
     bool write_failed;            /* the last attempt to write it failed */
-    bool store_failed;            /* likewise, the isolations */
+    unsigned store_failed;        /* likewise, isolations: bits 1 << source */
     bool told_late;               /* that the probe's answer is overdue */
     struct gt_fault_table faults; /* as the options of the scan have it */
     struct gt_isolations isolations[GT_ISOLATION_SOURCES];
@@ -204,6 +205,7 @@ static bool same_health(const struct gt_node *a, const struct gt_node *b)
 {
     for (unsigned i = 0; i < a->gpu_count; i++)
         if (a->gpus[i].health != b->gpus[i].health || a->gpus[i].cause != b->gpus[i].cause ||
+            a->gpus[i].grade != b->gpus[i].grade ||
             strcmp(a->gpus[i].unhealthy_reason, b->gpus[i].unhealthy_reason) != 0)
             return false;
     return true;
@@ -291,14 +293,19 @@ static void keep_health(struct gt_scanner *scanner)
 }
 
 /* What could not be written is written after the next scan. */
-static void store_isolations(struct gt_scanner *scanner)
+static void store_isolations(struct gt_scanner *scanner, unsigned sources)
 {
-    gt_auto_err struct gt_err *err = NULL;
-    bool failed = scanner->options.kubelet_dir &&
-                  gt_isolation_file_write(scanner->options.kubelet_dir,
-                                          &scanner->isolations[GT_ISOLATED_BY_OBJECT], &err) < 0;
-    if (failed && !scanner->store_failed)
-        gt_warning("isolations are not written down", GT_STR("why", gt_err_text(err)));
+    unsigned failed = 0;
+    for (unsigned i = 0; scanner->options.kubelet_dir && i < GT_ISOLATION_SOURCES; i++) {
+        gt_auto_err struct gt_err *err = NULL;
+        if (!(sources >> i & 1) ||
+            gt_isolation_file_write(scanner->options.kubelet_dir, i == GT_ISOLATED_BY_NODE,
+                                    &scanner->isolations[i], &err) >= 0)
+            continue;
+        failed |= 1U << i;
+        if (!(scanner->store_failed >> i & 1))
+            gt_warning("isolations are not written down", GT_STR("why", gt_err_text(err)));
+    }
     scanner->store_failed = failed;
 }
 
@@ -378,8 +385,10 @@ static void *scanner_run(void *arg)
         memcpy(scanner->isolations, scanner->isolations_next, sizeof(scanner->isolations));
         scanner->kubelet = scanner->kubelet_next;
         memcpy(scanner->measured, scanner->measured_next, sizeof(scanner->measured));
-        bool stores = scanner->stores_isolations;
-        scanner->stores_isolations = false;
+        scanner->health.holders = scanner->holders_next;
+        scanner->health.holders.known &= !scanner->shared; /* those of shared GPUs hold parts */
+        unsigned stores = scanner->stores;
+        scanner->stores = 0;
         pthread_mutex_unlock(&scanner->lock);
         struct gt_scan_result result = work(scanner, requests);
         pthread_mutex_lock(&scanner->lock);
@@ -394,7 +403,7 @@ static void *scanner_run(void *arg)
         pthread_mutex_unlock(&scanner->lock);
         keep_health(scanner);
         if (stores || scanner->store_failed)
-            store_isolations(scanner);
+            store_isolations(scanner, stores | scanner->store_failed);
         pthread_mutex_lock(&scanner->lock);
     }
     scanner->ended = true;
@@ -423,7 +432,7 @@ void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source sou
 {
     pthread_mutex_lock(&scanner->lock);
     scanner->isolations_next[source] = *isolations;
-    scanner->stores_isolations |= store;
+    scanner->stores |= store ? 1U << source : 0;
     scanner->wanted |= GT_SCAN_IDS;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
@@ -448,6 +457,13 @@ void gt_scanner_measure(struct gt_scanner *scanner, enum gt_measured_source sour
     scanner->measured_next[source] = *measured;
     scanner->wanted |= GT_SCAN_IDS;
     pthread_cond_broadcast(&scanner->changed);
+    pthread_mutex_unlock(&scanner->lock);
+}
+
+void gt_scanner_held(struct gt_scanner *scanner, const struct gt_gpu_holders *holders)
+{
+    pthread_mutex_lock(&scanner->lock);
+    scanner->holders_next = *holders;
     pthread_mutex_unlock(&scanner->lock);
 }
 

@@ -40,6 +40,7 @@ enum gt_isolation_source {
     GT_ISOLATED_BY_OBJECT, /* `spec.isolated` of the node's object */
     GT_ISOLATED_BY_FILES,  /* --fault-dir */
     GT_ISOLATED_BY_NODE,   /* --fault-conditions */
+    GT_ISOLATED_BY_CHECK,  /* --admit-after-check */
     GT_ISOLATION_SOURCES,
 };
 
@@ -69,8 +70,8 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
 /* The fault table from the next scan on. */
 void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *faults);
 
-/* What this source isolates, from now on. What the object says is also stored for the next process, where
- * `store`. */
+/* What this source isolates, from now on. What the object and the Node say is also stored for the next
+ * process, where `store`. */
 void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source source,
                         const struct gt_isolations *isolations, bool store);
 
@@ -81,6 +82,9 @@ bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kub
 /* What this source has measured, from now on. */
 void gt_scanner_measure(struct gt_scanner *scanner, enum gt_measured_source source,
                         const struct gt_measured *measured);
+
+/* Which GPUs containers hold, from the next check on. */
+void gt_scanner_held(struct gt_scanner *scanner, const struct gt_gpu_holders *holders);
 
 /* Sets the devices in use; returns whether they are different than before. Until the first call they are
  * unknown. */

@@ -76,16 +76,26 @@ bool gt_meta_is_companions(const cJSON *object)
     return strcmp(gt_meta_label(object, GT_LABEL_MANAGED_BY), GT_COMPANION_NAME) == 0;
 }
 
-bool gt_meta_is_applied_by(const cJSON *object, const char *manager)
+static bool meta_is_written_by(const cJSON *object, const char *manager, const char *operation)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, gt_get_at(object, "metadata", "managedFields"))
     {
         if (strcmp(gt_get_string(item, "manager"), manager) == 0 &&
-            strcmp(gt_get_string(item, "operation"), "Apply") == 0)
+            strcmp(gt_get_string(item, "operation"), operation) == 0)
             return true;
     }
     return false;
+}
+
+bool gt_meta_is_applied_by(const cJSON *object, const char *manager)
+{
+    return meta_is_written_by(object, manager, "Apply");
+}
+
+bool gt_meta_is_updated_by(const cJSON *object, const char *manager)
+{
+    return meta_is_written_by(object, manager, "Update");
 }
 
 static void write_preconditions(const char *uid, const char *version, struct gt_buf *to)

@@ -22,6 +22,8 @@ bool gt_meta_is_companions(const cJSON *object);
 
 /* Whether a field manager has applied a part of it. */
 bool gt_meta_is_applied_by(const cJSON *object, const char *manager);
+/* The same for other requests than applies. */
+bool gt_meta_is_updated_by(const cJSON *object, const char *manager);
 
 /* Shared by the readers of objects. */
 enum {

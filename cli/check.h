@@ -56,7 +56,23 @@ struct cli_compute {
 int cli_check_compute(const struct cli_checked *of, const struct cli_compute *compute, struct cli_checks *to,
                       struct gt_err **err);
 
+/* --bandwidth: likewise the vendor's test of each pair of GPUs; `seconds` for each pair. */
+int cli_check_bandwidth(const struct cli_checked *of, const struct cli_compute *how, struct cli_checks *to,
+                        struct gt_err **err);
+
 /* For the files that implement checks. */
+
+/* Starts a test under timeout(1), with this output and nothing to read. `env` NULL: this process's own. Wait
+ * for it with gt_child_end(), so much longer than `seconds`. */
+enum { CLI_CHECK_LATE_MS = 5000 };
+int cli_check_spawn(unsigned seconds, const char *const *command, const char *const *env, int out, pid_t *ret,
+                    struct gt_err **err);
+
+/* A file of faults for the agent, check-nodeNAME.json in this directory: begun, then one object a fault. With
+ * `count` 0 the file of an earlier run is removed. */
+void cli_check_faults_begin(struct gt_buf *faults);
+int cli_check_faults_write(const char *dir, const char *name, struct gt_buf *faults, unsigned count,
+                           struct gt_err **err);
 
 /* Appends a check: CLI_UNCHECKED, without a reason. Texts are borrowed. */
 struct cli_check *cli_check_add(struct cli_checks *to, const char *name, const char *assumed);

@@ -23,19 +23,21 @@ extern char **environ;
 enum {
     COMPUTE_TEXT_MAX = 64 << 10,
     COMPUTE_ENV_MAX = 4096,
-    COMPUTE_LATE_MS = 5000,
+    COMPUTE_ARGUMENTS_MAX = 16,
     COMPUTE_NOT_RUN = 125, /* to COMPUTE_NOT_FOUND: timeout's and the shell's own exit codes */
     COMPUTE_NOT_FOUND = 127,
 };
 
-/* It reads nothing, and prints to where the messages go: the report alone is this program's output. */
-static int compute_spawn(const struct cli_compute *compute, const char *const *env, pid_t *ret,
-                         struct gt_err **err)
+int cli_check_spawn(unsigned seconds, const char *const *command, const char *const *env, int out, pid_t *ret,
+                    struct gt_err **err)
 {
-    char seconds[16];
-    snprintf(seconds, sizeof(seconds), "%u", compute->seconds);
+    char limit[16];
+    unsigned count = 4;
+    snprintf(limit, sizeof(limit), "%u", seconds);
     /* timeout ends all of its processes, and waits for none that hangs in the driver */
-    const char *const argv[] = {"timeout", "-s", "KILL", seconds, "/bin/sh", "-c", compute->command, NULL};
+    const char *argv[COMPUTE_ARGUMENTS_MAX] = {"timeout", "-s", "KILL", limit};
+    while (*command && count + 1 < COMPUTE_ARGUMENTS_MAX)
+        argv[count++] = *command++;
     posix_spawn_file_actions_t files;
     const struct gt_child_spec spec = {
         .program = "timeout", .search = true, .argv = argv, .env = env, .files = &files};
@@ -43,7 +45,7 @@ static int compute_spawn(const struct cli_compute *compute, const char *const *e
     if (r != 0)
         return gt_fail_sys(err, r, "%s", spec.program);
     r = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    r = r ? r : posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+    r = r ? r : posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
     r = r ? gt_fail_sys(err, r, "%s", spec.program) : gt_child_spawn(&spec, ret, err);
     posix_spawn_file_actions_destroy(&files);
     return r;
@@ -63,8 +65,10 @@ static int compute_run(const struct cli_compute *compute, const struct gt_gpu *g
     snprintf(bdf, sizeof(bdf), "GPUTOPO_BDF=%s", gpu->bdf);
     for (char **own = environ; *own && count + 1 < COMPUTE_ENV_MAX; own++)
         env[count++] = *own;
-    GT_TRY(compute_spawn(compute, env, &pid, err));
-    int status = gt_child_end(pid, (int64_t)compute->seconds * 1000 + COMPUTE_LATE_MS);
+    const char *const argv[] = {"/bin/sh", "-c", compute->command, NULL};
+    /* It prints to where the messages go: the report alone is this program's output. */
+    GT_TRY(cli_check_spawn(compute->seconds, argv, env, STDERR_FILENO, &pid, err));
+    int status = gt_child_end(pid, (int64_t)compute->seconds * 1000 + CLI_CHECK_LATE_MS);
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     if (code >= COMPUTE_NOT_RUN && code <= COMPUTE_NOT_FOUND)
         return gt_fail(err, ENOEXEC, "the compute test cannot be run, exit code %d; no GPU is judged by it",
@@ -88,18 +92,26 @@ static void compute_add(const struct gt_gpu *gpu, const char *why, struct gt_buf
     gt_json_end(to, '}');
 }
 
-/* Writes the faults for the agent, or removes those of an earlier run. */
-static int compute_tell(const struct cli_compute *compute, const struct gt_buf *faults, unsigned count,
-                        struct gt_err **err)
+void cli_check_faults_begin(struct gt_buf *faults)
+{
+    gt_json_begin(faults, NULL, '{');
+    gt_json_add_unsigned(faults, "version", 1);
+    gt_json_begin(faults, "faults", '[');
+}
+
+int cli_check_faults_write(const char *dir, const char *name, struct gt_buf *faults, unsigned count,
+                           struct gt_err **err)
 {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/check-node.json", compute->fault_dir) >= (int)sizeof(path))
-        return gt_fail_sys(err, ENAMETOOLONG, "%s", compute->fault_dir);
+    gt_buf_puts(faults, "]}\n");
+    GT_TRY(gt_buf_check(faults, "faults", err));
+    if (snprintf(path, sizeof(path), "%s/check-node%s.json", dir, name) >= (int)sizeof(path))
+        return gt_fail_sys(err, ENAMETOOLONG, "%s", dir);
     if (!count)
         return unlink(path) < 0 && errno != ENOENT && errno != ENOTDIR ? gt_fail_sys(err, errno, "%s", path)
                                                                        : 0;
-    if (mkdir(compute->fault_dir, 0755) < 0 && errno != EEXIST)
-        return gt_fail_sys(err, errno, "%s", compute->fault_dir);
+    if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+        return gt_fail_sys(err, errno, "%s", dir);
     return gt_file_write(path, faults->data, faults->len, 0644, err);
 }
 
@@ -109,9 +121,7 @@ int cli_check_compute(const struct cli_checked *of, const struct cli_compute *co
     struct cli_check *check = cli_check_add(to, "compute", "the site's test ends with 0 in time on each GPU");
     gt_auto_buf struct gt_buf faults = GT_BUF(COMPUTE_TEXT_MAX);
     unsigned bad = 0;
-    gt_json_begin(&faults, NULL, '{');
-    gt_json_add_unsigned(&faults, "version", 1);
-    gt_json_begin(&faults, "faults", '[');
+    cli_check_faults_begin(&faults);
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
         char why[GT_ISOLATION_REASON_SIZE] = "";
         int r = compute_run(compute, &of->node->gpus[i], why, sizeof(why), err);
@@ -125,11 +135,9 @@ int cli_check_compute(const struct cli_checked *of, const struct cli_compute *co
         compute_add(&of->node->gpus[i], why, &faults);
         bad++;
     }
-    gt_buf_puts(&faults, "]}\n");
-    GT_TRY(gt_buf_check(&faults, "faults", err));
     if (cli_check_has_gpus(of, check)) {
         cli_check_found(check, "%u of %u GPUs pass", of->node->gpu_count - bad, of->node->gpu_count);
         cli_check_evaluate(check, !bad);
     }
-    return compute_tell(compute, &faults, bad, err);
+    return cli_check_faults_write(compute->fault_dir, "", &faults, bad, err);
 }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/timex.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -23,6 +24,7 @@ enum { HOST_FILE_MAX = 1 << 20, RDMA_NODES_MAX = 1024 };
 
 #define HOST_KUBELET_CONFIG "/var/lib/kubelet/config.yaml"
 #define HOST_CONTAINERD     "/etc/containerd/config.toml"
+#define HOST_SELINUX        "/sys/fs/selinux"
 #define HOST_POD_RESOURCES  "/var/lib/kubelet/pod-resources/kubelet.sock"
 
 static bool host_path(const struct cli_checked *of, const char *name, char to[static PATH_MAX])
@@ -211,6 +213,68 @@ static bool host_toml(const char *text, const char *key, char *to, size_t size)
     return false;
 }
 
+/* "1 1": as it is, and as it will be. */
+static bool host_has_boolean(const struct cli_checked *of, const char *name, bool otherwise)
+{
+    char path[PATH_MAX], file[128], text[16];
+    snprintf(file, sizeof(file), HOST_SELINUX "/booleans/%s", name);
+    if (!host_path(of, file, path) || gt_file_read_attribute(AT_FDCWD, path, text, sizeof(text)) <= 0)
+        return otherwise;
+    return text[0] == '1';
+}
+
+/* The type of "USER:ROLE:TYPE:LEVEL"; "" where the file has none. */
+static void host_selinux_type(const struct cli_checked *of, const char *device, char *to, size_t size)
+{
+    char path[PATH_MAX], label[256], *type = label;
+    ssize_t n = -1;
+    if (snprintf(path, sizeof(path), "%s/%s", of->dev_root, device) < (int)sizeof(path))
+        n = lgetxattr(path, "security.selinux", label, sizeof(label) - 1);
+    label[n > 0 ? n : 0] = '\0';
+    for (unsigned i = 0; i < 2 && type; i++)
+        type = strchr(type, ':') ? strchr(type, ':') + 1 : NULL;
+    snprintf(to, size, "%.*s", type ? (int)strcspn(type, ":") : 0, type ? type : "");
+}
+
+/* By the policy container-selinux. */
+static void check_selinux(const struct cli_checked *of, const struct gt_device_nodes *nodes,
+                          struct cli_checks *to)
+{
+    struct cli_check *check = cli_check_add(
+        to, "selinux-types",
+        "SELinux, where it is enforced, lets containers use the types of the device nodes: dri_device_t with "
+        "container_use_dri_devices, others with container_use_devices");
+    char path[PATH_MAX], text[16], type[64];
+    struct cli_tally types = {0};
+    struct stat device;
+    bool allowed = true, any = false;
+    if (!host_is_here(of, check) || !host_path(of, HOST_SELINUX "/enforce", path))
+        return;
+    if (gt_file_read_attribute(AT_FDCWD, path, text, sizeof(text)) <= 0 || text[0] != '1') {
+        cli_check_found(check, "not enforced");
+        cli_check_evaluate(check, true);
+        return;
+    }
+    bool all = host_has_boolean(of, "container_use_devices", false);
+    bool dri = host_has_boolean(of, "container_use_dri_devices", true); /* older policies have it not */
+    for (unsigned at = 0; at < nodes->count;) {
+        const char *name = host_next_device(of, nodes, &at, &device);
+        if (!name)
+            break;
+        any = true;
+        host_selinux_type(of, name, type, sizeof(type));
+        cli_tally_add(&types, "%s", type[0] ? type : "no type");
+        allowed = allowed && (all || (dri && strcmp(type, "dri_device_t") == 0) ||
+                              strcmp(type, "container_file_t") == 0);
+    }
+    cli_check_found(check, "container_use_devices %s", all ? "on" : "off");
+    cli_check_found_tally(check, "", &types);
+    if (any)
+        cli_check_evaluate(check, allowed);
+    else
+        cli_check_cannot(check, "there is no device node of the driver");
+}
+
 static void check_containerd(const struct cli_checked *of, struct cli_checks *to)
 {
     struct cli_check *check = cli_check_add(
@@ -278,6 +342,7 @@ void cli_check_host(const struct cli_checked *of, struct cli_checks *to)
         gt_device_nodes_all(of->dev_root, of->node, &nodes);
     check_dev_char(of, &nodes, to);
     check_rights(of, &nodes, to);
+    check_selinux(of, &nodes, to);
     check_rdma(of, to);
     check_numa_policies(of, to);
     check_containerd(of, to);

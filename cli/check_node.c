@@ -16,6 +16,8 @@ struct check_node_options {
     struct cli_source source;
     const char *record; /* NULL: not given */
     struct cli_compute compute;
+    bool bandwidth;
+    const char *fail; /* names of checks; NULL: not given */
     unsigned format;
 };
 
@@ -28,8 +30,13 @@ static const struct gt_option own_options[] = {
     {"compute", "COMMAND",
      "run this for each GPU ($GPUTOPO_GPU, _VENDOR_INDEX, _UUID, _BDF), and tell the agent which fail",
      gt_option_text, GT_OPTION_FIELD(struct check_node_options, compute.command)},
-    {"compute-seconds", "NUMBER", "how long it may take for one GPU (default 60)", gt_option_number,
-     GT_OPTION_FIELD(struct check_node_options, compute.seconds), .min = 1, .max = 3600},
+    {"bandwidth", NULL,
+     "run the vendor's test, mxvs p2p, for each pair of GPUs that are not in use, and tell which are slow",
+     gt_option_set, GT_OPTION_FIELD(struct check_node_options, bandwidth)},
+    {"compute-seconds", "NUMBER", "how long a test may take for one GPU or pair (default 60)",
+     gt_option_number, GT_OPTION_FIELD(struct check_node_options, compute.seconds), .min = 1, .max = 3600},
+    {"fail", "NAME,...", "exit with 1 if one of these checks does not hold, or any (all)", gt_option_text,
+     GT_OPTION_FIELD(struct check_node_options, fail)},
     {"fault-dir", "DIR", "where the agent reads faults (default " FAULT_DIR ")", gt_option_text,
      GT_OPTION_FIELD(struct check_node_options, compute.fault_dir)},
     CLI_SOURCE_OPTIONS(struct check_node_options),
@@ -39,7 +46,7 @@ static const struct gt_option own_options[] = {
 static const struct gt_command command = {
     .about =
         "Check what gputopo takes for granted about GPUs, driver and vendor library, and print what holds "
-        "on this node. It only reads, unless --compute is given.",
+        "on this node. It only reads, unless --compute or --bandwidth is given.",
     .options = own_options,
     .count = GT_COUNT(own_options),
 };
@@ -120,6 +127,36 @@ static unsigned check_node_count_of(const struct cli_checks *checks, enum cli_ve
     return count;
 }
 
+/* Whether the list names it; "all" names each. */
+static bool names_check(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ','), at += at != NULL)
+        if (strncmp(at, name, len) == 0 && (at[len] == ',' || !at[len]))
+            return true;
+    return strcmp(list, "all") == 0;
+}
+
+/* ": NAME, NAME", of those on the list that do not hold. Returns how many they are. */
+static unsigned name_broken(const struct cli_checks *checks, const char *list, struct gt_buf *to)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < checks->count; i++)
+        if (checks->list[i].verdict == CLI_BROKEN && names_check(list, checks->list[i].name))
+            gt_buf_printf(to, "%s%s", count++ ? ", " : ": ", checks->list[i].name);
+    return count;
+}
+
+/* --fail */
+static int fail_if_broken(const struct cli_checks *checks, const char *list, struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf names = GT_BUF(CLI_OUTPUT_MAX);
+    unsigned broken = name_broken(checks, list, &names);
+    return broken ? gt_fail(err, EINVAL, "%u of %u checks do not hold%s", broken, checks->count,
+                            names.data ? names.data : "")
+                  : 0;
+}
+
 static void print_text(const struct gt_node *node, const struct cli_checks *checks, struct gt_buf *to)
 {
     gt_buf_printf(to, "%u GPU%s", node->gpu_count, node->gpu_count == 1 ? "" : "s");
@@ -141,12 +178,7 @@ static void print_text(const struct gt_node *node, const struct cli_checks *chec
     gt_buf_printf(to, "\n%u checks: %u hold, %u cannot be checked here, %u %s not hold", checks->count,
                   check_node_count_of(checks, CLI_HOLDS), check_node_count_of(checks, CLI_UNCHECKED), broken,
                   broken == 1 ? "does" : "do");
-    const char *before = ": ";
-    for (unsigned i = 0; i < checks->count; i++)
-        if (checks->list[i].verdict == CLI_BROKEN) {
-            gt_buf_printf(to, "%s%s", before, checks->list[i].name);
-            before = ", ";
-        }
+    name_broken(checks, "all", to);
     gt_buf_puts(to, "\n");
 }
 
@@ -212,6 +244,8 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
         return cli_usage(verb->name, "--record: not together with --from");
     if (options.source.from && options.compute.command)
         return cli_usage(verb->name, "--compute: not together with --from");
+    if (options.source.from && options.bandwidth)
+        return cli_usage(verb->name, "--bandwidth: not together with --from");
 
     gt_auto_err struct gt_err *err = NULL, *failure = NULL;
     __attribute__((cleanup(material_done))) struct material material = {0};
@@ -226,6 +260,8 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
     cli_check_links(&checked, &checks);
     cli_check_health(&checked, &checks);
     int r = options.compute.command ? cli_check_compute(&checked, &options.compute, &checks, &failure) : 0;
+    if (r >= 0 && options.bandwidth)
+        r = cli_check_bandwidth(&checked, &options.compute, &checks, &failure);
 
     if (options.record && write_recording(&options, &material, &checks) != CLI_DONE)
         return CLI_FAILED;
@@ -235,6 +271,8 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
     else if (print_with_checks(cJSON_CreateObject(), &checks, &text, &err) < 0)
         return cli_failed(verb->name, err);
     exit_code = cli_print(verb->name, &text);
+    if (r >= 0 && options.fail)
+        r = fail_if_broken(&checks, options.fail, &failure);
     return r < 0 ? cli_failed(verb->name, failure) : exit_code;
 }
 

@@ -7,16 +7,19 @@
 #include "api/names.h"
 #include "api/node.h"
 #include "api/pod_patch.h"
+#include "base/json.h"
 #include "cli/api.h"
 #include "cli/cli.h"
 #include "kube/client.h"
 
 /* Removes what agents and the companion have written into a cluster, after they were uninstalled. */
 
-enum { OBJECTS_MAX = 200000 };
+enum { OBJECTS_MAX = 200000, TAINTS_MAX = 64 << 10 };
 
-/* The field managers by which agents write to Nodes. */
-static const char *const writers[] = {GT_MANAGER_AGENT, GT_MANAGER_LABELS};
+/* The field managers by which agents apply to Nodes, and what. */
+static const struct {
+    const char *manager, *subresource;
+} writers[] = {{GT_MANAGER_AGENT, NULL}, {GT_MANAGER_LABELS, NULL}, {GT_MANAGER_CONDITION, "status"}};
 
 /* What is needed of an object to remove or change it. */
 struct withdrawn {
@@ -56,9 +59,9 @@ static int is_written(const cJSON *object, struct withdrawn *to, struct gt_err *
     (void)to;
     (void)err;
     for (size_t i = 0; i < GT_COUNT(writers); i++)
-        if (gt_meta_is_applied_by(object, writers[i]))
+        if (gt_meta_is_applied_by(object, writers[i].manager))
             return 1;
-    return 0;
+    return gt_meta_is_updated_by(object, GT_MANAGER_COMPANION); /* a taint */
 }
 
 static int is_gated(const cJSON *object, struct withdrawn *to, struct gt_err **err)
@@ -158,6 +161,24 @@ static int delete_one(struct cli_api *api, const struct gt_kube_resource *resour
     return cli_api_request(api, &request, NULL, err);
 }
 
+/* The companion's taint; that of nobody else. */
+static int untaint(struct cli_api *api, const char *name, struct gt_err **err)
+{
+    gt_auto_json cJSON *node = NULL;
+    gt_auto_buf struct gt_buf body = GT_BUF(TAINTS_MAX);
+    const struct gt_kube_request read = {.verb = GT_KUBE_GET, .resource = &gt_kube_nodes, .name = name};
+    GT_TRY(cli_api_request(api, &read, &node, err));
+    if (!gt_node_taint_write(node, GT_TAINT_KEY_GPUS, NULL, &body))
+        return 0;
+    GT_TRY(gt_buf_check(&body, "taints", err));
+    const struct gt_kube_request write = {.verb = GT_KUBE_MERGE_PATCH,
+                                          .resource = &gt_kube_nodes,
+                                          .name = name,
+                                          .body = body.data,
+                                          .metadata_only = true};
+    return cli_api_request(api, &write, NULL, err);
+}
+
 /* An apply without fields removes the fields that this field manager owned. */
 static int empty_node(struct cli_api *api, const struct gt_kube_resource *resource,
                       const struct withdrawn *one, struct gt_err **err)
@@ -170,17 +191,19 @@ static int empty_node(struct cli_api *api, const struct gt_kube_resource *resour
                                                 .resource = resource,
                                                 .name = one->name,
                                                 .body = body.data,
-                                                .field_manager = writers[i],
+                                                .subresource = writers[i].subresource,
+                                                .field_manager = writers[i].manager,
                                                 .metadata_only = true};
         r = cli_api_request(api, &request, NULL, err);
     }
-    return r;
+    return r < 0 ? r : untaint(api, one->name, err);
 }
 
 static const struct withdrawn_kind kinds[] = {
     /* --gates: the first alone */
     {"Pods", "remove the gate of", &gt_kube_pods, "status.phase=Pending", is_gated, ungate},
-    {"Nodes", "remove our labels and annotations of", &gt_kube_nodes, NULL, is_written, empty_node},
+    {"Nodes", "remove our labels, annotations, condition and taint of", &gt_kube_nodes, NULL, is_written,
+     empty_node},
     {"NodeGPUTopologies", "delete", &gt_kube_node_gpu_topologies, NULL, is_any, delete_one},
     {"Supernodes", "delete", &gt_kube_supernodes, NULL, is_companions, delete_one},
     {"GPUPlacements", "delete", &gt_kube_gpu_placements, NULL, is_any, delete_one},

@@ -117,7 +117,7 @@ _gputopo()
     apply-crds) _gputopo_words "--kubeconfig --context --help" "$current" ;;
     explain) _gputopo_words "-n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;
     record) _gputopo_words "-o --output --root --vendor --probe --help" "$current" ;;
-    check-node) _gputopo_words "--from --record --compute --compute-seconds --fault-dir --root --vendor --probe -o --output --help" "$current" ;;
+    check-node) _gputopo_words "--from --record --compute --bandwidth --compute-seconds --fail --fault-dir --root --vendor --probe -o --output --help" "$current" ;;
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;
     plan)
         _gputopo_words "--cluster --pods -k --gpus --group-size --atomic-group-size --job-topology --gpu-group-topology

@@ -95,5 +95,7 @@ complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l close -x -a "ro
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l chain -x -d "Unit sizes to leave room for"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -s o -l output -x -a "table csv json" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l compute -x -d "Test each GPU"
+complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l bandwidth -d "Test each pair of GPUs"
+complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l fail -x -d "Exit with 1 if these do not hold"
 complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l compute-seconds -x -d "How long each"
 complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l fault-dir -r -F -d "Where the agent reads faults"

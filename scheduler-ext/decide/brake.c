@@ -18,10 +18,11 @@ void gt_brake_done(struct gt_brake *brake)
     brake->count = brake->capacity = 0;
 }
 
-static bool brake_is_silent(const struct gt_cache *cache, uint32_t node)
+static bool brake_is_silent(const struct gt_cache *cache, uint32_t node, bool taints)
 {
     struct gt_cache_node found;
-    return gt_cache_get_node(cache, node, &found) && found.has_node && (!found.ready || found.taint);
+    return gt_cache_get_node(cache, node, &found) && found.has_node &&
+           (!found.ready || (taints && found.taint));
 }
 
 static bool brake_is_cordoned(const struct gt_cache *cache, uint32_t node)
@@ -66,17 +67,26 @@ static struct brake_tally brake_tally_of(const struct gt_brake *brake, struct gt
     return tally;
 }
 
+/* Which nodes count beside those that are not Ready: those that were let go of late, and tainted ones. */
+enum gt_brake_count {
+    BRAKE_EVICTIONS,   /* of late */
+    BRAKE_TAINTS,      /* both */
+    BRAKE_NOT_OF_LATE, /* neither */
+};
+
 /* False without memory. */
-static bool brake_collect(struct gt_brake *brake, struct gt_cache *cache, bool of_late, uint64_t now_ms)
+static bool brake_collect(struct gt_brake *brake, struct gt_cache *cache, enum gt_brake_count count,
+                          uint64_t now_ms)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     int r = 0;
     brake_prune(brake, cluster, now_ms);
     gt_node_set_clear(&brake->counted);
-    for (uint32_t i = 0; of_late && r >= 0 && i < brake->count; i++)
-        r = gt_node_set_add(&brake->counted, brake->entries[i].node, NULL);
+    for (uint32_t i = 0; count != BRAKE_NOT_OF_LATE && r >= 0 && i < brake->count; i++)
+        if (!(count == BRAKE_TAINTS && brake->entries[i].tainted)) /* its taint counts while it is there */
+            r = gt_node_set_add(&brake->counted, brake->entries[i].node, NULL);
     for (uint32_t id = 0; r >= 0 && id < gt_cluster_nodes(cluster); id++)
-        if (brake_is_silent(cache, id))
+        if (brake_is_silent(cache, id, count == BRAKE_TAINTS))
             r = gt_node_set_add(&brake->counted, id, NULL);
     return r >= 0;
 }
@@ -91,7 +101,8 @@ static bool brake_holds(const struct gt_brake *brake, struct gt_cache *cache, ui
     if (supernode != GT_NONE)
         gt_cluster_get_supernode(gt_cache_cluster(cache), supernode, &super);
     snprintf(why, GT_BRAKE_WHY_SIZE,
-             "with it %u of the %u nodes of %s%.253s would be not Ready or have lost their pods of late, and "
+             "with it %u of the %u nodes of %s%.253s would be not Ready, tainted, or have lost their pods of "
+             "late, and "
              "%s lets %u go at once",
              tally.counted, tally.nodes, *super.name ? "supernode " : "the cluster", super.name,
              brake->option, tally.may);
@@ -111,10 +122,10 @@ static bool brake_holds_any(const struct gt_brake *brake, struct gt_cache *cache
     return holds;
 }
 
-bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                   uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+static bool brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                       bool taints, uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
 {
-    if (brake->none_why && brake->none_ms == now_ms) {
+    if (!taints && brake->none_why && brake->none_ms == now_ms) {
         snprintf(why, GT_BRAKE_WHY_SIZE, "%s", brake->none_why);
         brake->held++;
         return false;
@@ -122,9 +133,9 @@ bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct 
     free(brake->none_why);
     brake->none_why = NULL;
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
-    bool known = brake_collect(brake, cache, true, now_ms);
+    bool known = brake_collect(brake, cache, taints ? BRAKE_TAINTS : BRAKE_EVICTIONS, now_ms);
     bool holds = !known || brake_holds(brake, cache, GT_NONE, why);
-    if (known && holds) {
+    if (known && holds && !taints) {
         brake->none_why = strdup(why);
         brake->none_ms = now_ms;
     }
@@ -140,13 +151,26 @@ bool gt_brake_is_on(struct gt_brake *brake, struct gt_cache *cache, const struct
                     bool of_late, uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
 {
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
-    bool holds = !brake_collect(brake, cache, of_late, now_ms) || brake_holds_any(brake, cache, nodes, why);
+    bool holds = !brake_collect(brake, cache, of_late ? BRAKE_EVICTIONS : BRAKE_NOT_OF_LATE, now_ms) ||
+                 brake_holds_any(brake, cache, nodes, why);
     brake->held += holds;
     return holds;
 }
 
+bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                   uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+{
+    return brake_lets(brake, cache, nodes, false, now_ms, why);
+}
+
+bool gt_brake_lets_taint(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                         uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+{
+    return brake_lets(brake, cache, nodes, true, now_ms, why);
+}
+
 void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                   uint64_t now_ms)
+                   bool tainted, uint64_t now_ms)
 {
     struct gt_cluster_node node;
     for (uint32_t id = gt_node_set_next(nodes, 0); id != GT_NONE; id = gt_node_set_next(nodes, id + 1)) {
@@ -157,7 +181,11 @@ void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct 
             continue;
         if (!GT_GROW(brake->entries, at, brake->capacity, 16))
             return;
-        brake->entries[at] = (struct gt_brake_entry){id, gt_digest_keyed(node.name), now_ms + brake->span_ms};
+        brake->entries[at] =
+            (struct gt_brake_entry){.node = id,
+                                    .name = gt_digest_keyed(node.name),
+                                    .until_ms = now_ms + brake->span_ms,
+                                    .tainted = tainted && (at == brake->count || brake->entries[at].tainted)};
         brake->count += at == brake->count;
     }
 }

@@ -9,8 +9,9 @@
  * nodes have failed at once, the network or the reports are more likely at fault than the nodes. One for all
  * that evicts by itself.
  *
- * Nodes count that are not Ready or have the taint of bad GPUs, and those from which pods were evicted a
- * short while ago; not those that a person has cordoned. One node may always.
+ * Nodes count that are not Ready, and those that were tainted, or from which pods were evicted, a short while
+ * ago; not those that a person has cordoned. For a further taint all count that have one. One node may
+ * always.
  */
 enum { GT_BRAKE_PERCENT = 10, GT_BRAKE_SPAN_MS = 600000 }; /* defaults */
 
@@ -22,6 +23,7 @@ struct gt_brake {
         uint32_t node;
         uint64_t name; /* digest: ids are given again */
         uint64_t until_ms;
+        bool tainted; /* it lost no pods */
     } * entries;
     uint32_t count, capacity;
     struct gt_node_set counted; /* scratch */
@@ -37,12 +39,15 @@ void gt_brake_done(struct gt_brake *brake);
 enum { GT_BRAKE_WHY_SIZE = 400 };
 bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
                    uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE]);
+/* The same for a taint. */
+bool gt_brake_lets_taint(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
+                         uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE]);
 
 /* Whether it is on, for the cluster or a supernode of these nodes: then nothing moves that could stay. Nodes
  * from which pods were evicted count where `of_late`. `why` as above. */
 bool gt_brake_is_on(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
                     bool of_late, uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE]);
 
-/* Pods of these nodes are evicted from now on. */
+/* Pods of these nodes are evicted from now on; `tainted`: the nodes only get the taint. */
 void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                   uint64_t now_ms);
+                   bool tainted, uint64_t now_ms);

@@ -336,7 +336,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
         return false;
     }
     if (!losses->asked)
-        gt_brake_take(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving,
+        gt_brake_take(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving, false,
                       reconcile->now);
     note_move(reconcile, first, end, whole && policy == GT_ON_NODE_LOSS_JOB);
     report_begun(reconcile, losses->first, why);

@@ -237,7 +237,6 @@ static bool preempt_is_due(const struct reconcile *reconcile)
     const struct gt_placement *placement = reconcile->placement;
     const struct placement_preempt *preempt = &placement->preempt;
     const struct pjob *pjob = reconcile->pjob;
-    const struct gt_node_set none = {0};
     char why[GT_BRAKE_WHY_SIZE];
     uint64_t waits_ms = pjob->wait.since_ms ? reconcile->now - pjob->wait.since_ms : 0;
     if (waits_ms < placement->times.preempt_ms) {
@@ -247,8 +246,8 @@ static bool preempt_is_due(const struct reconcile *reconcile)
     return reconcile->now >= preempt->next_ms && reconcile->now >= pjob->wait.preempt_after_ms &&
            (!preempt->job || preempt->job == pjob ||
             gt_queue_place(placement->queue, pjob) < gt_queue_place(placement->queue, preempt->job)) &&
-           gt_brake_lets(&reconcile->placement->nodes.brake, placement->spec.cache, &none, reconcile->now,
-                         why);
+           !gt_brake_is_on(&reconcile->placement->nodes.brake, placement->spec.cache, NULL, true,
+                           reconcile->now, why);
 }
 
 bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure *failure,

@@ -43,8 +43,10 @@ static bool is_movable(const struct gt_cache_pod *pod)
 }
 
 /* The GPUs of a unit; 0: the job has none; UINT32_MAX: it does not move. Its units move only where all its
- * pods run and may move: then each unit is complete. */
-static uint32_t unit_size(const struct gt_placement *placement, const struct gt_cache_job *job)
+ * pods run and may move: then each unit is complete. `*ret_never`: the job takes no slow GPUs, as one of its
+ * templates says. */
+static uint32_t unit_size(const struct gt_placement *placement, const struct gt_cache_job *job,
+                          bool *ret_never)
 {
     const struct pjob *pjob = job->user;
     struct gt_job_texts texts = gt_cache_job_texts(job);
@@ -52,6 +54,9 @@ static uint32_t unit_size(const struct gt_placement *placement, const struct gt_
     texts.of[GT_KEY_JOB_TOPOLOGY] = gt_pod_annotation(&any->meta, GT_KEY_JOB_TOPOLOGY);
     gt_owners_add_texts(placement->spec.owners, &any->meta, &any->identity, any->owner_api_version, &texts);
     uint32_t gpus = gt_cache_job_gpus(job), size = gt_decide_unit_gpus(job, &texts);
+    for (const struct gt_cache_pod *pod = job->pods; pod && !texts.of[GT_KEY_SLOW]; pod = pod->next)
+        texts.of[GT_KEY_SLOW] = gt_pod_annotation(&pod->meta, GT_KEY_SLOW);
+    *ret_never = gt_job_slow_use(texts.of[GT_KEY_SLOW]) == GT_SLOW_NEVER;
     if (!size)
         return 0;
     if (!pjob || pjob->move.moving || gpus % size != 0)
@@ -65,6 +70,7 @@ static uint32_t unit_size(const struct gt_placement *placement, const struct gt_
 struct rebalance_pods {
     const struct gt_cache_pod **pods;
     struct gt_running_pod *running;
+    bool *never; /* its job takes no slow GPUs */
     uint32_t count;
 };
 
@@ -72,6 +78,7 @@ static void free_rebalance_pods(struct rebalance_pods *pods)
 {
     free((void *)pods->pods);
     free(pods->running);
+    free(pods->never);
 }
 
 /* `planned`: only those whose new place can be promised to their successors. */
@@ -85,7 +92,8 @@ static int collect_pods(const struct gt_placement *placement, bool planned, stru
         count += is_movable(pod);
     to->pods = calloc((size_t)count + 1, sizeof(const struct gt_cache_pod *));
     to->running = calloc((size_t)count + 1, sizeof(*to->running));
-    GT_NEED(to->pods && to->running, err, "moves");
+    to->never = calloc((size_t)count + 1, sizeof(*to->never));
+    GT_NEED(to->pods && to->running && to->never, err, "moves");
     if (!count)
         return 0;
     for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
@@ -93,7 +101,8 @@ static int collect_pods(const struct gt_placement *placement, bool planned, stru
         const struct gt_cache_pod *first = job->pods;
         while (first && !is_movable(first))
             first = first->next;
-        uint32_t size = first ? unit_size(placement, job) : UINT32_MAX;
+        bool never = false;
+        uint32_t size = first ? unit_size(placement, job, &never) : UINT32_MAX;
         for (const struct gt_cache_pod *pod = first; pod && to->count < count; pod = pod->next) {
             const char *text = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT);
             uint64_t unit = 0;
@@ -101,6 +110,7 @@ static int collect_pods(const struct gt_placement *placement, bool planned, stru
                 (size > pod->gpus && !gt_text_to_unsigned(text, UINT32_MAX - 1, &unit)))
                 continue;
             to->pods[to->count] = pod;
+            to->never[to->count] = never;
             to->running[to->count++] =
                 (struct gt_running_pod){.node = pod->node,
                                         .job = (uint32_t)job->number,
@@ -123,12 +133,10 @@ static bool may_go(struct gt_cache *cache, const struct rebalance_pods *pods,
     const struct gt_cache_request *request = gt_cache_pod_request(pod);
     uint32_t node = moves->moves[at].node, beside = 0;
     struct gt_cluster_node info;
-    struct gt_mix_amounts asked;
     for (uint32_t i = 0; i < at; i++)
         beside += moves->moves[i].node == node;
-    gt_cache_asked(cache, pod, &asked);
     if (!gt_cluster_get_node(gt_cache_cluster(cache), node, &info) ||
-        (asked.slow == GT_SLOW_NEVER && moves->moves[at].mask & info.slow))
+        (pods->never[moves->moves[at].pod] && moves->moves[at].mask & info.slow))
         return false;
     return node != pod->node && gt_cache_successor_fits_node(cache, pod, node) &&
            (!request || gt_cache_room_for(cache, node, request, GT_CACHE_ROOM_NOW) > beside);

@@ -401,7 +401,7 @@ static void begin_unit(struct gt_placement *placement, uint32_t unit, uint64_t n
                        braked) ||
         !count_move(moves))
         return; /* later */
-    gt_brake_take(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving, now);
+    gt_brake_take(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving, false, now);
     for (uint32_t i = 0; i < moves->count; i++) {
         struct placement_move *move = &moves->list[i];
         const struct gt_cache_pod *pod = move->unit == unit ? pod_of(placement, move) : NULL;

@@ -116,7 +116,7 @@ void gt_unhealthy_evict(struct reconcile *reconcile)
             continue;
         if (!begun) {
             gt_brake_take(&reconcile->placement->nodes.brake, reconcile->placement->spec.cache,
-                          &reconcile->placement->nodes.leaving, reconcile->now);
+                          &reconcile->placement->nodes.leaving, false, reconcile->now);
             say_of_gpu(pjob, pod, "it is evicted", "");
         }
         gt_evict_pod(reconcile, pod);

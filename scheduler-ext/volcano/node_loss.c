@@ -89,7 +89,7 @@ static bool volcano_move_away(struct gt_volcano *volcano, struct volcano_job *jo
     if (moves && all)
         gt_moves_count(&job->moves, losses->now.ms);
     if (moves) {
-        gt_brake_take(&volcano->brake, volcano->cache, &volcano->leaving_nodes, losses->now.ms);
+        gt_brake_take(&volcano->brake, volcano->cache, &volcano->leaving_nodes, false, losses->now.ms);
         job->moves_ms = losses->now.ms;
         job->leave_before_s = gt_moves_begin(job->view, &job->reservations, first, end, all);
         gt_buf_consume(text, text->len);

@@ -259,6 +259,7 @@ enum result mxSmlGetDieMemoryInfo(u32 device, u32 die, MemoryInfo *info)
         return INVALID_DIE_ID;
     memset(info, 0, sizeof(*info));
     info->vramTotal = info->visVramTotal = (l64)scenario_number(from, "vramKiB", 67108864);
+    info->vramUse = info->visVramUse = (l64)scenario_number(from, "vramUseKiB", 845824);
     if (entry.fault == FAULT_GARBAGE)
         info->vramTotal = LONG_MIN;
     return SUCCESS;

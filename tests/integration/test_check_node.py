@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MACHINES = os.path.join(os.path.dirname(HERE), "machines")
 BIN = LIBRARIES = ""
 TIMEOUT_S = 60
-HOST = ("dev-char-links", "device-rights", "rdma-devices", "numa-policies", "containerd-cdi", "pod-resources", "clock")
+HOST = ("dev-char-links", "device-rights", "selinux-types", "rdma-devices", "numa-policies", "containerd-cdi", "pod-resources", "clock")
 HOLDS, BROKEN, UNCHECKED = "holds", "does not hold", "cannot be checked here"
 
 
@@ -227,6 +227,135 @@ class Sound(Case):
         self.assertEqual(os.listdir(faults), ["check-node.json"], "what was known before holds")
         done = self.run_verb("--compute", "false", "--fault-dir", os.path.join(self.dir, "no", "faults.d"))
         self.assertEqual((done.returncode, "0 of 8 GPUs pass" in done.stdout), (1, True), done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "makes device nodes with labels")
+    def test_selinux(self):
+        """The policy's two switches decide by the types of the device nodes; where nothing is enforced, all holds."""
+        try:
+            for name, label in (("mxcd", "device_t"), ("dri/card1", "dri_device_t"), ("dri/renderD128", "dri_device_t")):
+                os.unlink(self.machine.path("dev/" + name))
+                os.mknod(self.machine.path("dev/" + name), 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+                os.setxattr(self.machine.path("dev/" + name), "security.selinux", f"system_u:object_r:{label}:s0".encode())
+        except OSError:
+            self.skipTest("this machine lets nobody make device nodes or label them")
+        self.assertEqual(self.checks()["selinux-types"]["found"], "not enforced")
+        self.machine.write("sys/fs/selinux/enforce", "1")
+        for name in ("container_use_devices", "container_use_dri_devices"):
+            self.machine.write("sys/fs/selinux/booleans/" + name, "0 0")
+        check = self.checks()["selinux-types"]
+        self.assertEqual((check["verdict"], check["found"]), (BROKEN, "container_use_devices off; device_t, dri_device_t (2 times)"))
+        self.machine.write("sys/fs/selinux/booleans/container_use_dri_devices", "1 1")
+        self.assertEqual(self.checks()["selinux-types"]["verdict"], BROKEN, "the control node has another type")
+        self.machine.write("sys/fs/selinux/booleans/container_use_devices", "1 1")
+        self.assertEqual(self.checks()["selinux-types"]["verdict"], HOLDS)
+
+    def test_fail(self):
+        """The exit code tells of the checks that are named."""
+        self.assertEqual(self.run_verb("--fail", "all").returncode, 0)
+        os.unlink(self.machine.path("dev/mxcd"))
+        done = self.run_verb("--fail", "clock,control-nodes")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^gputopo: check-node: 1 of \d+ checks do not hold: control-nodes\n$")
+        self.assertIn("control-nodes           does not hold", done.stdout)
+        self.assertEqual(self.run_verb("--fail", "clock,control").returncode, 0)
+
+    def mxvs(self, rows):
+        """The vendor's test as a program that prints its table; `rows`: lines of a shell's case by "SOURCE-DESTINATION"."""
+        self.machine.write("opt/maca/bin/mxvs", r"""#!/bin/sh
+test "$1 $2 $4" = "p2p --src-devices --dst-devices" || exit 9
+echo "$3-$5" >> "$0.asked"
+topology=pcie rate=37.72 valid=PASS
+if [ $(($3 / 4)) = $(($5 / 4)) ]; then topology=metaxlink rate=50.04; fi
+case $3-$5 in
+%s
+esac
+echo "                       MXVS P2P TEST"
+echo " DEVICE1   DEVICE2   TOPOLOGY    SIZE(B)         BANDWIDTH    BANDWIDTH    DELAY   (us)  VALIDATION"
+printf ' running 50%%%%\r GPU#%%s     GPU#%%s     %%s   7516192768     %%s GB/s   62.70 GB/s       139893.22        %%s\n' $3 $5 $topology $rate $valid
+""" % rows)
+        os.chmod(self.machine.path("opt/maca/bin/mxvs"), 0o755)
+        self.faults = os.path.join(self.dir, "faults.d")
+
+    def bandwidth(self, *arguments):
+        """Its check, and what it tells the agent, by index."""
+        done = self.run_verb("-o", "json", "--bandwidth", "--fault-dir", self.faults, *arguments)
+        check = next(check for check in json.loads(done.stdout)["checks"] if check["name"] == "bandwidth")
+        told = {}
+        path = os.path.join(self.faults, "check-node-bandwidth.json")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                for fault in json.load(file)["faults"]:
+                    told[self.uuids().index(fault["gpu"])] = (fault["grade"], fault["reason"])
+        return done, check, told
+
+    def uuids(self):
+        return [device["uuid"] for device in sorted(self.machine.scenario["devices"], key=lambda device: device["bdf"])]
+
+    def test_bandwidth(self):
+        self.mxvs("")
+        done, check, told = self.bandwidth()
+        self.assertEqual((done.returncode, check["verdict"], told), (0, HOLDS, {}), done.stderr)
+        self.assertEqual(check["found"], "MetaXLink: median 50.0 GB/s, lowest 50.0 between GPUs 0 and 1, 0 pairs slow; "
+                         "PCIe: median 37.7 GB/s, lowest 37.7 between GPUs 0 and 4, 0 pairs slow")
+        with open(self.machine.path("opt/maca/bin/mxvs.asked"), encoding="utf-8") as file:
+            self.assertEqual(len(set(file.read().split())), 28, "each pair once")
+
+    def test_bandwidth_of_a_slow_gpu_and_a_slow_pair(self):
+        self.mxvs("*-3|3-*) rate=20.5;;\n5-6) rate=39.0;;\n0-4) valid=FAIL;;")
+        done, check, told = self.bandwidth()
+        self.assertEqual((done.returncode, check["verdict"]), (0, BROKEN), done.stderr)
+        self.assertEqual(told, {0: ("bad", "the bandwidth test finds wrong data to or from GPU 4"),
+                                3: ("slow", "the bandwidth test is slow to 7 of 7 GPUs"),
+                                4: ("bad", "the bandwidth test finds wrong data to or from GPU 0"),
+                                5: ("slow", "the bandwidth test finds 39.0 GB/s to GPU 6"),
+                                6: ("slow", "the bandwidth test finds 39.0 GB/s to GPU 5")})
+        self.mxvs("")
+        self.assertEqual(self.bandwidth()[2], {}, "the next run takes it back")
+        self.assertEqual(os.listdir(self.faults), [])
+
+    def test_bandwidth_of_a_link_that_the_test_does_not_find(self):
+        self.mxvs("1-2) topology=pcie rate=37.72;;")
+        _, check, told = self.bandwidth()
+        self.assertEqual((check["verdict"], told), (BROKEN, {}))
+        self.assertIn("GPUs 1 and 2: MetaXLink here, PCIe for the test", check["found"])
+
+    def test_bandwidth_leaves_gpus_in_use_alone(self):
+        """By memory, by the kubelet's devices, and by prepared claims; what was known of them before holds."""
+        self.mxvs("*-3|3-*) rate=20.5;;")
+        self.bandwidth()
+        uuids = self.uuids()
+        self.machine.write("var/lib/kubelet/device-plugins/kubelet_internal_checkpoint", json.dumps({"Data": {
+            "PodDeviceEntries": [{"PodUID": "u", "ContainerName": "c", "ResourceName": "metax-tech.com/gpu",
+                                  "DeviceIDs": {"-1": [uuids[3]]}}],
+            "RegisteredDevices": {"metax-tech.com/gpu": uuids}}, "Checksum": 1}))
+        bdf = sorted(device["bdf"] for device in self.machine.scenario["devices"])[4]
+        self.machine.write("var/lib/kubelet/plugins/gpu.metax-tech.com/claims.json", json.dumps(
+            {"claims": [{"devices": [{"device": "gpu-" + bdf.replace(":", "-").replace(".", "-")}]}]}))
+        self.device(5)["vramUseKiB"] = 2 << 20
+        self.mxvs("")
+        os.unlink(self.machine.path("opt/maca/bin/mxvs.asked"))
+        _, check, told = self.bandwidth()
+        for gpu in (3, 4, 5):
+            self.assertIn(f"GPU {gpu}: in use, not tested", check["found"])
+        with open(self.machine.path("opt/maca/bin/mxvs.asked"), encoding="utf-8") as file:
+            self.assertEqual(len(file.read().split()), 10)
+        self.assertEqual(told, {3: ("slow", "the bandwidth test is slow to 7 of 7 GPUs")})
+
+    def test_bandwidth_that_cannot_be_measured(self):
+        """It hangs, fails, prints something else, or is not there: an error, and no GPU's fault."""
+        started = os.path.join(self.dir, "started")
+        for row, why in ((f"0-2) sleep 300 & echo $! > {started}; wait;;", "of GPUs 0 and 2 does not end within 1 s"),
+                         ("*) exit 3;;", "of GPUs 0 and 1 fails"), ("*) echo nothing; exit 0;;", "prints no row for GPU#0 and GPU#1")):
+            self.mxvs(row)
+            done, check, told = self.bandwidth("--compute-seconds", "1")
+            self.assertEqual((done.returncode, check["verdict"], told), (1, UNCHECKED, {}), row)
+            self.assertIn(why, done.stderr)
+        with open(started, encoding="utf-8") as file:
+            child = int(file.read())
+        self.assertFalse(os.path.exists(f"/proc/{child}/cmdline") and pathlib.Path(f"/proc/{child}/cmdline").read_bytes(), "it runs on")
+        os.unlink(self.machine.path("opt/maca/bin/mxvs"))
+        done, check, told = self.bandwidth()
+        self.assertEqual((done.returncode, check["verdict"], told), (1, UNCHECKED, {}))
 
     def test_a_recording_that_lies(self):
         path = os.path.join(self.dir, "node.json")

@@ -532,8 +532,8 @@ class Withdraw(Case):
         self.api.add(self.LEASES, "other")
     LIST = """remove the gate of pods x/waits
 remove the gate of pods x/waits-for-both
-remove our labels and annotations of nodes n1
-remove our labels and annotations of nodes n2
+remove our labels, annotations, condition and taint of nodes n1
+remove our labels, annotations, condition and taint of nodes n2
 delete nodegputopologies n1
 delete supernodes ours
 delete gpuplacements x/job-j
@@ -592,7 +592,7 @@ delete leases default/gputopo-scheduler
             self.assertEqual(self.changes(), set())
         code, said, errors = self.at_terminal(b"y\n")
         self.assertEqual((code, said, errors), (0, self.LIST + "Change this? [y/N] " + self.LIST.splitlines(True)[-1], ""))
-        self.assertEqual(len(self.changes()), 14)
+        self.assertEqual(len(self.changes()), 16)
         self.api.objects.clear()
         self.assertEqual(self.at_terminal(None)[:2], (0, "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n"))
 
@@ -603,6 +603,7 @@ delete leases default/gputopo-scheduler
         self.assertEqual(self.changes(), {
             *(("PATCH", f"/api/v1/nodes/{name}", manager) for name in ("n1", "n2")
               for manager in ("gputopo-agent", "gputopo-agent-labels")),
+            *(("PATCH", f"/api/v1/nodes/{name}/status", "gputopo-agent-condition") for name in ("n1", "n2")),
             *(("PATCH", f"/api/v1/namespaces/x/pods/{name}", None) for name in ("waits", "waits-for-both")),
             ("DELETE", f"{TOPOLOGIES}/n1", None), ("DELETE", f"{SUPERNODES}/ours", None),
             *(("DELETE", f"{self.PLACEMENTS.format(namespace)}/job-j", None) for namespace in ("x", "y")),
@@ -812,9 +813,18 @@ class Real(test_cli.Case):
                                   ("operator", {"labels": {prefix + "family": "MXC"}})):
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", **metadata}}
             self.server.kubectl("apply", "--server-side", f"--field-manager={manager}", "-f", "-", text=json.dumps(node))
+        condition = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"conditions": [
+            {"type": "MetaXGPUHealthy", "status": "False", "reason": "GPUUnhealthy"}]}}
+        self.server.kubectl("apply", "--server-side", "--subresource=status", "--field-manager=gputopo-agent-condition", "-f", "-",
+                            text=json.dumps(condition))
+        self.server.kubectl("patch", "node", "n1", "--field-manager=gputopo-scheduler", "--type=merge", "-p", json.dumps({"spec": {"taints": [
+            {"key": "metax-tech.com/unhealthy-gpus", "effect": "NoSchedule"}, {"key": "example.com/theirs", "effect": "NoSchedule"}]}}))
         self.assertEqual(self.done("withdraw", "--yes", *config),
                          f"0 Pods, 1 Nodes, {topologies} NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")
-        kept = json.loads(self.server.kubectl("get", "node", "n1", "-o", "json"))["metadata"]
+        node = json.loads(self.server.kubectl("get", "node", "n1", "-o", "json"))
+        self.assertEqual([taint["key"] for taint in node["spec"]["taints"]], ["example.com/theirs"])
+        self.assertEqual([one for one in node.get("status", {}).get("conditions", []) if one["type"] == "MetaXGPUHealthy"], [])
+        kept = node["metadata"]
         self.assertEqual(kept.get("annotations", {}), {})
         self.assertEqual({key for key in kept["labels"] if "/arch" not in key and "/os" not in key}, {"example.com/theirs", prefix + "family"})
         self.assertEqual(self.done("withdraw", "--yes", *config), "0 Pods, 0 Nodes, 0 NodeGPUTopologies, 0 Supernodes, 0 GPUPlacements, 0 HyperNodes, 0 NodeFeatures\n")

@@ -164,6 +164,41 @@ class Health(MadeMachine):
 
     STATE = "device-plugins/gputopo/unhealthy.json"
 
+    def start_admitted(self):
+        """An agent that waits for check-node."""
+        kubelet = self.kubelet()
+        agent = self.start("--root", self.root, "--health-interval", "1", "--admit-after-check=clock,containerd-cdi",
+                           env={"GPUTOPO_FAKE_MXSML": self.scenario})
+        self.assertTrue(kubelet.wait(lambda: len(kubelet.order) == 8), agent.lines)
+        return kubelet, agent
+
+    def containerd(self, version):
+        os.makedirs(os.path.join(self.root, "etc/containerd"), exist_ok=True)
+        with open(os.path.join(self.root, "etc/containerd/config.toml"), "w", encoding="utf-8") as file:
+            file.write(f"version = {version}\n")
+
+    def test_admitted_after_the_check(self):
+        """No GPU is healthy before check-node has passed; the next agent of this boot does not ask again."""
+        self.boot(1)
+        self.containerd(2)
+        kubelet, agent = self.start_admitted()
+        why = agent.wait_event("the node's GPUs are kept out of use")["why"]
+        self.assertRegex(why, r"^check-node has not passed: 1 of \d+ checks do not hold: containerd-cdi$")
+        self.assertEqual(kubelet.healthy(), [])
+        self.containerd(3)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        agent.wait_event("check-node has passed, the node's GPUs may be used")
+        agent.stop()
+        self.containerd(2)
+        kubelet, agent = self.start_admitted()
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertEqual(agent.events("GPU unhealthy"), [])
+        agent.stop()
+        self.boot(2)
+        kubelet, agent = self.start_admitted()
+        agent.wait_event("the node's GPUs are kept out of use")
+        self.assertEqual(kubelet.healthy(), [])
+
     def boot(self, number):
         path = os.path.join(self.root, "proc/sys/kernel/random/boot_id")
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -381,6 +416,49 @@ class Health(MadeMachine):
         self.assertEqual(self.place(agent)[1], "too hot: 95 C or more")
         self.device(temperature=5000)
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+
+    def memory(self, gpus, kib=40 << 20):
+        """So much memory is in use on these GPUs."""
+        devices = json.loads(json.dumps(self.vendor["devices"]))
+        for index in gpus:
+            devices[index]["vramUseKiB"] = kib
+        self.write_scenario(devices=devices)
+
+    def seen_left(self, agent):
+        return agent.metric("gputopo_health_signals_total", signal="leftOver") or 0
+
+    def test_left_over_work(self):
+        kubelet, agent = self.start_all()
+        given, = kubelet.admit("train-0", 2)
+        gpus = [kubelet.order.index(who) for who in given]
+        agent.wait_event("GPUs in use")
+        self.memory(gpus)
+        checks = agent.metric("gputopo_health_checks_total")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= checks + 4))
+        self.assertEqual(self.seen_left(agent), 0, "a container holds them")
+        kubelet.release("train-0")
+        self.assertTrue(kubelet.wait_healthy(6), agent.lines)
+        said = agent.events("GPU unhealthy")
+        self.assertEqual({one["id"] for one in said}, set(given))
+        for one in said:
+            self.assertEqual(one["why"], "memory is in use, and no container holds it; last held by default/train-0")
+        self.assertFalse(set(given) & set(kubelet.admit("next", 6)[0]))
+        self.memory([])
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+
+    def test_left_over_work_is_held_back_up_to_a_limit(self):
+        kubelet, agent = self.start_all("--fault-table", self.table("signals: {leftOver: {limitSeconds: 5}}"))
+        self.memory([DEAD])
+        self.assertTrue(kubelet.wait_healthy(7), agent.lines)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        self.assertNotIn(kubelet.order[DEAD], kubelet.admit("next", 7)[0], "it is suspect, and comes last")
+
+    def test_what_driver_and_firmware_keep_is_not_left_over(self):
+        kubelet, agent = self.start_all()
+        self.memory(range(8), kib=1535 << 10)
+        checks = agent.metric("gputopo_health_checks_total")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_health_checks_total") >= checks + 5))
+        self.assertEqual((self.seen_left(agent), len(kubelet.healthy())), (0, 8))
 
     def test_who_flaps_is_held_back(self):
         table = self.table("signals: {unavailable: {recoverChecks: 1}}\n"

@@ -227,6 +227,38 @@ class Isolated(Case):
         self.done("isolate", "n1/1", "--reason", "new")
         self.assertEqual([entry["reason"] for entry in self.spec()], ["over"] * 63 + ["new"])
 
+    def test_a_gpu_that_never_comes_back(self):
+        """Its isolation has no end: it is neither in the way nor forgotten, and ends when somebody releases it."""
+        self.begin()
+        self.set_spec([{"gpu": "GPU-00000000-0000-0000-0000-000000000000", "reason": "sent for repair"},
+                       {"gpu": self.uuid(2), "reason": "ticket 18"}])
+        self.healthy(7)
+        self.end(self.agent)
+        self.agent = self.start()
+        self.assertTrue(self.kubelet_.wait_healthy(7), self.agent.lines)
+        self.assertIn("sent for repair", self.done("isolated"))
+        with open(f"{self.directory}/device-plugins/gputopo/isolated.json", encoding="utf-8") as file:
+            self.assertIn("sent for repair", file.read())
+        self.done("release", "n1")
+        self.healthy(8)
+        self.assertTrue(wait_for(lambda: "sent for repair" not in self.done("isolated")))
+
+    def test_two_people_isolate_and_release_at_once(self):
+        """Whatever order the API server gives them: each call says what it did, and the agent obeys the last list."""
+        self.begin()
+        calls = [["isolate", "n1/0", "--reason", "one"], ["release", "n1/0"], ["isolate", "n1/1", "--reason", "two"], ["release", "n1/1"]]
+        for _ in range(3):
+            running = [subprocess.Popen([PROGRAM, *call, "--kubeconfig", f"{self.directory}/config"], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True) for call in calls]
+            for process in running:
+                _, errors = process.communicate(timeout=PATIENCE)
+                self.assertLessEqual(errors.count("\n"), 1)
+                self.assertEqual(process.returncode != 0, bool(errors))
+        told = {entry["gpu"] for entry in self.spec() or []}
+        self.assertLessEqual(len(told), 2)
+        self.assertTrue(wait_for(lambda: {self.uuid(index) for index in self.sick()} == told), (self.sick(), told))
+        self.healthy(8 - len(told))
+
     def test_two_at_once(self):
         self.begin()
         edit = {"method": "PATCH", "path": "/nodegputopologies/n1$"}  # not what the agent writes
@@ -490,6 +522,38 @@ class Told(Case):
         self.healthy(8)
         self.assertEqual([line["condition"] for line in self.said("a condition of the Node is a fault")],
                          ["DiskSlow", "RDMAUnhealthy"])
+
+    def test_a_condition_outlives_agent_and_server(self):
+        """A new agent obeys it while the API server is away; without the option it does not."""
+        def condition(status):
+            with self.api.lock:
+                collection, name, _ = self.api.place("/api/v1/nodes/n1")
+                old = self.api.objects[collection, name]
+                self.api.store(collection, name, {**old, "status": {**old.get("status", {}), "conditions": [
+                    {"type": "RDMAUnhealthy", "status": status, "reason": "Test", "message": "port 2 is down"}]}}, "MODIFIED")
+        option = "--fault-conditions=RDMAUnhealthy=isolate"
+        condition("False")
+        self.begin(option)
+        condition("True")
+        self.healthy(0)
+        file = f"{self.directory}/device-plugins/gputopo/conditions.json"
+        self.assertTrue(wait_for(lambda: os.path.exists(file)))
+        self.end(self.agent)
+        self.agent.stop = lambda: 0
+        self.api.fail(Status(503), times=100000)
+        self.agent = self.start(option)
+        self.assertTrue(wait_for(lambda: self.agent.events("conditions of the Node of before hold")), self.agent.lines)
+        self.assertTrue(wait_for(lambda: len(self.agent.events("GPU unhealthy")) == 8), self.agent.lines)
+        with self.api.lock:
+            self.api.faults.clear()
+        condition("False")
+        self.healthy(8)
+        self.assertTrue(wait_for(lambda: not os.path.exists(file)))
+
+    def test_admitted_after_the_check(self):
+        """It is said by an Event that check-node has passed."""
+        self.begin("--admit-after-check=uuid,bdf")
+        self.event("NodeAdmitted")
 
     def test_ten_thousand_files(self):
         self.begin()

@@ -115,6 +115,38 @@ class NodeLoss(PlacementCase):
         self.assertEqual(self.names[4:], ["a-4", "a-5", "a-6", "a-7"])
         self.assertTrue(wait_for(lambda: "moving" not in self.status()), self.status())
 
+    def grade(self, node, grade):
+        status = topology(node, 8)
+        if grade:
+            status["gpus"][3].update(grade=grade, gradeReason="memory bandwidth 70 %")
+        self.api.add(TOPOLOGIES, node, status=status)
+
+    def test_a_replacement_never_takes_slow_gpus(self):
+        """One template of the job says `never`: the replacement waits, although a node with a slow GPU is free."""
+        self.world(1, nodes_each=5)
+        self.grade("s0-n4", "slow")
+        self.add_job("a", 4, 32, loss="unit")
+        self.names = [f"a-{rank}" for rank in range(4)]
+        self.group = 32
+        for rank, name in enumerate(self.names):
+            made = indexed_pod("a", rank, group=32)
+            made["metadata"]["annotations"].update({"metax-tech.com/slow-gpus": "never"} if rank == 0 else {})
+            self.add_pod(name, made)
+        self.start(nodeloss=400)
+        self.wait_lifted(*self.names)
+        for name in self.names:
+            self.bind(name)
+        self.first = {name: planned_node(self.pod(name)) for name in self.names}
+        self.dead, self.hung = set(), set()
+        self.assertNotIn("s0-n4", self.first.values())
+        self.play()
+        self.break_node(self.first["a-1"])
+        self.assertTrue(wait_for(lambda: self.reason() == "NodeLost"), self.host.job("ns/Job/a"))
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        self.grade("s0-n4", None)
+        self.wait_settled(lambda places: "s0-n4" in places)
+
     def test_it_waits_for_another_place(self):
         """Nothing is evicted while no supernode has room for the unit."""
         self.world(2)
@@ -149,7 +181,7 @@ class NodeLoss(PlacementCase):
         for node in silent:
             self.break_node(node)
         self.assertTrue(wait_for(lambda: self.reason() == "NodeLost"), self.host.job("ns/Job/a"))
-        self.assertIn("no pod is evicted: with it 8 of the 16 nodes of the cluster would be not Ready or have lost their pods of "
+        self.assertIn("no pod is evicted: with it 8 of the 16 nodes of the cluster would be not Ready, tainted, or have lost their pods of "
                       "late, and --brake lets 1 go at once", self.host.job("ns/Job/a")["text"])
         time.sleep(3 * QUIET)
         self.assertEqual(self.api.evicted, [])
@@ -157,6 +189,24 @@ class NodeLoss(PlacementCase):
             self.mend_node(node)
         time.sleep(QUIET)
         self.assertEqual((self.api.evicted, self.names), ([], [f"a-{rank}" for rank in range(8)]))
+
+    def test_a_racks_switch_is_off(self):
+        """All nodes of one supernode are silent, a quarter of the cluster: nobody is evicted, and one sentence says why."""
+        self.world(4)
+        self.begin(pods=4, brake=10)
+        self.play()
+        silent = sorted(set(self.first.values()))
+        self.assertEqual({node[:2] for node in silent}, {silent[0][:2]})
+        for node in silent:
+            self.break_node(node)
+        self.assertTrue(wait_for(lambda: "no pod is evicted: with it 4 of the 16 nodes of the cluster" in self.host.job("ns/Job/a")["text"]),
+                        self.host.job("ns/Job/a"))
+        time.sleep(2 * QUIET)
+        self.assertEqual(self.api.evicted, [])
+        for node in silent:
+            self.mend_node(node)
+        time.sleep(QUIET)
+        self.assertEqual((self.api.evicted, self.names), ([], [f"a-{rank}" for rank in range(4)]))
 
     def test_one_after_the_other(self):
         """One node may always go; the next one when that has been a while, or a person has taken the dead one out."""

@@ -45,7 +45,11 @@ class Rebalance(PlacementCase):
         made = indexed_pod("u", rank, group=self.unit)
         made["metadata"]["annotations"].update({"metax-tech.com/movable": self.movable, **self.more})
         made["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        if rank == self.never:
+            made["metadata"]["annotations"]["metax-tech.com/slow-gpus"] = "never"
         return made
+
+    never = None  # the rank whose template takes no slow GPUs
 
     def suggestion(self):
         return COMMAND.findall((self.condition("w-0") or {}).get("message", ""))
@@ -171,6 +175,18 @@ class Rebalance(PlacementCase):
         self.start(patience=300, retry=200)
         self.add_gang("w", 4, 32)
         self.check_silent()
+
+    def test_a_unit_of_which_one_template_says_never(self):
+        """It would move as a whole, and no pod of it goes to a slow GPU."""
+        self.never = 1
+        self.begin()
+        for number in (2, 3):  # one node is left whose GPUs are good
+            node = f"{self.other}-n{number}"
+            status = topology(node, 8)
+            status["gpus"][3].update(grade="slow", gradeReason="memory bandwidth 70 %")
+            self.api.add(TOPOLOGIES, node, status=status)
+        time.sleep(8)  # so long it takes at most until the condition names moves
+        self.assertEqual(self.suggestion(), [])
 
     def movable(self, number):
         """A pod that may move, on a node of that supernode."""

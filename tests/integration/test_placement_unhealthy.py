@@ -11,7 +11,7 @@ from api_double import Status
 from claim_case import ClaimCase
 from daemon_driver import wait_for
 from placement_case import TOPOLOGIES, PlacementCase
-from placement_driver import indexed_pod, planned_node, pod_spec, replica, topology
+from placement_driver import indexed_pod, node_status, planned_node, pod_spec, replica, topology
 
 QUIET = 1.2  # nothing has happened for so long
 LOSS = "metax-tech.com/on-node-loss"
@@ -103,6 +103,28 @@ class Tainted(Cluster):
         self.hurt("s0-n1", *range(8))
         self.wait_taints("s0-n1", {"key": self.KEY, "effect": "NoSchedule"})
         self.assertEqual(self.taints("s0-n0"), [])
+
+    def test_a_node_that_is_long_tainted_keeps_no_pod_on_a_dead_one(self):
+        """It counts for the next taint as long as it has one, for evictions a short while alone."""
+        self.world(1)
+        self.add_job("a", 1, 8, loss="unit")
+        self.add_pod("a-0", indexed_pod("a", 0, gpus=8, group=8))
+        self.begin(taints=1, brake=10, brakespan=8000)
+        self.wait_lifted("a-0")
+        self.bind("a-0")
+        home = planned_node(self.pod("a-0"))
+        bad, other = [node for node in self.nodes if node != home][:2]
+        self.hurt(bad, *range(8))
+        self.wait_taints(bad, {"key": self.KEY, "effect": "NoSchedule"})
+        status = node_status()
+        status["conditions"][0].update(status="Unknown", lastTransitionTime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        self.api.add("/api/v1/nodes", home, spec={}, status=status)
+        self.assertTrue(wait_for(lambda: "of the 4 nodes of the cluster" in self.host.job("ns/Job/a")["text"]), self.host.job("ns/Job/a"))
+        self.assertEqual(self.api.evicted, [])
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["a-0"]), self.host.job("ns/Job/a"))
+        self.hurt(other, *range(8))
+        time.sleep(QUIET)
+        self.assertEqual(self.taints(other), [])
 
 
 class Unhealthy(Cluster):

@@ -31,6 +31,8 @@ const struct gt_fault_table gt_fault_table_default = {
                                      .recover_s = 3600},
             [GT_SIGNAL_VENDOR_EVENT] = {GT_FAULT_REPORT, 3, 3600, .threshold = 1, .recover_checks = 1,
                                         .recover_s = 3600},
+            [GT_SIGNAL_LEFT_OVER] = {GT_FAULT_AFTER, 3, 60, .threshold = 1536, .limit_s = 86400,
+                                     .recover_checks = 3},
             [GT_SIGNAL_NIC_DOWN] = {GT_FAULT_REPORT, 3, 3600, .threshold = 1, .recover_checks = 3},
             [GT_SIGNAL_RECORDED] = AT_ONCE(3),
         },
@@ -62,6 +64,7 @@ static const struct {
     [GT_SIGNAL_PCI_ERROR] = {"pciError", "errors on the PCI bus", GT_SIGNAL_COUNTER},
     [GT_SIGNAL_PCI_EVENT] = {"pciEvent", "PCI events of the vendor library", GT_SIGNAL_COUNTER},
     [GT_SIGNAL_VENDOR_EVENT] = {"vendorEvent", "events of the vendor library", GT_SIGNAL_COUNTER},
+    [GT_SIGNAL_LEFT_OVER] = {"leftOver", "memory is in use, and no container holds it", GT_SIGNAL_LEVEL},
     [GT_SIGNAL_NIC_DOWN] = {"nicDown", "a NIC nearest to it has no link", GT_SIGNAL_STATE},
     [GT_SIGNAL_RECORDED] = {"recorded", "the recording calls it unhealthy", GT_SIGNAL_STATE},
 };

@@ -25,6 +25,7 @@ enum gt_signal {
     GT_SIGNAL_PCI_ERROR,    /* value: a counter of uncorrectable bus errors (AER) */
     GT_SIGNAL_PCI_EVENT,    /* value: a counter of PCI events that the vendor library has reported */
     GT_SIGNAL_VENDOR_EVENT, /* value: a counter of events that the vendor library has reported */
+    GT_SIGNAL_LEFT_OVER,    /* value: MiB in use although no container holds it, health.h */
     GT_SIGNAL_NIC_DOWN,     /* a NIC nearest to it has no link */
     GT_SIGNAL_RECORDED,     /* a recording says that it is unhealthy */
     GT_SIGNALS,             /* as a cause: it is held back, see struct gt_flapping_rule */
@@ -45,6 +46,8 @@ struct gt_evidence {
     unsigned known; /* bits 1 << signal: this check has a result for it */
     unsigned seen;  /* of them, the states that are present */
     uint32_t value[GT_SIGNALS];
+    bool knows_memory;   /* memory_mib is known */
+    uint32_t memory_mib; /* in use, by whomever */
     /* for human readers, of those that are present; "": use gt_signal_text() */
     char text[GT_SIGNALS][GT_EVIDENCE_TEXT];
 };
@@ -85,8 +88,9 @@ enum {
 
 struct gt_fault_rule {
     enum gt_fault_when when;
-    unsigned times, within_s;           /* of GT_FAULT_AFTER; at least 1 */
-    uint32_t threshold;                 /* of a level */
+    unsigned times, within_s; /* of GT_FAULT_AFTER; at least 1 */
+    uint32_t threshold;       /* of a level */
+    unsigned limit_s;         /* no fault any more after so long without a break, but suspect; 0: never */
     unsigned recover_checks, recover_s; /* healthy again after this many checks without the signal (at least
                                            1), and this many seconds after it was last seen */
 };

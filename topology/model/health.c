@@ -31,6 +31,8 @@ static void health_describe(const struct gt_fault_table *table, const struct gt_
 {
     if (signal == GT_SIGNAL_TEMPERATURE)
         snprintf(to, size, "too hot: %u C or more", table->rules[signal].threshold);
+    else if (signal == GT_SIGNAL_LEFT_OVER)
+        snprintf(to, size, "%s", gt_signal_text(signal));
     else if (gt_signal_kind(signal) != GT_SIGNAL_STATE)
         snprintf(to, size, "%s: %u", gt_signal_text(signal), evidence->value[signal]);
     else
@@ -128,14 +130,18 @@ static void health_follow(struct gt_health *health, struct gt_health_track *trac
             health_note(track, now_s);
         track->last_s = now_s;
         track->clean = 0;
-        track->faulty = track->faulty || is_fault(rule, track, flags, now_s);
+        bool fault = track->faulty || is_fault(rule, track, flags, now_s);
+        if (!track->faulty)
+            track->began_s = now_s;
+        track->over = rule->limit_s && (track->over || (fault && now_s - track->began_s >= rule->limit_s));
+        track->faulty = fault && !track->over;
         return;
     }
     if (track->clean < GT_FAULT_CHECKS_MAX)
         track->clean++;
     bool long_enough = track->clean >= rule->recover_checks && now_s - track->last_s >= rule->recover_s;
-    if (track->faulty && (long_enough || flags & GT_HEALTH_AT_ONCE)) {
-        track->faulty = false;
+    if ((track->faulty || track->over) && (long_enough || flags & GT_HEALTH_AT_ONCE)) {
+        track->faulty = track->over = false;
         track->occurrences = 0;
     }
 }
@@ -204,7 +210,12 @@ static void find_reason(struct gt_health_entry *entry, const struct gt_fault_tab
         memcpy(last, entry->reason, sizeof(last));
         snprintf(entry->reason, sizeof(entry->reason), GT_HELD_BACK ", has to be well for %llu s; last: %s",
                  (unsigned long long)entry->hold_s, last);
-    } else if (shows(table, evidence, signal) || entry->cause != signal)
+    } else if (signal == GT_SIGNAL_LEFT_OVER && entry->last_pod[0])
+        snprintf(entry->reason, sizeof(entry->reason), "%s; last held by %.70s", gt_signal_text(signal),
+                 entry->last_pod);
+    else if (signal == GT_SIGNAL_LEFT_OVER && entry->cause == signal && entry->reason[0])
+        return; /* of the process before, which has seen the pod */
+    else if (shows(table, evidence, signal) || entry->cause != signal)
         health_describe(table, evidence, signal, entry->reason, sizeof(entry->reason));
     entry->cause = signal;
 }
@@ -222,6 +233,11 @@ static void health_observe(struct gt_health *health, struct gt_health_entry *ent
     if (entry->unhealthy)
         find_reason(entry, table, &gpu->evidence);
     health_say(gpu, entry->unhealthy, entry->cause, entry->reason);
+    if (flags & GT_HEALTH_ALL)
+        return; /* a recording has grades of its own */
+    gpu->grade = entry->tracks[GT_SIGNAL_LEFT_OVER].over ? GT_GRADE_SUSPECT : GT_GRADE_NONE;
+    gt_text_copy(gpu->grade_reason, sizeof(gpu->grade_reason),
+                 gpu->grade ? "memory is in use for long, and no container holds it" : "");
 }
 
 /* ---- the entry of a GPU ---- */
@@ -256,7 +272,7 @@ static void forget_the_gone(struct gt_health *health)
 
 static void health_begin(struct gt_health_entry *entry, const char *bdf, const char *uuid)
 {
-    *entry = (struct gt_health_entry){.cause = GT_SIGNALS};
+    *entry = (struct gt_health_entry){.cause = GT_SIGNALS, .idle_mib = UINT32_MAX};
     gt_text_copy(entry->bdf, sizeof(entry->bdf), bdf);
     gt_text_copy(entry->uuid, sizeof(entry->uuid), uuid);
 }
@@ -300,6 +316,40 @@ static bool is_swapped(struct gt_health_entry *entry, const struct gt_gpu *gpu)
     return known;
 }
 
+/* ---- left-over work ---- */
+
+enum { IDLE_FREE_MIB = 1024, IDLE_ABOVE_OTHERS_MIB = 512, IDLE_MOST_MIB = 4096 };
+
+static uint32_t idle_of(struct gt_health *health, const struct gt_node *node, const struct gt_gpu *gpu)
+{
+    uint32_t own = health_find(health, gpu->bdf)->idle_mib, least = IDLE_MOST_MIB - IDLE_ABOVE_OTHERS_MIB;
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        const struct gt_health_entry *other = health_find(health, node->gpus[i].bdf);
+        if (other && strcmp(node->gpus[i].product, gpu->product) == 0 && other->idle_mib < least)
+            least = other->idle_mib;
+    }
+    return own < least + IDLE_ABOVE_OTHERS_MIB ? own : least + IDLE_ABOVE_OTHERS_MIB;
+}
+
+/* A GPU that is shared is held by no container alone, and is not judged. */
+static void find_left_over(struct gt_health *health, struct gt_health_entry *entry,
+                           const struct gt_node *node, struct gt_gpu *gpu)
+{
+    struct gt_evidence *evidence = &gpu->evidence;
+    const struct gt_gpu_holders *holders = &health->holders;
+    const struct gt_gpu_holder *holder = GT_FIND(holders->of, holders->count, bdf, gpu->bdf);
+    if (!holders->known)
+        return;
+    if (holder)
+        memcpy(entry->last_pod, holder->pod, sizeof(entry->last_pod));
+    if (!evidence->knows_memory || gpu->mode != GT_GPU_NATIVE)
+        return;
+    uint32_t idle = idle_of(health, node, gpu);
+    uint32_t kept = idle > IDLE_FREE_MIB ? idle - IDLE_FREE_MIB : 0;
+    uint32_t left = holder || evidence->memory_mib < kept ? 0 : evidence->memory_mib - kept;
+    gt_evidence_value(evidence, GT_SIGNAL_LEFT_OVER, left);
+}
+
 void gt_health_observe(struct gt_health *health, const struct gt_fault_table *table, struct gt_node *node,
                        unsigned flags, uint64_t now_s)
 {
@@ -314,6 +364,13 @@ void gt_health_observe(struct gt_health *health, const struct gt_fault_table *ta
         if (is_new)
             health_begin(entry, gpu->bdf, gpu->uuid);
         entry->away = 0;
+        if (gpu->evidence.knows_memory && gpu->evidence.memory_mib < entry->idle_mib)
+            entry->idle_mib = gpu->evidence.memory_mib;
+    }
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        struct gt_gpu *gpu = &node->gpus[i];
+        struct gt_health_entry *entry = health_find(health, gpu->bdf);
+        find_left_over(health, entry, node, gpu);
         health_observe(health, entry, table, gpu, flags, now_s);
     }
     forget_the_gone(health);

@@ -10,6 +10,11 @@
  *
  * A GPU is unhealthy if the rules say that one of its signals is a fault. Otherwise it is healthy if the
  * vendor library or a recording says so; else its health is unknown.
+ *
+ * Left-over work: memory of a GPU is in use, and no container holds the GPU. Idle is not zero, since driver
+ * and firmware keep some. So the idle value of each GPU is learned: the least memory in use that was seen of
+ * it, at most 512 MiB more than the least of a GPU of its product on this node, at most 4 GiB. What it is
+ * above 1 GiB does not count.
  */
 
 /* Derives it from one check alone, without a history: only rules GT_FAULT_AT_ONCE count. */
@@ -21,6 +26,16 @@ struct gt_health_counts {
     uint64_t held_back;        /* how often a GPU became unhealthy so that it is held back */
 };
 
+/* Which GPUs containers hold. */
+struct gt_gpu_holders {
+    bool known; /* false: nothing is known of any GPU */
+    unsigned count;
+    struct gt_gpu_holder {
+        char bdf[GT_BDF_SIZE];
+        char pod[96]; /* "namespace/pod", shortened */
+    } of[GT_GPUS_MAX];
+};
+
 /*
  * The history of the GPUs of a node, one entry for each BDF. The entry is dropped after the GPU has been
  * missing for some checks, or at once when another UUID is seen at its BDF: a new card does not inherit the
@@ -28,17 +43,23 @@ struct gt_health_counts {
  */
 struct gt_health {
     struct gt_health_counts counts;
+    struct gt_gpu_holders holders; /* the caller sets them before each check */
     unsigned count;
     struct gt_health_entry {
         char bdf[GT_BDF_SIZE];
         char uuid[GT_ID_SIZE]; /* as last known, "" if never known */
+        char last_pod[96];     /* that held it, "" none was seen */
+        uint32_t idle_mib;     /* the least memory in use that was seen; UINT32_MAX: none yet */
         unsigned away;         /* number of checks in a row without this GPU */
         bool unhealthy;        /* the last result */
         enum gt_signal cause;  /* of `unhealthy`; GT_SIGNALS: held back */
         char reason[128];
         struct gt_health_track {
-            bool faulty, counted; /* counted: `value` is set, from an earlier check */
+            bool faulty;
+            bool over;            /* it has lasted longer than its limit: no fault any more */
+            bool counted;         /* `value` is set, from an earlier check */
             uint32_t value;       /* of a counter */
+            uint64_t began_s;     /* when it became a fault */
             uint64_t last_s;      /* when it was last present */
             unsigned clean;       /* checks since then that had a result for it */
             unsigned occurrences; /* the latest ones, at most GT_FAULT_TIMES_MAX */

@@ -89,11 +89,15 @@ static void drop_double_uuids(struct gt_node *node)
 
 static void read_memory(struct gt_reading *reading, struct gt_gpu *gpu, const struct gt_answer *answer)
 {
-    uint64_t kib;
+    uint64_t kib, used;
     if (gt_json_is_unsigned(gt_get(answer->value, "vramTotal"), UINT64_C(1) << 40, &kib) && kib)
         gpu->memory_bytes = kib << 10;
     else
         gt_node_missing(reading->node, "vendor library, memory", "GPU %u: nonsense", answer->args[0]);
+    gpu->evidence.knows_memory = gpu->memory_bytes && gt_json_is_unsigned(gt_get(answer->value, "vramUse"),
+                                                                          gpu->memory_bytes >> 10, &used);
+    if (gpu->evidence.knows_memory)
+        gpu->evidence.memory_mib = (uint32_t)(used >> 10);
 }
 
 static void answers_devices_read_pcie(struct gt_pcie_link *link, const struct gt_answer *answer)

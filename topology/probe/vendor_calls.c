@@ -199,6 +199,7 @@ static void run_memory(gt_vendor_function *function, const uint32_t *args, struc
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_int(to, "vramTotal", memory->vram_total);
+    gt_json_add_int(to, "vramUse", memory->vram_used);
     gt_json_end(to, '}');
 }
 

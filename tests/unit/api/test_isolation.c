@@ -195,6 +195,9 @@ static void which_are_over_and_when_to_ask_again(void **state)
     assert_int_equal(again_s, 1);
     assert_int_equal(gt_isolations_over(&made, 200, &again_s), 13);
     assert_int_equal(again_s, 60);
+    assert_int_equal(gt_isolations_over(&made, 20 + 864000, &again_s), 13); /* ten days ahead, and back */
+    assert_int_equal(again_s, 60);
+    assert_int_equal(gt_isolations_over(&made, 20, &again_s), 0);
     made = (struct gt_isolations){.count = 1};
     assert_int_equal(gt_isolations_over(&made, 200, &again_s), 0);
     assert_int_equal(again_s, 0);

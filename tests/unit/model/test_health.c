@@ -393,6 +393,125 @@ static void many_gpus(void **state)
     free(health);
 }
 
+/* ---- left-over work ---- */
+
+/* One check of two GPUs: their memory in use, and the pod that holds the first one ("": none does). */
+static const struct gt_gpu *memory(struct gt_health *health, const struct gt_fault_table *table,
+                                   uint32_t first, uint32_t second, const char *pod, uint64_t now_s)
+{
+    static struct gt_gpu gpu;
+    const struct check checks[2] = {well, well};
+    gt_auto_node struct gt_node *node = make_node(2, checks);
+    health->holders = (struct gt_gpu_holders){.known = true, .count = pod[0] ? 1 : 0};
+    snprintf(health->holders.of[0].bdf, sizeof(health->holders.of[0].bdf), "%s", node->gpus[0].bdf);
+    snprintf(health->holders.of[0].pod, sizeof(health->holders.of[0].pod), "%s", pod);
+    for (unsigned i = 0; i < 2; i++) {
+        node->gpus[i].evidence.knows_memory = true;
+        node->gpus[i].evidence.memory_mib = i ? second : first;
+    }
+    gt_health_observe(health, table, node, 0, now_s);
+    assert_int_equal(node->gpus[1].health, GT_GPU_HEALTHY);
+    gpu = node->gpus[0];
+    return &gpu;
+}
+
+static void left_over_work(void **state)
+{
+    gt_auto_free struct gt_health *health = new_health();
+    const struct gt_fault_table *table = &gt_fault_table_default;
+    uint64_t now_s = 100;
+    (void)state;
+    assert_int_equal(memory(health, table, 826, 826, "", now_s += 5)->health, GT_GPU_HEALTHY);
+    for (unsigned i = 0; i < 5; i++) /* a container uses it */
+        assert_int_equal(memory(health, table, 60000, 826, "ml/job-0", now_s += 5)->health, GT_GPU_HEALTHY);
+    for (unsigned i = 0; i < 2; i++) /* it takes a moment until a process is gone */
+        assert_int_equal(memory(health, table, 60000, 826, "", now_s += 5)->health, GT_GPU_HEALTHY);
+    const struct gt_gpu *gpu = memory(health, table, 60000, 826, "", now_s += 5);
+    assert_int_equal(gpu->health, GT_GPU_UNHEALTHY);
+    assert_string_equal(gpu->unhealthy_reason,
+                        "memory is in use, and no container holds it; last held by ml/job-0");
+    assert_int_equal(gpu->cause, GT_SIGNAL_LEFT_OVER);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(memory(health, table, 1535, 826, "", now_s += 5)->health, GT_GPU_UNHEALTHY);
+    assert_int_equal(memory(health, table, 826, 826, "", now_s += 5)->health, GT_GPU_HEALTHY);
+}
+
+static void little_memory_is_none(void **state)
+{
+    gt_auto_free struct gt_health *health = new_health();
+    (void)state;
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(memory(health, &gt_fault_table_default, 1535, 826, "", 100 + i)->health,
+                         GT_GPU_HEALTHY);
+}
+
+static void an_idle_value_is_learned(void **state)
+{
+    gt_auto_free struct gt_health *driver = new_health(), *job = new_health();
+    (void)state;
+    /* A driver that keeps 2 GiB of each GPU. */
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(memory(driver, &gt_fault_table_default, 2048, 2048, "", 100 + i)->health,
+                         GT_GPU_HEALTHY);
+    for (unsigned i = 0; i < 3; i++)
+        memory(driver, &gt_fault_table_default, 2560, 2048, "", 200 + i);
+    assert_int_equal(memory(driver, &gt_fault_table_default, 2560, 2048, "", 204)->health, GT_GPU_UNHEALTHY);
+    /* A job that was left over before the first check: the other GPU tells what idle is. */
+    for (unsigned i = 0; i < 3; i++)
+        memory(job, &gt_fault_table_default, 3072, 826, "", 100 + i);
+    assert_int_equal(memory(job, &gt_fault_table_default, 3072, 826, "", 104)->health, GT_GPU_UNHEALTHY);
+}
+
+static void without_knowing_who_holds_nothing_is_left(void **state)
+{
+    gt_auto_free struct gt_health *health = new_health();
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        gt_auto_node struct gt_node *node = make_node(1, &well);
+        node->gpus[0].evidence.knows_memory = true;
+        node->gpus[0].evidence.memory_mib = 60000;
+        gt_health_observe(health, &gt_fault_table_default, node, 0, 100 + i);
+        assert_int_equal(node->gpus[0].health, GT_GPU_HEALTHY);
+    }
+}
+
+static void held_back_up_to_a_limit(void **state)
+{
+    gt_auto_free struct gt_health *health = new_health();
+    struct gt_fault_table table = gt_fault_table_default;
+    (void)state;
+    table.rules[GT_SIGNAL_LEFT_OVER].limit_s = 100;
+    for (unsigned i = 0; i < 3; i++)
+        memory(health, &table, 60000, 826, "", 100 + i);
+    assert_int_equal(memory(health, &table, 60000, 826, "", 201)->health, GT_GPU_UNHEALTHY);
+    for (unsigned i = 0; i < 9; i++) {
+        const struct gt_gpu *gpu = memory(health, &table, 60000, 826, "", 202 + i);
+        assert_int_equal(gpu->health, GT_GPU_HEALTHY);
+        assert_int_equal(gpu->grade, GT_GRADE_SUSPECT);
+        assert_string_equal(gpu->grade_reason, "memory is in use for long, and no container holds it");
+    }
+    for (unsigned i = 0; i < 3; i++)
+        memory(health, &table, 826, 826, "", 300 + i);
+    assert_int_equal(memory(health, &table, 826, 826, "", 303)->grade, GT_GRADE_NONE);
+    for (unsigned i = 0; i < 3; i++) /* the next time it counts again */
+        memory(health, &table, 60000, 826, "", 1100 + i);
+    assert_int_equal(memory(health, &table, 60000, 826, "", 1103)->health, GT_GPU_UNHEALTHY);
+}
+
+static void who_left_it_is_known_after_a_restart(void **state)
+{
+    gt_auto_free struct gt_health *health = new_health(), *next = new_health();
+    struct gt_health_history past;
+    (void)state;
+    memory(health, &gt_fault_table_default, 826, 826, "ml/job-0", 100);
+    for (unsigned i = 0; i < 3; i++)
+        memory(health, &gt_fault_table_default, 60000, 826, "", 101 + i);
+    gt_health_history(&health->gpus[0], &past);
+    gt_health_restore(next, &past, 110);
+    assert_string_equal(memory(next, &gt_fault_table_default, 60000, 826, "", 111)->unhealthy_reason,
+                        "memory is in use, and no container holds it; last held by ml/job-0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +526,12 @@ int main(void)
         cmocka_unit_test(gone_and_back),
         cmocka_unit_test(random_pasts),
         cmocka_unit_test(many_gpus),
+        cmocka_unit_test(left_over_work),
+        cmocka_unit_test(little_memory_is_none),
+        cmocka_unit_test(an_idle_value_is_learned),
+        cmocka_unit_test(without_knowing_who_holds_nothing_is_left),
+        cmocka_unit_test(held_back_up_to_a_limit),
+        cmocka_unit_test(who_left_it_is_known_after_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -483,10 +483,10 @@ static void test_the_brake(void **state)
     open_losers(volcano, &session, nodes);
     assert_int_equal(gt_volcano_move(volcano, first, ret, text), 2); /* unit 0 alone */
     assert_int_equal(ret[1], first + 1);
-    assert_string_equal(text,
-                        "unit 1, pod v-2 on node r1-n0: its node has a taint NoExecute; no pod is evicted: "
-                        "with it 2 of the 12 nodes of the cluster would be not Ready or have lost their pods "
-                        "of late, and brake lets 1 go at once");
+    assert_string_equal(
+        text, "unit 1, pod v-2 on node r1-n0: its node has a taint NoExecute; no pod is evicted: "
+              "with it 2 of the 12 nodes of the cluster would be not Ready, tainted, or have lost their pods "
+              "of late, and brake lets 1 go at once");
     gt_volcano_set_brake(volcano, 25);
     gt_volcano_close(volcano);
     open_losers(volcano, &session, nodes);
