@@ -6,8 +6,13 @@
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/serve/explain.h"
 #include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/page_state.h"
 
 /* The part "ui": /ui, /debug/model and /explain for people, on every replica. */
+
+/* How often the page's state is made: while somebody looks, and for the history of health. A round of a large
+ * cluster takes longer, so that it takes at most a tenth of the time. */
+enum { LOOK_MS = 400, LOOKED_MS = 10000, WATCH_MS = 10000, ROUND_PART = 10 };
 
 /* The model of a large cluster is written in pieces, so that pages do not delay the requests of schedulers,
  * and the result is served again for a while, or until the next one is written. */
@@ -28,6 +33,9 @@ struct ui_part {
     struct gt_model *making; /* NULL: none */
     enum variant making_variant;
     struct snapshot snapshots[VARIANTS];
+    struct gt_page *page;
+    struct gt_source *page_timer;
+    uint64_t round_began_ms, round_ended_ms, looked_ms;
     bool leads;
 };
 
@@ -97,12 +105,72 @@ static void ui_part_on_timer(void *arg)
         ui_part_forget(part);
 }
 
+/* ---- the page's state ---- */
+
+static void go_round(struct ui_part *part, uint64_t ms)
+{
+    const struct gt_debug_view view = view_of(part);
+    if (!gt_page_is_scanning(part->page))
+        part->round_began_ms = view.now_ms;
+    if (!gt_page_scan(part->page, &view, ms * UINT64_C(1000000))) {
+        gt_source_arm(part->page_timer, 0);
+        return;
+    }
+    part->round_ended_ms = gt_clock_ms();
+    uint64_t rest = (part->round_ended_ms - part->round_began_ms) * ROUND_PART;
+    bool looked_at = part->looked_ms && part->round_ended_ms - part->looked_ms < LOOKED_MS;
+    uint64_t wait = looked_at ? LOOK_MS : WATCH_MS;
+    gt_source_arm(part->page_timer, rest > wait ? rest : wait);
+}
+
+static void ui_part_on_page_timer(void *arg)
+{
+    go_round(arg, PIECE_MS);
+}
+
+static void on_health(void *arg, const char *node, bool worse, const char *reason, const char *text)
+{
+    struct ui_part *part = arg;
+    const struct gt_event_object event = {
+        .kind = "Node", .name = node, .warning = worse, .reason = reason, .note = text};
+    gt_kube_recorder_note(part->env->recorder, &event);
+}
+
+static void serve_state(struct ui_part *part, const char *query, struct gt_http_response *response)
+{
+    const struct gt_debug_view view = view_of(part);
+    gt_auto_buf struct gt_buf certificate = GT_BUF(1024);
+    bool first = !part->looked_ms || view.now_ms - part->looked_ms >= LOOKED_MS;
+    part->looked_ms = view.now_ms;
+    if (!gt_page_is_scanning(part->page) && (first || view.now_ms - part->round_ended_ms >= LOOK_MS / 2))
+        go_round(part, FIRST_MS);
+    const char *leader = part->env->describe(part->env->leading_arg, &certificate);
+    const struct gt_page_around around = {
+        leader, certificate.len && !certificate.failed ? certificate.data : "", part->env->recorder};
+    gt_page_state(part->page, &view, &around, query, response);
+}
+
+static void serve_node(struct ui_part *part, const char *query, struct gt_http_response *response)
+{
+    const struct gt_debug_view view = view_of(part);
+    char name[GT_CLUSTER_NAME_MAX + 1];
+    gt_query_get(query, "name", name, sizeof(name));
+    response->content_type = "application/json";
+    if (gt_page_node_json(&view, name, &response->body))
+        return;
+    response->status = 404;
+    response->content_type = "text/plain; charset=utf-8";
+    gt_buf_puts(&response->body, "there is no such node with GPUs\n");
+}
+
 static void ui_part_free(void *self)
 {
     struct ui_part *part = self;
     if (!part)
         return;
     gt_source_free(part->timer);
+    gt_source_free(part->page_timer);
+    gt_page_free(part->page);
     gt_model_free(part->making);
     for (unsigned i = 0; i < VARIANTS; i++)
         gt_buf_done(&part->snapshots[i].text);
@@ -115,12 +183,19 @@ static int ui_part_new(const struct gt_part_env *env, void **ret, struct gt_err 
     if (!part)
         return gt_fail(err, ENOMEM, "no memory for the cluster page");
     part->env = env;
+    const struct gt_page_spec page = {on_health, part};
     int r = gt_loop_add_timer(env->loop, ui_part_on_timer, part, &part->timer, err);
-    if (r < 0)
-        free(part);
-    else
-        *ret = part;
-    return r;
+    if (r == 0)
+        r = gt_loop_add_timer(env->loop, ui_part_on_page_timer, part, &part->page_timer, err);
+    if (r == 0)
+        r = gt_page_new(&page, &part->page, err);
+    if (r < 0) {
+        ui_part_free(part);
+        return r;
+    }
+    gt_source_arm(part->page_timer, WATCH_MS);
+    *ret = part;
+    return 0;
 }
 
 static void ui_part_lead(void *self, bool leads)
@@ -155,7 +230,8 @@ static bool ui_part_serve(void *self, const struct gt_http_request *request,
 {
     struct ui_part *part = self;
     bool model = strcmp(request->path, "/debug/model") == 0, explain = strcmp(request->path, "/explain") == 0;
-    if (!model && !explain && !gt_ui_serve(request->path, response))
+    bool state = strcmp(request->path, "/ui/state") == 0, node = strcmp(request->path, "/ui/node") == 0;
+    if (!model && !explain && !state && !node && !gt_ui_serve(request->path, response))
         return false;
     if (request->method != GT_HTTP_GET) {
         gt_buf_done(&response->body);
@@ -168,7 +244,12 @@ static bool ui_part_serve(void *self, const struct gt_http_request *request,
         char pods[8];
         gt_query_get(request->query, "pods", pods, sizeof(pods));
         response->content_type = "application/json";
+        response->compressed = true;
         serve_model(part, strcmp(pods, "no") == 0 ? WITHOUT_PODS : WITH_PODS, response);
+    } else if (state) {
+        serve_state(part, request->query, response);
+    } else if (node) {
+        serve_node(part, request->query, response);
     } else if (explain) {
         const struct gt_debug_view view = view_of(part);
         if (view.synced) {
