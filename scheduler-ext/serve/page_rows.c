@@ -34,12 +34,15 @@ static void add_user(const struct gt_cache_pod *pod, uint64_t mask, struct gt_bu
 
 static void add_users(const struct gt_debug_view *view, uint32_t id, uint64_t taken, struct gt_buf *to)
 {
+    const struct gt_cache_pod *users[GT_GPUS_MAX];
+    for (uint64_t left = taken; left; left &= left - 1)
+        users[gt_bit_first(left)] = gt_cache_gpu_user(view->cache, id, gt_bit_first(left));
     gt_json_begin(to, NULL, '[');
     while (taken) {
-        const struct gt_cache_pod *user = gt_cache_gpu_user(view->cache, id, gt_bit_first(taken));
+        const struct gt_cache_pod *user = users[gt_bit_first(taken)];
         uint64_t mask = 0;
         for (uint64_t left = taken; left; left &= left - 1)
-            if (gt_cache_gpu_user(view->cache, id, gt_bit_first(left)) == user)
+            if (users[gt_bit_first(left)] == user)
                 mask |= left & -left;
         taken &= ~mask;
         if (user)

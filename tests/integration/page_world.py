@@ -2,6 +2,7 @@
 """A cluster of any size in the double of the API server, and the companion that serves the page of it."""
 
 import contextlib
+import json
 import os
 import tempfile
 
@@ -33,8 +34,9 @@ class World:
         pod = indexed_pod(job, index, uid=f"uid-{namespace}-{job}", gpus=gpus, group=32 if planned else None, gated=False,
                           nodeName=self.names[node])
         if planned:
-            pod["metadata"]["annotations"].update({f"{PLAN}node": self.names[node], f"{PLAN}unit": str(index // UNIT), f"{PLAN}rank": str(index),
-                                                   f"{PLAN}gpus": ",".join(f"GPU-{self.names[node]}-{g}" for g in range(gpus))})
+            ids = {"main": [f"GPU-{self.names[node]}-{gpu}" for gpu in range(gpus)]}
+            pod["metadata"]["annotations"].update({f"{PLAN}node": self.names[node], f"{PLAN}unit": str(index // UNIT),
+                                                   f"{PLAN}rank": str(index), f"{PLAN}gpus": json.dumps(ids)})
         self.api.add(f"/api/v1/namespaces/{namespace}/pods", name, **pod, status={"phase": "Running"})
         return namespace, name
 

@@ -4,13 +4,23 @@
 "use strict";
 
 const map = { tiles: [], halls: [], at: null, cursor: -1, width: 0, height: 0, side: 0, shape: -1, box: "" };
-const HEAD = 17, GAP = 4, LABEL = 13, SIDE_MIN = 22, SIDE_MAX = 200;
+const HEAD = 17, GAP = 4, LABEL = 13, BETWEEN = 14, SIDE_MIN = 22, SIDE_MAX = 200, LABELLED = 54, CELL_MAX = 60;
 
-function heightOf(side, width) {
-  const columns = Math.max(1, Math.floor((width + GAP) / (side + GAP)));
-  let height = 0;
-  for (const hall of page.halls) height += (hall.name ? HEAD : 0) + Math.ceil(hall.racks.length / columns) * (side + GAP) + GAP;
-  return height;
+// Halls lie side by side in `across` columns. Gives the height, and where all is.
+function layHalls(side, across, width) {
+  const wide = Math.floor((width - (across - 1) * BETWEEN) / across), columns = Math.max(1, Math.floor((wide + GAP) / (side + GAP)));
+  const laid = { tiles: [], halls: [], height: 0 };
+  for (let first = 0; first < page.halls.length; first += across) {
+    let lowest = laid.height;
+    page.halls.slice(first, first + across).forEach((hall, n) => {
+      const x = n * (wide + BETWEEN), y = laid.height + (hall.name ? HEAD : 0);
+      if (hall.name) laid.halls.push({ hall, x, y: laid.height, wide });
+      hall.racks.forEach((rack, i) => laid.tiles.push({ rack, x: x + (i % columns) * (side + GAP), y: y + Math.floor(i / columns) * (side + GAP) }));
+      lowest = Math.max(lowest, y + Math.ceil(hall.racks.length / columns) * (side + GAP) + GAP);
+    });
+    laid.height = lowest;
+  }
+  return laid;
 }
 
 // The largest tiles with which all racks are seen at once; below a least size the map scrolls.
@@ -19,21 +29,20 @@ function layMap() {
   const key = `${page.shape} ${width} ${height}`;
   if (key === map.box) return;
   map.box = key;
-  let side = SIDE_MAX;
-  while (side > SIDE_MIN && heightOf(side, width) > height) side -= side > 48 ? 4 : 1;
-  const columns = Math.max(1, Math.floor((width + GAP) / (side + GAP)));
-  map.tiles = [];
-  map.halls = [];
-  let y = 0;
-  for (const hall of page.halls) {
-    if (hall.name) map.halls.push({ name: hall.name, y, hall });
-    y += hall.name ? HEAD : 0;
-    hall.racks.forEach((rack, i) => map.tiles.push({ rack, x: (i % columns) * (side + GAP), y: y + Math.floor(i / columns) * (side + GAP) }));
-    y += Math.ceil(hall.racks.length / columns) * (side + GAP) + GAP;
+  const most = Math.max(1, Math.min(6, page.halls.length, Math.floor(width / 150)));
+  let side = SIDE_MAX, laid;
+  for (;; side -= side > 48 ? 4 : 1) {
+    for (let across = 1; across <= most; across++) {
+      const tried = layHalls(side, across, width);
+      if (across === 1 || tried.height < laid.height) laid = tried;
+    }
+    if (laid.height <= height || side <= SIDE_MIN) break;
   }
+  map.tiles = laid.tiles;
+  map.halls = laid.halls;
   map.side = side;
   map.width = width;
-  map.height = Math.max(y, 1);
+  map.height = Math.max(laid.height, 1);
   map.cursor = Math.min(map.cursor, map.tiles.length - 1);
   const canvas = $("map"), ratio = Math.min(window.devicePixelRatio || 1, map.height > 4000 ? 1 : 3);
   canvas.width = Math.round(width * ratio);
@@ -63,35 +72,36 @@ function emphasis() {
   return emphasized;
 }
 
-const rackOf = (name) => page.racks.find((rack) => rack.nodes.some((id) => page.nodes.get(id).name === name));
+const rackOf = (name) => page.rackOf.get(page.byName.get(name));
 
-function drawCell(pen, c, node, x, y, size, job) {
-  const inner = size - (size > 5 ? 1 : 0);
-  if (job) {
-    const share = (job.get(node.id) || 0) / (node.gpus || 1), tall = Math.max(share ? 2 : 0, Math.round(inner * share));
-    pen.fillStyle = c.busy;
-    pen.globalAlpha = 0.35;
-    pen.fillRect(x, y, inner, inner);
-    pen.globalAlpha = 1;
-    pen.fillStyle = c.job;
-    pen.fillRect(x, y + inner - tall, inner, tall);
-    return;
+// Rectangles of one colour are painted together: changing colours costs more than painting.
+const paint = { edge: [], paper: [], busy: [], free: [], job: [] };
+
+function flush(pen, c) {
+  for (const [name, list] of Object.entries(paint)) {
+    pen.fillStyle = c[name];
+    for (let i = 0; i < list.length; i += 4) pen.fillRect(list[i], list[i + 1], list[i + 2], list[i + 3]);
+    list.length = 0;
   }
-  const closed = node.flags & FLAG.cordoned;
-  pen.fillStyle = c.busy;
-  pen.fillRect(x, y, inner, inner);
-  if (node.available) {
-    const tall = Math.max(2, Math.round((inner * node.available) / node.gpus));
-    pen.fillStyle = c.free;
-    pen.fillRect(x, y + inner - tall, inner, tall);
+}
+
+function drawCell(marks, node, x, y, size, job) {
+  const inner = size - (size > 5 ? 1 : 0), count = job ? job.get(node.id) || 0 : node.available;
+  paint.busy.push(x, y, inner, inner);
+  if (count) {
+    const tall = Math.max(2, Math.round((inner * count) / node.gpus));
+    paint[job ? "job" : "free"].push(x, y + inner - tall, inner, tall);
   }
-  if (!isWrong(node) && !closed) return;
-  pen.strokeStyle = isWrong(node) ? c.bad : c.warn;
-  pen.lineWidth = size > 9 ? 2 : 1.5;
+  if (!job && (isWrong(node) || node.flags & FLAG.cordoned)) marks.push([x, y, inner, isWrong(node)]);
+}
+
+function drawMark(pen, c, [x, y, inner, wrong]) {
+  pen.strokeStyle = wrong ? c.bad : c.warn;
+  pen.lineWidth = inner > 8 ? 2 : 1.5;
   pen.beginPath();
   pen.moveTo(x + 1, y + inner - 1);
   pen.lineTo(x + inner - 1, y + 1);
-  if (isWrong(node)) {
+  if (wrong) {
     pen.moveTo(x + 1, y + 1);
     pen.lineTo(x + inner - 1, y + inner - 1);
   }
@@ -99,70 +109,76 @@ function drawCell(pen, c, node, x, y, size, job) {
   pen.strokeRect(x + 0.5, y + 0.5, inner - 1, inner - 1);
 }
 
-function drawTile(pen, c, tile, emphasized) {
-  const { rack, x, y } = tile, side = map.side, label = side >= 54;
-  const dim = (emphasized.racks && !emphasized.racks.has(rack)) || (emphasized.job && !rack.nodes.some((id) => emphasized.job.has(id)));
-  pen.globalAlpha = dim ? 0.3 : 1;
-  pen.lineWidth = 1;
-  pen.strokeStyle = c.edge;
-  pen.fillStyle = c.paper;
-  pen.fillRect(x, y, side, side);
-  pen.strokeRect(x + 0.5, y + 0.5, side - 1, side - 1);
-  if (label) {
-    pen.fillStyle = c.ink;
-    pen.font = "11px system-ui, sans-serif";
-    pen.textAlign = "right";
-    const free = `${rack.available}`;
-    pen.fillText(free, x + side - 4, y + 11);
-    const room = side - 12 - pen.measureText(free).width;
-    pen.textAlign = "left";
-    pen.fillStyle = c.soft;
-    let name = rack.name;
-    while (name.length > 2 && pen.measureText(name).width > room) name = `…${name.slice(name.startsWith("…") ? 2 : 1)}`;
-    pen.fillText(name, x + 4, y + 11);
-  }
-  const top = label ? LABEL + 1 : 2, wide = side - 5, tall = side - top - 3;
+function frame(pen, colour, { x, y }, thick) {
+  pen.strokeStyle = colour;
+  pen.lineWidth = thick;
+  pen.strokeRect(x + thick / 2, y + thick / 2, map.side - thick, map.side - thick);
+}
+
+function drawCells({ rack, x, y }, marks, job) {
+  const side = map.side, top = side >= LABELLED ? LABEL + 1 : 2, wide = side - 5, tall = side - top - 3, count = rack.nodes.length;
+  paint.edge.push(x, y, side, side);
+  paint.paper.push(x + 1, y + 1, side - 2, side - 2);
   let columns = 1;
-  while (Math.floor(wide / columns) * Math.ceil(rack.nodes.length / columns) > tall && columns < wide) columns++;
-  const cell = Math.min(Math.floor(wide / columns), 60);
-  if (cell >= 3)
-    rack.nodes.forEach((id, i) => drawCell(pen, c, page.nodes.get(id), x + 3 + (i % columns) * cell, y + top + Math.floor(i / columns) * cell, cell, emphasized.job));
-  else { // too many nodes for cells
-    pen.fillStyle = c.busy;
-    pen.fillRect(x + 3, y + top, wide, tall);
-    pen.fillStyle = emphasized.job ? c.job : c.free;
-    const share = emphasized.job ? rack.nodes.filter((id) => emphasized.job.has(id)).length / rack.nodes.length : rack.available / (rack.gpus || 1);
-    pen.fillRect(x + 3, y + top + tall * (1 - share), wide, tall * share);
+  while (Math.floor(wide / columns) * Math.ceil(count / columns) > tall && columns < wide) columns++;
+  const cell = Math.min(Math.floor(wide / columns), CELL_MAX);
+  if (cell >= 3) {
+    rack.nodes.forEach((id, i) => drawCell(marks, page.nodes.get(id), x + 3 + (i % columns) * cell, y + top + Math.floor(i / columns) * cell, cell, job));
+    return;
+  }
+  const share = job ? rack.nodes.filter((id) => job.has(id)).length / count : rack.available / (rack.gpus || 1); // too many for cells
+  paint.busy.push(x + 3, y + top, wide, tall);
+  paint[job ? "job" : "free"].push(x + 3, y + top + tall * (1 - share), wide, tall * share);
+}
+
+function drawLabel(pen, c, { rack, x, y }) {
+  pen.fillStyle = c.ink;
+  pen.font = "11px system-ui, sans-serif";
+  pen.textAlign = "right";
+  pen.fillText(`${rack.available}`, x + map.side - 4, y + 11);
+  const room = map.side - 12 - pen.measureText(`${rack.available}`).width;
+  pen.textAlign = "left";
+  pen.fillStyle = c.soft;
+  let name = rack.name;
+  while (name.length > 2 && pen.measureText(name).width > room) name = `…${name.slice(name.startsWith("…") ? 2 : 1)}`;
+  pen.fillText(name, x + 4, y + 11);
+}
+
+// Those that are not emphasized first, and pale.
+function drawTiles(pen, c, emphasized) {
+  const { job, racks } = emphasized, chosen = (rack) => (racks ? racks.has(rack) : !job || rack.nodes.some((id) => job.has(id)));
+  const shown = new Set(map.tiles.filter(({ rack }) => chosen(rack)));
+  for (const pale of [true, false]) {
+    const tiles = map.tiles.filter((tile) => shown.has(tile) !== pale), marks = [];
+    if (!tiles.length) continue;
+    pen.globalAlpha = pale ? 0.3 : 1;
+    for (const tile of tiles) drawCells(tile, marks, job);
+    flush(pen, c);
+    for (const mark of marks) drawMark(pen, c, mark);
+    if (map.side >= LABELLED) for (const tile of tiles) drawLabel(pen, c, tile);
+    if (!job) for (const tile of tiles) if (tile.rack.wrong) frame(pen, c.bad, tile, 2);
   }
   pen.globalAlpha = 1;
-  if (rack.wrong && !emphasized.job) {
-    pen.strokeStyle = c.bad;
-    pen.lineWidth = 2;
-    pen.strokeRect(x + 1, y + 1, side - 2, side - 2);
-  }
-  if (map.tiles[map.cursor] === tile && document.activeElement === $("map")) {
-    pen.strokeStyle = c.focus;
-    pen.lineWidth = 3;
-    pen.strokeRect(x + 1.5, y + 1.5, side - 3, side - 3);
-  }
+  if (map.tiles[map.cursor] && document.activeElement === $("map")) frame(pen, c.focus, map.tiles[map.cursor], 3);
 }
 
 function drawMap() {
   layMap();
   const pen = $("map").getContext("2d"), c = coloursOfMap(), emphasized = emphasis();
   pen.clearRect(0, 0, map.width, map.height);
-  for (const { name, y, hall } of map.halls) {
+  for (const { hall, x, y, wide } of map.halls) {
     const free = hall.racks.reduce((sum, rack) => sum + rack.available, 0), gpus = hall.racks.reduce((sum, rack) => sum + rack.gpus, 0);
     pen.font = "600 12px system-ui, sans-serif";
     pen.textAlign = "left";
     pen.fillStyle = c.ink;
-    pen.fillText(name, 0, y + 12);
-    const wide = pen.measureText(name).width;
+    pen.fillText(hall.name, x, y + 12);
+    const named = pen.measureText(hall.name).width + 8;
     pen.font = "12px system-ui, sans-serif";
     pen.fillStyle = c.soft;
-    pen.fillText(`${number(free)} of ${plural(gpus, "GPU")} available`, wide + 10, y + 12);
+    const long = `${number(free)} of ${plural(gpus, "GPU")} available`, said = pen.measureText(long).width + named < wide ? long : number(free);
+    pen.fillText(said, x + named, y + 12);
   }
-  for (const tile of map.tiles) drawTile(pen, c, tile, emphasized);
+  drawTiles(pen, c, emphasized);
   return emphasized;
 }
 

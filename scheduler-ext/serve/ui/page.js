@@ -14,7 +14,7 @@ const thousands = new Intl.NumberFormat("en");
 
 const page = {
   head: null, state: "", etag: "", tree: new Map(), nodes: new Map(), jobs: new Map(), events: [], // as the companion told it
-  racks: [], halls: [], byName: new Map(), held: new Map(), sum: null, // made of it, see sumUp()
+  racks: [], halls: [], byName: new Map(), rackOf: new Map(), held: new Map(), sum: null, // made of it, see sumUp()
   shape: 0, clock: 0, gotAt: 0, failures: 0, why: "", timer: 0, drewMs: 0, theme: "automatic",
 };
 
@@ -96,14 +96,16 @@ function take(told) {
 function buildRacks() {
   const racks = new Map(), halls = new Map();
   page.byName.clear();
+  page.rackOf.clear();
   for (const node of page.nodes.values()) {
     const above = page.tree.get(node.inside), key = above ? above.id : -1;
-    page.byName.set(node.name, node);
+    page.byName.set(node.name, node.id);
     if (!racks.has(key)) {
       const lone = !above || above.tier > 1, hall = lone ? above : page.tree.get(above.parent);
       racks.set(key, { name: lone ? `${above ? above.name : "outside"}: single nodes` : above.name, lone, hall: hall ? hall.id : -1, nodes: [] });
     }
     racks.get(key).nodes.push(node.id);
+    page.rackOf.set(node.id, racks.get(key));
   }
   for (const rack of racks.values()) {
     if (!halls.has(rack.hall)) halls.set(rack.hall, { name: hallName(rack.hall), racks: [] });
@@ -130,11 +132,15 @@ function sumUp() {
   const torn = new Set();
   page.held.clear();
   for (const rack of page.racks) {
-    Object.assign(rack, { gpus: 0, available: 0, wrong: 0, closed: 0 });
+    Object.assign(rack, { gpus: 0, available: 0, wrong: 0, closed: 0, rooms: new Map() });
     for (const id of rack.nodes) {
       const node = page.nodes.get(id);
       rack.gpus += node.gpus;
       rack.available += node.available;
+      if (node.available) {
+        const kind = node.gpus * ROOMS + node.available;
+        rack.rooms.set(kind, (rack.rooms.get(kind) || 0) + 1);
+      }
       rack.wrong += isWrong(node);
       rack.closed += (node.flags & FLAG.cordoned) > 0;
       sum.bad += node.bad;
@@ -166,18 +172,18 @@ function sumUp() {
   page.sum = sum;
 }
 
+const ROOMS = 1000; // in rack.rooms: GPUs of a node * ROOMS + those that are available: how many such nodes
+
 // How many units of a size fit: each inside one rack, on whole nodes, or on part of one node where it is smaller.
 function fitting(size) {
   const where = [];
   let units = 0;
   for (const rack of page.racks) {
     let room = 0, here = 0;
-    for (const id of rack.nodes) {
-      const node = page.nodes.get(id), part = Math.min(size, node.gpus);
-      if (!part) continue;
-      const usable = node.available - (node.available % part);
-      if (rack.lone) here += Math.floor(usable / size);
-      else room += usable;
+    for (const [kind, nodes] of rack.rooms) {
+      const available = kind % ROOMS, part = Math.min(size, Math.floor(kind / ROOMS)), usable = available - (available % part);
+      if (rack.lone) here += nodes * Math.floor(usable / size);
+      else room += nodes * usable;
     }
     here += Math.floor(room / size);
     if (here) where.push([rack, here]);
@@ -187,7 +193,8 @@ function fitting(size) {
   return { size, units, where };
 }
 
-const sizes = () => [...new Set([8, 16, 32, 64, 128, ...(page.head?.sizes || [])])].sort((a, b) => a - b);
+const SIZES_SHOWN = 4; // beside the usual ones
+const sizes = () => [...new Set([8, 16, 32, 64, 128, ...page.head.sizes.slice(0, SIZES_SHOWN)])].sort((a, b) => a - b);
 
 // Jobs that need attention, by reason; the largest group first.
 function waiting() {

@@ -2,7 +2,7 @@
 // The cluster page, third file: what is on the first screen, in the order in which it is needed at night.
 "use strict";
 
-const REASONS_SHOWN = 5, PLACES_SHOWN = 3, NAMESPACES_SHOWN = 30, FOUND_SHOWN = 40, EVENTS_SHOWN = 40;
+const REASONS_SHOWN = 5, PLACES_SHOWN = 3, NAMESPACES_SHOWN = 30, LARGEST_SHOWN = 20, FOUND_SHOWN = 40, EVENTS_SHOWN = 40;
 
 const hrefOf = (name, arg) => `#/${name}${arg === undefined || arg === "" ? "" : `/${encodeURIComponent(arg)}`}`;
 const link = (name, arg, text, classes, title) => make("a", { href: hrefOf(name, arg), class: classes, title }, text);
@@ -14,7 +14,7 @@ const jobLink = (key) => {
 // Replaces what has changed, so that the focus and what is being read stay.
 function put(box, children) {
   const made = make("div", null, ...children);
-  if (box.innerHTML === made.innerHTML) return;
+  if (box.childNodes.length === made.childNodes.length && [...box.childNodes].every((child, i) => child.isEqualNode(made.childNodes[i]))) return;
   const focused = box.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null, scroll = box.scrollTop;
   box.replaceChildren(...made.childNodes);
   box.scrollTop = scroll;
@@ -140,9 +140,13 @@ function drawUses() {
     rows = found(words);
     if (!rows.length) rows = [make("li", { class: "quiet" }, "Nothing has all these words in it.")];
     else if (rows.length >= FOUND_SHOWN) rows.push(make("li", { class: "quiet" }, "and more: add a word"));
-  } else
+  } else {
+    const largest = [...page.held].sort((a, b) => b[1] - a[1] || order(a[0], b[0])).slice(0, LARGEST_SHOWN);
     rows = byNamespace().slice(0, NAMESPACES_SHOWN).map((space) => useRow(link("uses", space.name, space.name), space.gpus,
       `${plural(space.jobs.length, "job")}`));
+    if (largest.length) rows.push(make("li", { class: "title" }, "Largest jobs"));
+    rows.push(...largest.map(([key, count]) => useRow(jobLink(key), count, STATES[page.jobs.get(key)?.state] || "")));
+  }
   put($("uses-rows"), rows.length ? rows : [make("li", { class: "quiet" }, "No pod has a GPU.")]);
 }
 

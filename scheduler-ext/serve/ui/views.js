@@ -67,7 +67,7 @@ function cells(node) {
 }
 
 function nodeRow(node) {
-  const users = [...new Set(node.users.map((user) => user.job))];
+  const users = [...new Set(node.users.map((user) => user.job))].filter((key) => view.name !== "job" || key !== view.arg);
   const marks = node.note ? make("span", { class: isWrong(node) ? "bad" : "note" }, node.note) : null;
   return make("li", { class: "node" }, link("node", node.name, node.name), cells(node), make("span", { class: "n" }, `${node.available} of ${node.gpus}`),
     make("span", { class: "who" }, ...separated([...users.slice(0, 3).map(jobLink), ...(users.length > 3 ? [`${users.length - 3} more`] : [])]), marks ? " " : "", marks));
@@ -139,7 +139,7 @@ function viewRack() {
 }
 
 function viewNode() {
-  const node = page.byName.get(view.arg);
+  const node = page.nodes.get(page.byName.get(view.arg));
   if (!node) return [`There is no node ${view.arg} with GPUs`];
   const rack = rackOf(node.name), wiring = answerOf(`ui/node?name=${encodeURIComponent(node.name)}`, "json");
   const history = page.events.filter((event) => event.kind === "Node" && event.name === node.name);
