@@ -248,7 +248,7 @@ static void page_scan_node(struct gt_page *page, const struct gt_debug_view *vie
     seen->unhealthy = drawn.unhealthy;
 }
 
-static bool grow_nodes(struct gt_page *page, uint32_t count)
+static bool page_grow_nodes(struct gt_page *page, uint32_t count)
 {
     if (count <= page->node_count)
         return true;
@@ -266,7 +266,7 @@ static bool page_scan_next(struct gt_page *page, const struct gt_debug_view *vie
 {
     const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     if (!page->scanning) {
-        page->scanning = grow_nodes(page, gt_cluster_nodes(cluster));
+        page->scanning = page_grow_nodes(page, gt_cluster_nodes(cluster));
         page->next_node = 0;
         page->jobs_listed = false;
         return page->scanning;

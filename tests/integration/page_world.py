@@ -44,6 +44,7 @@ class World:
         status = topology(self.names[i], used=used, unhealthy=unhealthy)
         if link_down:
             status["links"][3] = {**status["links"][3], "state": "down"}
+            status["conditions"] = [{"type": "LinksHealthy", "status": "False", "reason": "LinkDown"}]
         self.api.add(TOPOLOGIES, self.names[i], status=status)
 
     def fill(self):

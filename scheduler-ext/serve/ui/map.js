@@ -199,7 +199,6 @@ const saidOf = (rack) => `${rack.name}: ${plural(rack.nodes.length, "node")}, ${
   + `${rack.wrong ? `, ${plural(rack.wrong, "node")} with a fault` : ""}${rack.closed ? `, ${rack.closed} cordoned` : ""}`;
 
 function lookAt(index) {
-  map.cursor = index;
   const tile = map.tiles[index];
   $("map-said").textContent = tile ? saidOf(tile.rack) : "";
 }
@@ -216,6 +215,7 @@ function moveCursor(key) {
     if (ahead && far < least) [best, least] = [i, far];
   });
   if (best < 0) return false;
+  map.cursor = best;
   lookAt(best);
   const box = $("map-box"), { y } = map.tiles[best];
   if (y < box.scrollTop) box.scrollTop = y;
@@ -236,6 +236,6 @@ function listenMap() {
     else if (!moveCursor(event.key)) return;
     event.preventDefault();
   });
-  canvas.addEventListener("focus", () => { lookAt(Math.max(0, map.cursor)); drawMap(); });
+  canvas.addEventListener("focus", () => { map.cursor = Math.max(0, map.cursor); lookAt(map.cursor); drawMap(); });
   canvas.addEventListener("blur", () => drawMap());
 }

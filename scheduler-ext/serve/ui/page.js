@@ -90,7 +90,7 @@ function take(told) {
   page.clock = told.ms - Date.now();
 }
 
-// ---- racks and halls: made anew only when nodes come, go or move ----
+// ---- racks and halls: built again only when nodes come, go or move ----
 
 // Nodes without a supernode of tier 1 are drawn together, though each is one by itself.
 function buildRacks() {

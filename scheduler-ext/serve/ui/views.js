@@ -68,7 +68,8 @@ function cells(node) {
 
 function nodeRow(node) {
   const users = [...new Set(node.users.map((user) => user.job))].filter((key) => view.name !== "job" || key !== view.arg);
-  const marks = node.note ? make("span", { class: isWrong(node) ? "bad" : "note" }, node.note) : null;
+  const said = [node.note, node.bad ? `${plural(node.bad, "GPU")} unhealthy` : ""].filter(Boolean).join(", ");
+  const marks = said ? make("span", { class: isWrong(node) ? "bad" : "note" }, said) : null;
   return make("li", { class: "node" }, link("node", node.name, node.name), cells(node), make("span", { class: "n" }, `${node.available} of ${node.gpus}`),
     make("span", { class: "who" }, ...separated([...users.slice(0, 3).map(jobLink), ...(users.length > 3 ? [`${users.length - 3} more`] : [])]), marks ? " " : "", marks));
 }
@@ -173,7 +174,7 @@ function viewLog() {
 const VIEWS = { fits: viewFits, waits: viewWaits, uses: viewUses, jobs: viewJobs, nodes: viewNodes, rack: viewRack, node: viewNode, job: viewJob, log: viewLog,
   cluster: () => ["The cluster", make("p", { class: "quiet" }, "Choose a rack.")] };
 
-// ---- the wiring of a node: what GPUs reach each other by more than the least ----
+// ---- the wiring of a node ----
 
 const svg = (tag, given, ...children) => {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -182,28 +183,36 @@ const svg = (tag, given, ...children) => {
   return made;
 };
 
+// Pairs by their bandwidth, the highest first: [[GB/s, [[i, j]...]]...]
+function pairsOf(weights) {
+  const pairs = new Map();
+  weights.forEach((row, i) => row.forEach((weight, j) => j > i && pairs.set(weight, [...(pairs.get(weight) || []), [i, j]])));
+  return [...pairs].sort((a, b) => b[0] - a[0]);
+}
+
+// Where most pairs have the best link, a ring stands for them, and the others are drawn: all lines would be a hairball.
 function drawWiring({ weights }, states) {
-  const n = weights.length, size = 300, radius = 112, middle = size / 2, levels = [...new Set(weights.flatMap((row, i) => row.filter((w, j) => j > i)))].sort((a, b) => b - a);
+  const n = weights.length, size = 300, radius = 112, middle = size / 2, pairs = pairsOf(weights);
+  const all = (n * (n - 1)) / 2, ring = pairs.length > 0 && n > 2 && pairs[0][1].length * 2 > all;
   const at = (i) => [middle + radius * Math.sin((2 * Math.PI * (i + 0.5)) / n), middle - radius * Math.cos((2 * Math.PI * (i + 0.5)) / n)];
-  const picture = svg("svg", { viewBox: `0 0 ${size} ${size}`, class: "wiring", role: "img", "aria-label": `Wiring of ${n} GPUs` });
-  const hub = levels.length === 1 && n > 2; // all are equal: one ring says it better than all pairs
-  if (hub) picture.append(svg("circle", { cx: middle, cy: middle, r: radius, class: "w0" }));
-  else
-    levels.slice(0, levels.length > 1 ? -1 : 1).reverse().forEach((level) => {
-      for (let i = 0; i < n; i++)
-        for (let j = i + 1; j < n; j++)
-          if (weights[i][j] === level) {
-            const [x1, y1] = at(i), [x2, y2] = at(j);
-            picture.append(svg("line", { x1, y1, x2, y2, class: `w${Math.min(levels.indexOf(level), 2)}` }));
-          }
-    });
+  const picture = svg("svg", { viewBox: `0 0 ${size} ${size}`, class: "wiring", role: "img", "aria-label": `Wiring of ${plural(n, "GPU")}` }), words = [];
+  if (ring) picture.append(svg("circle", { cx: middle, cy: middle, r: radius, class: "w0" }));
+  const drawn = ring ? pairs.slice(1) : pairs.slice(0, Math.max(1, pairs.length - 1));
+  if (ring) words.push(`ring: ${pairs.length > 1 ? "all other pairs" : "every pair"} ${pairs[0][0]} GB/s`);
+  drawn.forEach(([weight, list], level) => {
+    for (const [i, j] of list) {
+      const [x1, y1] = at(i), [x2, y2] = at(j);
+      picture.append(svg("line", { x1, y1, x2, y2, class: ring ? "less" : `w${Math.min(level, 2)}` }));
+    }
+    words.push(`${ring ? "dashed" : ["thick", "medium", "thin"][Math.min(level, 2)]}: ${weight} GB/s`);
+  });
+  if (!ring && pairs.length > 1) words.push(`no line: ${pairs.at(-1)[0]} GB/s`);
   const dot = n > 24 ? 8 : 17;
   for (let i = 0; i < n; i++) {
     const [x, y] = at(i), { state } = states[i] || { state: "used" };
-    picture.append(svg("circle", { cx: x, cy: y, r: dot, class: `gpu ${state}` }), svg("text", { x, y: y + 4, "text-anchor": "middle", class: state }, `${i}`));
+    picture.append(svg("circle", { cx: x, cy: y, r: dot, class: `gpu ${state}` }), svg("text", { x, y: y + 4, "text-anchor": "middle" }, `${i}`));
   }
-  const words = hub ? [`every pair: ${levels[0]} GB/s`] : levels.map((level, i) => `${["thick", "medium", "thin"][Math.min(i, 2)]}${i === levels.length - 1 && i ? " or none" : ""}: ${level} GB/s`);
-  return make("figure", null, picture, make("figcaption", { class: "quiet" }, words.slice(0, 4).join(" · ")));
+  return make("figure", null, picture, make("figcaption", { class: "quiet" }, words.slice(0, 5).join(" · ")));
 }
 
 // ---- all of it ----
