@@ -38,6 +38,7 @@ struct gt_kube_recorder {
     struct kept_event {
         char *json; /* what happened, without its object: {"reason":...,"text":... */
         char *whole;
+        char *namespace_; /* "": it has none */
         uint64_t number;
         bool of_pod;
     } kept[GT_EVENTS_KEPT];
@@ -52,6 +53,7 @@ void gt_kube_recorder_free(struct gt_kube_recorder *recorder)
     for (unsigned i = 0; i < GT_EVENTS_KEPT; i++) {
         free(recorder->kept[i].json);
         free(recorder->kept[i].whole);
+        free(recorder->kept[i].namespace_);
     }
     free(recorder->seen.places);
     free(recorder->controller);
@@ -155,24 +157,30 @@ void gt_kube_recorder_note(struct gt_kube_recorder *recorder, const struct gt_ev
     gt_json_add_text(&whole, "kind", event->kind);
     gt_json_add_text(&whole, "name", event->name);
     gt_buf_printf(&whole, ",%s}", json.data ? json.data : "");
-    if (json.failed || whole.failed)
+    char *namespace_ = strdup(event->namespace_ ? event->namespace_ : "");
+    if (json.failed || whole.failed || !namespace_) {
+        free(namespace_);
         return;
+    }
     recorder->kept_last++;
     struct kept_event *next = &recorder->kept[recorder->kept_last % GT_EVENTS_KEPT];
     if (owner) /* the same of its pod */
         last->number = 0;
     free(next->json);
     free(next->whole);
-    *next = (struct kept_event){gt_buf_take(&json), gt_buf_take(&whole), recorder->kept_last,
+    free(next->namespace_);
+    *next = (struct kept_event){gt_buf_take(&json), gt_buf_take(&whole), namespace_, recorder->kept_last,
                                  strcmp(event->kind, "Pod") == 0};
 }
 
-uint64_t gt_kube_recorder_kept(const struct gt_kube_recorder *recorder, uint64_t after, struct gt_buf *to)
+uint64_t gt_kube_recorder_kept(const struct gt_kube_recorder *recorder, uint64_t after, const char *namespace_,
+                               struct gt_buf *to)
 {
     uint64_t last = recorder->kept_last, first = last > GT_EVENTS_KEPT ? last - GT_EVENTS_KEPT : 0;
     for (uint64_t number = (after > first ? after : first) + 1; number <= last; number++) {
         const struct kept_event *event = &recorder->kept[number % GT_EVENTS_KEPT];
-        if (event->number == number && event->whole)
+        if (event->number == number && event->whole &&
+            (!namespace_ || strcmp(event->namespace_, namespace_) == 0))
             gt_json_add_raw(to, NULL, event->whole);
     }
     return last;

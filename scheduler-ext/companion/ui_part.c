@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/companion/reviews.h"
 #include "scheduler-ext/serve/explain.h"
 #include "scheduler-ext/serve/model_json.h"
 #include "scheduler-ext/serve/page_state.h"
@@ -12,7 +14,7 @@
 
 /* How often the page's state is made: while somebody looks, and for the history of health. A round of a large
  * cluster takes longer, so that it takes at most a tenth of the time. */
-enum { LOOK_MS = 400, LOOKED_MS = 10000, WATCH_MS = 10000, ROUND_PART = 10 };
+enum { LOOK_MS = 400, LOOKED_MS = 10000, WATCH_MS = 10000, ROUND_PART = 10, NAMESPACE_SIZE = 64 };
 
 /* The model of a large cluster is written in pieces, so that pages do not delay the requests of schedulers,
  * and the result is served again for a while, or until the next one is written. */
@@ -35,6 +37,7 @@ struct ui_part {
     struct snapshot snapshots[VARIANTS];
     struct gt_page *page;
     struct gt_source *page_timer;
+    struct gt_reviews *reviews; /* NULL: everybody may look */
     uint64_t round_began_ms, round_ended_ms, looked_ms;
     bool leads;
 };
@@ -136,7 +139,8 @@ static void on_health(void *arg, const char *node, bool worse, const char *reaso
     gt_kube_recorder_note(part->env->recorder, &event);
 }
 
-static void serve_state(struct ui_part *part, const char *query, struct gt_http_response *response)
+static void serve_state(struct ui_part *part, const char *query, const char *only,
+                        struct gt_http_response *response)
 {
     const struct gt_debug_view view = view_of(part);
     gt_auto_buf struct gt_buf certificate = GT_BUF(1024);
@@ -146,7 +150,7 @@ static void serve_state(struct ui_part *part, const char *query, struct gt_http_
         go_round(part, FIRST_MS);
     const char *leader = part->env->describe(part->env->leading_arg, &certificate);
     const struct gt_page_around around = {
-        leader, certificate.len && !certificate.failed ? certificate.data : "", part->env->recorder};
+        leader, certificate.len && !certificate.failed ? certificate.data : "", part->env->recorder, only};
     gt_page_state(part->page, &view, &around, query, response);
 }
 
@@ -171,6 +175,7 @@ static void ui_part_free(void *self)
     gt_source_free(part->timer);
     gt_source_free(part->page_timer);
     gt_page_free(part->page);
+    gt_reviews_free(part->reviews);
     gt_model_free(part->making);
     for (unsigned i = 0; i < VARIANTS; i++)
         gt_buf_done(&part->snapshots[i].text);
@@ -189,6 +194,8 @@ static int ui_part_new(const struct gt_part_env *env, void **ret, struct gt_err 
         r = gt_loop_add_timer(env->loop, ui_part_on_page_timer, part, &part->page_timer, err);
     if (r == 0)
         r = gt_page_new(&page, &part->page, err);
+    if (r == 0 && env->options->ui_access)
+        r = gt_reviews_new(env->kube, &part->reviews, err);
     if (r < 0) {
         ui_part_free(part);
         return r;
@@ -225,13 +232,100 @@ static void serve_model(struct ui_part *part, enum variant variant, struct gt_ht
     gt_buf_puts(&response->body, "the model of a large cluster is being written: ask again in a second\n");
 }
 
+/* ---- who may look ---- */
+
+static void refuse_viewer(enum gt_verdict verdict, struct gt_http_response *response)
+{
+    static const struct {
+        unsigned status;
+        const char *text;
+    } answers[] = {
+        [GT_VERDICT_PENDING] = {503, "the API server is asked who you are: ask again in a second\n"},
+        [GT_VERDICT_FAILED] = {503, "the API server cannot be asked who you are: ask again later\n"},
+        [GT_VERDICT_UNKNOWN] = {401, "a bearer token that the API server knows is needed here\n"},
+        [GT_VERDICT_FORBIDDEN] = {403, "you may neither list nodes nor the pods of this namespace\n"},
+        [GT_VERDICT_NAMESPACE] = {403, "only who may list nodes may ask this\n"},
+    };
+    response->status = answers[verdict].status;
+    response->content_type = "text/plain; charset=utf-8";
+    gt_buf_puts(&response->body, answers[verdict].text);
+}
+
+/* `only` is set to the namespace where he may see no more. */
+static enum gt_verdict verdict_of(struct ui_part *part, const struct gt_http_request *request,
+                                  char only[static NAMESPACE_SIZE])
+{
+    static const char scheme[] = "Bearer ";
+    const char *given = request->authorization;
+    if (!part->reviews)
+        return GT_VERDICT_ALL;
+    if (*part->env->options->ui_clients && gt_http_client_is(request, part->env->options->ui_clients))
+        return GT_VERDICT_ALL;
+    gt_query_get(request->query, "namespace", only, NAMESPACE_SIZE);
+    if (!given || strncasecmp(given, scheme, sizeof(scheme) - 1) != 0)
+        return GT_VERDICT_UNKNOWN;
+    return gt_reviews_ask(part->reviews, given + sizeof(scheme) - 1, only, gt_clock_ms());
+}
+
+static void serve_explain(struct ui_part *part, const char *query, struct gt_http_response *response)
+{
+    const struct gt_debug_view view = view_of(part);
+    if (view.synced) {
+        gt_explain(&view, query, response);
+        return;
+    }
+    response->status = 503;
+    gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
+}
+
+enum asked { ASKED_NOTHING, ASKED_MODEL, ASKED_EXPLAIN, ASKED_STATE, ASKED_NODE };
+
+static enum asked what_is_asked(const char *path)
+{
+    static const char *const paths[] = {
+        [ASKED_MODEL] = "/debug/model", "/explain", "/ui/state", "/ui/node"};
+    for (unsigned i = ASKED_MODEL; i < GT_COUNT(paths); i++)
+        if (strcmp(path, paths[i]) == 0)
+            return (enum asked)i;
+    return ASKED_NOTHING;
+}
+
+static void serve_data(struct ui_part *part, enum asked asked, const struct gt_http_request *request,
+                       struct gt_http_response *response)
+{
+    char only[NAMESPACE_SIZE] = "", pods[8];
+    enum gt_verdict verdict = verdict_of(part, request, only);
+    if (verdict != GT_VERDICT_ALL && !(asked == ASKED_STATE && verdict == GT_VERDICT_NAMESPACE)) {
+        refuse_viewer(verdict, response);
+        return;
+    }
+    switch (asked) {
+    case ASKED_MODEL:
+        gt_query_get(request->query, "pods", pods, sizeof(pods));
+        response->content_type = "application/json";
+        response->compressed = true;
+        serve_model(part, strcmp(pods, "no") == 0 ? WITHOUT_PODS : WITH_PODS, response);
+        return;
+    case ASKED_EXPLAIN:
+        serve_explain(part, request->query, response);
+        return;
+    case ASKED_STATE:
+        serve_state(part, request->query, verdict == GT_VERDICT_NAMESPACE ? only : NULL, response);
+        return;
+    case ASKED_NODE:
+        serve_node(part, request->query, response);
+        return;
+    case ASKED_NOTHING:
+        return;
+    }
+}
+
 static bool ui_part_serve(void *self, const struct gt_http_request *request,
                           struct gt_http_response *response)
 {
     struct ui_part *part = self;
-    bool model = strcmp(request->path, "/debug/model") == 0, explain = strcmp(request->path, "/explain") == 0;
-    bool state = strcmp(request->path, "/ui/state") == 0, node = strcmp(request->path, "/ui/node") == 0;
-    if (!model && !explain && !state && !node && !gt_ui_serve(request->path, response))
+    enum asked asked = what_is_asked(request->path);
+    if (!asked && !gt_ui_serve(request->path, response))
         return false;
     if (request->method != GT_HTTP_GET) {
         gt_buf_done(&response->body);
@@ -240,25 +334,8 @@ static bool ui_part_serve(void *self, const struct gt_http_request *request,
         gt_buf_puts(&response->body, "this is asked with GET\n");
         return true;
     }
-    if (model) {
-        char pods[8];
-        gt_query_get(request->query, "pods", pods, sizeof(pods));
-        response->content_type = "application/json";
-        response->compressed = true;
-        serve_model(part, strcmp(pods, "no") == 0 ? WITHOUT_PODS : WITH_PODS, response);
-    } else if (state) {
-        serve_state(part, request->query, response);
-    } else if (node) {
-        serve_node(part, request->query, response);
-    } else if (explain) {
-        const struct gt_debug_view view = view_of(part);
-        if (view.synced) {
-            gt_explain(&view, request->query, response);
-        } else {
-            response->status = 503;
-            gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
-        }
-    }
+    if (asked) /* the page itself has no secrets */
+        serve_data(part, asked, request, response);
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "base/json_write.h"
@@ -32,7 +33,21 @@ static void add_user(const struct gt_cache_pod *pod, uint64_t mask, struct gt_bu
     gt_json_end(to, ']');
 }
 
-static void add_users(const struct gt_debug_view *view, uint32_t id, uint64_t taken, struct gt_buf *to)
+static bool may_show(const struct gt_cache_pod *user, const char *only)
+{
+    return user && (!only || strcmp(user->meta.namespace_, only) == 0);
+}
+
+static bool has_user(const struct gt_debug_view *view, uint32_t id, uint64_t taken, const char *only)
+{
+    for (; taken; taken &= taken - 1)
+        if (may_show(gt_cache_gpu_user(view->cache, id, gt_bit_first(taken)), only))
+            return true;
+    return false;
+}
+
+static void add_users(const struct gt_debug_view *view, uint32_t id, uint64_t taken, const char *only,
+                      struct gt_buf *to)
 {
     const struct gt_cache_pod *users[GT_GPUS_MAX];
     for (uint64_t left = taken; left; left &= left - 1)
@@ -45,13 +60,13 @@ static void add_users(const struct gt_debug_view *view, uint32_t id, uint64_t ta
             if (users[gt_bit_first(left)] == user)
                 mask |= left & -left;
         taken &= ~mask;
-        if (user)
+        if (may_show(user, only))
             add_user(user, mask, to);
     }
     gt_json_end(to, ']');
 }
 
-void gt_page_node_row(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to)
+void gt_page_node_row(const struct gt_debug_view *view, uint32_t id, const char *only, struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     struct gt_cluster_node node;
@@ -59,6 +74,9 @@ void gt_page_node_row(const struct gt_debug_view *view, uint32_t id, struct gt_b
     gt_auto_buf struct gt_buf note = GT_BUF(2 * LIST_MAX);
     uint32_t supernode = gt_model_supernode_of(cluster, id, &node);
     if (!gt_cluster_get_node(cluster, id, &node))
+        return;
+    uint64_t taken = node.all & ~(node.free & ~node.assumed);
+    if (only && !has_user(view, id, taken, only))
         return;
     gt_model_draw_node(view, id, &drawn, &note);
     gt_json_begin(to, NULL, '[');
@@ -73,7 +91,7 @@ void gt_page_node_row(const struct gt_debug_view *view, uint32_t id, struct gt_b
     add_mask(to, drawn.unhealthy);
     add_mask(to, drawn.unknown);
     gt_json_add_text(to, NULL, note.data ? note.data : "");
-    add_users(view, id, node.all & ~(node.free & ~node.assumed), to);
+    add_users(view, id, taken, only, to);
     gt_json_end(to, ']');
 }
 

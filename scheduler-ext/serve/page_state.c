@@ -237,7 +237,7 @@ static void page_scan_node(struct gt_page *page, const struct gt_debug_view *vie
     struct gt_picture_node drawn;
     gt_auto_buf struct gt_buf note = GT_BUF(ROW_MAX);
     struct seen_node *seen = &page->nodes[id];
-    gt_page_node_row(view, id, &page->row);
+    gt_page_node_row(view, id, NULL, &page->row);
     bool there = page->row.len > 0;
     take(page, &seen->row);
     gt_model_draw_node(view, id, &drawn, &note);
@@ -330,35 +330,45 @@ static uint64_t state_of_client(const struct gt_page *page, const char *query)
     return round;
 }
 
-static void add_changes(const struct gt_page *page, const struct gt_debug_view *view, uint64_t since,
-                        struct gt_buf *to)
+static void page_add_nodes(const struct gt_page *page, const struct gt_debug_view *view, uint64_t since,
+                           const char *only, struct gt_buf *to)
 {
-    struct gt_cluster_node node;
-    const struct gt_cache_job *job;
-    if (page->tree.changed > since) {
-        gt_json_begin(to, "supernodes", '[');
-        page_add_tree(view, to);
-        gt_json_end(to, ']');
-    }
+    gt_auto_buf struct gt_buf gone = GT_BUF(to->max);
     gt_json_begin(to, "nodes", '[');
-    for (uint32_t id = 0; id < page->node_count; id++)
-        if (page->nodes[id].row.changed > since)
-            gt_page_node_row(view, id, to);
-    gt_json_end(to, ']');
-    gt_json_begin(to, "jobs", '[');
-    for (uint32_t i = 0; i < page->job_count; i++)
-        if (page->jobs[i].row.changed > since && (job = gt_cache_find_job(view->cache, page->jobs[i].key)))
-            gt_page_job_row(view, job, to);
+    for (uint32_t id = 0; id < page->node_count; id++) {
+        size_t len = to->len;
+        if (page->nodes[id].row.changed <= since)
+            continue;
+        gt_page_node_row(view, id, only, to);
+        if (since && to->len == len)
+            gt_json_add_unsigned(&gone, NULL, id);
+    }
     gt_json_end(to, ']');
     gt_json_begin(to, "nodesGone", '[');
-    for (uint32_t id = 0; since && id < page->node_count; id++)
-        if (page->nodes[id].row.changed > since && !gt_cluster_get_node(gt_cache_cluster(view->cache), id, &node))
-            gt_json_add_unsigned(to, NULL, id);
+    if (gone.len)
+        gt_buf_add(to, gone.data, gone.len);
+    gt_json_end(to, ']');
+    to->failed = to->failed || gone.failed;
+}
+
+static void page_add_jobs(const struct gt_page *page, const struct gt_debug_view *view, uint64_t since,
+                          const char *only, struct gt_buf *to)
+{
+    gt_json_begin(to, "jobs", '[');
+    for (uint32_t i = 0; i < page->job_count; i++) {
+        const struct gt_cache_job *job =
+            page->jobs[i].row.changed > since ? gt_cache_find_job(view->cache, page->jobs[i].key) : NULL;
+        if (job && (!only || strcmp(job->pods->meta.namespace_, only) == 0))
+            gt_page_job_row(view, job, to);
+    }
     gt_json_end(to, ']');
     gt_json_begin(to, "jobsGone", '[');
-    for (uint32_t i = 0; since && i < page->gone_count; i++)
-        if (page->gone[i].row.changed > since)
-            gt_json_add_text(to, NULL, page->gone[i].key);
+    for (uint32_t i = 0; since && i < page->gone_count; i++) {
+        const char *key = page->gone[i].key;
+        bool theirs = only && (strncmp(key, only, strlen(only)) != 0 || key[strlen(only)] != '/');
+        if (page->gone[i].row.changed > since && !theirs)
+            gt_json_add_text(to, NULL, key);
+    }
     gt_json_end(to, ']');
 }
 
@@ -385,11 +395,18 @@ void gt_page_state(struct gt_page *page, const struct gt_debug_view *view, const
     gt_json_add_unsigned(to, "ms", view->wall_ms);
     gt_json_add_text(to, "leader", around->leader);
     gt_json_add_text(to, "certificate", around->certificate);
+    gt_json_add_text_if(to, "only", around->only);
     page_add_head(view, to);
-    add_changes(page, view, since, to);
+    if (page->tree.changed > since) {
+        gt_json_begin(to, "supernodes", '[');
+        page_add_tree(view, to);
+        gt_json_end(to, ']');
+    }
+    page_add_nodes(page, view, since, around->only, to);
+    page_add_jobs(page, view, since, around->only, to);
     gt_json_begin(to, "events", '[');
     if (around->recorder)
-        last = gt_kube_recorder_kept(around->recorder, since ? events : 0, to);
+        last = gt_kube_recorder_kept(around->recorder, since ? events : 0, around->only, to);
     gt_json_end(to, ']');
     gt_json_add_unsigned(to, "lastEvent", last);
     gt_json_end(to, '}');

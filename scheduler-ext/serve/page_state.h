@@ -29,6 +29,7 @@ struct gt_page_around {
     const char *leader;      /* the name of the replica that writes; "": none is known */
     const char *certificate; /* what is wrong with the certificate of --https; "": nothing */
     const struct gt_kube_recorder *recorder; /* NULL: none */
+    const char *only; /* the viewer may see only jobs of this namespace, and nodes that they are on; NULL: all */
 };
 /* `query`: since=STATE, events=NUMBER of the last ones that the client has; without them it gets all. */
 void gt_page_state(struct gt_page *page, const struct gt_debug_view *view, const struct gt_page_around *around,
@@ -36,6 +37,7 @@ void gt_page_state(struct gt_page *page, const struct gt_debug_view *view, const
 /* The wiring of a node; false: there is none of this name. */
 bool gt_page_node_json(const struct gt_debug_view *view, const char *name, struct gt_buf *to);
 
-/* What the page needs of a node or a job, and nothing that changes by itself. A removed node appends nothing. */
-void gt_page_node_row(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to);
+/* What the page needs of a node or a job, and nothing that changes by itself. A removed node appends nothing,
+ * and with `only` a node without users of that namespace; others are not told of. */
+void gt_page_node_row(const struct gt_debug_view *view, uint32_t id, const char *only, struct gt_buf *to);
 void gt_page_job_row(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to);

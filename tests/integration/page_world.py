@@ -78,9 +78,9 @@ class World:
 
 
 @contextlib.contextmanager
-def companion(program, nodes, waiting=40, *arguments):
+def companion(program, nodes, *arguments, waiting=40, double=StrictDouble):
     """(World, Companion), when the cluster is read."""
-    with tempfile.TemporaryDirectory(prefix="gputopo-page-") as folder, StrictDouble(folder, tokens=("token-1",)) as api:
+    with tempfile.TemporaryDirectory(prefix="gputopo-page-") as folder, double(folder, tokens=("token-1",)) as api:
         world = World(api, nodes, waiting)
         config = kubeconfig(f"{folder}/config", api.url, f"certificate-authority: {folder}/ca.crt", "token: token-1")
         running = Companion(program, "--only=placement,ui", "--namespace", NAMESPACE, "--kubeconfig", config, *arguments)

@@ -218,13 +218,36 @@ function plan(ms) {
   page.timer = setTimeout(ask, ms);
 }
 
+// Who looks, where the companion wants to know it: kept in this tab alone.
+const viewer = () => ({ token: sessionStorage.getItem("token") || "", namespace: sessionStorage.getItem("namespace") || "" });
+
+function request(address, headers) {
+  const { token, namespace } = viewer();
+  const whole = namespace ? `${address}${address.includes("?") ? "&" : "?"}namespace=${encodeURIComponent(namespace)}` : address;
+  return fetch(whole, { headers: { ...headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) }, signal: AbortSignal.timeout(TIMEOUT_MS) });
+}
+
+function signIn(event) {
+  event.preventDefault();
+  sessionStorage.setItem("token", $("token").value.trim());
+  sessionStorage.setItem("namespace", $("namespace").value.trim());
+  $("token").value = "";
+  Object.assign(page, { head: null, state: "", etag: "", failures: 0 });
+  plan(0);
+}
+
 async function ask() {
   const began = performance.now();
   let wait = EVERY_MS;
   try {
     const query = page.state ? `?since=${page.state}&events=${page.head.lastEvent}` : "";
-    const answer = await fetch(`ui/state${query}`, { headers: page.etag ? { "If-None-Match": page.etag } : {}, signal: AbortSignal.timeout(TIMEOUT_MS) });
-    if (answer.status === 503 && !page.head) wait = 300; // it is read for the first time
+    const answer = await request(`ui/state${query}`, page.etag ? { "If-None-Match": page.etag } : {});
+    $("sign-in").hidden = answer.status !== 401 && answer.status !== 403;
+    if (!$("sign-in").hidden) {
+      $("sign-in-why").textContent = viewer().token ? await saying(answer) : "";
+      return;
+    }
+    if (answer.status === 503 && !page.head) wait = 300; // it is read for the first time, or asks who we are
     else if (answer.status !== 304 && !answer.ok) throw new Error(await saying(answer));
     else {
       if (answer.status === 200) {

@@ -49,6 +49,7 @@ function wrongs() {
 
 function notes() {
   const { sum, head } = page, found = [];
+  if (head.only) found.push(`only what namespace ${head.only} has`);
   if (!head.synced) found.push("still reading the cluster: this is not all of it");
   if (sum.cordoned) found.push(link("nodes", "cordoned", `${number(sum.cordoned)} ${sum.cordoned === 1 ? "node" : "nodes"} cordoned`));
   if (head.withoutTopology) found.push(`${plural(head.withoutTopology, "node")} with GPUs not shown: no report of an agent`);

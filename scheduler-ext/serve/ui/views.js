@@ -26,7 +26,7 @@ function answerOf(address, kind) {
   const entry = { state: page.state, at: performance.now(), busy: true, value: known?.value };
   view.answers.set(address, entry);
   if (view.answers.size > ANSWERS_KEPT) view.answers.delete(view.answers.keys().next().value);
-  fetch(address, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) })
+  request(address)
     .then(async (answer) => (answer.ok ? answer[kind]() : kind === "text" ? answer.text() : null))
     .catch((error) => (kind === "text" ? `no answer: ${error.message}` : null))
     .then((value) => {
@@ -295,6 +295,7 @@ function start() {
   document.addEventListener("visibilitychange", () => document.hidden || plan(0));
   window.addEventListener("hashchange", openView);
   new ResizeObserver(() => page.head && drawMap()).observe($("map-box"));
+  $("sign-in").addEventListener("submit", signIn);
   listenMap();
   setInterval(tick, 1000);
   readAddress();
