@@ -23,7 +23,7 @@ static const struct gt_kube_resource token_reviews = {"authentication.k8s.io", "
 static const struct gt_kube_resource access_reviews = {"authorization.k8s.io", "v1", "subjectaccessreviews",
                                                        false};
 
-struct review {
+struct viewer {
     char *token, *namespace_;
     cJSON *user; /* as the TokenReview has it */
     enum gt_verdict verdict;
@@ -35,7 +35,7 @@ struct review {
 
 struct gt_reviews {
     struct gt_kube *kube;
-    struct review all[REVIEWS_MAX];
+    struct viewer all[REVIEWS_MAX];
 };
 
 int gt_reviews_new(struct gt_kube *kube, struct gt_reviews **ret, struct gt_err **err)
@@ -47,13 +47,13 @@ int gt_reviews_new(struct gt_kube *kube, struct gt_reviews **ret, struct gt_err 
     return 0;
 }
 
-static void review_clear(struct review *review)
+static void review_clear(struct viewer *review)
 {
     gt_kube_cancel(review->call);
     free(review->token);
     free(review->namespace_);
     cJSON_Delete(review->user);
-    *review = (struct review){0};
+    *review = (struct viewer){0};
 }
 
 void gt_reviews_free(struct gt_reviews *reviews)
@@ -63,13 +63,13 @@ void gt_reviews_free(struct gt_reviews *reviews)
     free(reviews);
 }
 
-static void review_end(struct review *review, enum gt_verdict verdict)
+static void review_end(struct viewer *review, enum gt_verdict verdict)
 {
     review->verdict = verdict;
     review->until_ms = gt_clock_ms() + (verdict >= GT_VERDICT_NAMESPACE ? REVIEW_KEPT_MS : REVIEW_REFUSED_MS);
 }
 
-static void write_token_review(const struct review *review, struct gt_buf *to)
+static void write_token_review(const struct viewer *review, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "apiVersion", "authentication.k8s.io/v1");
@@ -80,7 +80,7 @@ static void write_token_review(const struct review *review, struct gt_buf *to)
 }
 
 /* His name, groups and the rest go on as they came; a review calls the user "user", not "username". */
-static void write_access_review(const struct review *review, struct gt_buf *to)
+static void write_access_review(const struct viewer *review, struct gt_buf *to)
 {
     const cJSON *group;
     const cJSON *extra = gt_get(review->user, "extra");
@@ -107,11 +107,11 @@ static void write_access_review(const struct review *review, struct gt_buf *to)
     gt_json_ends(to, "}}}");
 }
 
-static void review_step(struct review *review);
+static void review_step(struct viewer *review);
 
 static void review_answered(void *arg, struct gt_kube_answer *answer)
 {
-    struct review *review = arg;
+    struct viewer *review = arg;
     const cJSON *status = gt_get(answer->object, "status");
     review->call = NULL;
     if (answer->error || !status) {
@@ -138,7 +138,7 @@ static void review_answered(void *arg, struct gt_kube_answer *answer)
     }
 }
 
-static void review_step(struct review *review)
+static void review_step(struct viewer *review)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(REVIEW_BODY_MAX);
     bool token = review->step == REVIEW_TOKEN;
@@ -153,12 +153,12 @@ static void review_step(struct review *review)
 }
 
 /* A place for one more: free, or whose time is over. */
-static struct review *review_place(struct gt_reviews *reviews, uint64_t now_ms)
+static struct viewer *review_place(struct gt_reviews *reviews, uint64_t now_ms)
 {
-    struct review *found = NULL;
+    struct viewer *found = NULL;
     unsigned running = 0;
     for (unsigned i = 0; i < REVIEWS_MAX; i++) {
-        struct review *review = &reviews->all[i];
+        struct viewer *review = &reviews->all[i];
         running += review->call != NULL;
         if (!review->call && (!review->token || now_ms >= review->until_ms))
             found = review;
@@ -166,13 +166,13 @@ static struct review *review_place(struct gt_reviews *reviews, uint64_t now_ms)
     return running < REVIEWS_RUNNING ? found : NULL;
 }
 
-static bool review_is_of(const struct review *review, const char *token, const char *namespace_)
+static bool review_is_of(const struct viewer *review, const char *token, const char *namespace_)
 {
     return review->token && strcmp(review->token, token) == 0 && strcmp(review->namespace_, namespace_) == 0;
 }
 
 /* Who was let in goes on while he is reviewed again: a page that asks each second would else stop each minute. */
-static bool review_is_renewed(struct review *review, uint64_t now_ms)
+static bool review_is_renewed(struct viewer *review, uint64_t now_ms)
 {
     if (review->call || review->verdict < GT_VERDICT_NAMESPACE || now_ms >= review->until_ms + REVIEW_KEPT_MS)
         return false;
@@ -188,16 +188,16 @@ enum gt_verdict gt_reviews_ask(struct gt_reviews *reviews, const char *token, co
     if (!*token || strlen(token) > REVIEW_TOKEN_MAX || strlen(namespace_) > REVIEW_NAMESPACE_MAX)
         return GT_VERDICT_UNKNOWN;
     for (unsigned i = 0; i < REVIEWS_MAX; i++) {
-        struct review *review = &reviews->all[i];
+        struct viewer *review = &reviews->all[i];
         if (review_is_of(review, token, namespace_) &&
             (review->call || now_ms < review->until_ms || review_is_renewed(review, now_ms)))
             return review->verdict;
     }
-    struct review *review = review_place(reviews, now_ms);
+    struct viewer *review = review_place(reviews, now_ms);
     if (!review)
         return GT_VERDICT_PENDING;
     review_clear(review);
-    *review = (struct review){.token = strdup(token), .namespace_ = strdup(namespace_), .reviews = reviews};
+    *review = (struct viewer){.token = strdup(token), .namespace_ = strdup(namespace_), .reviews = reviews};
     if (!review->token || !review->namespace_) {
         review_clear(review);
         return GT_VERDICT_FAILED;
