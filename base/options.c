@@ -64,8 +64,8 @@ static const char *options_meant(const struct gt_command *command, const char *t
 /* "help" or "version" as the only argument, for those who type that, where no other one is expected. */
 static const struct gt_option *options_asked(const struct gt_command *command, int argc, char **argv)
 {
-    bool asked = argc == 2 && !command->arguments &&
-                 (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "version") == 0);
+    bool asked =
+        argc == 2 && !command->arguments && (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "version") == 0);
     return asked ? options_find_name(command, argv[1]) : NULL;
 }
 
@@ -84,7 +84,8 @@ static int fail_unread(const struct gt_command *command, int key, const char *ar
             return gt_fail(err, EINVAL, "option '%.100s' is ambiguous, see --help", culprit);
     const char *meant = optopt ? NULL : options_meant(command, argument + 2);
     if (meant)
-        return gt_fail(err, EINVAL, "unrecognized option '%.100s', did you mean --%s? See --help", culprit, meant);
+        return gt_fail(err, EINVAL, "unrecognized option '%.100s', did you mean --%s? See --help", culprit,
+                       meant);
     return gt_fail(err, EINVAL, "unrecognized option '%.100s', see --help", culprit);
 }
 

@@ -26,8 +26,8 @@ struct cluster_options {
 static const char *const nodes_words[] = {"all", "free", "wrong", "none", NULL}; /* as enum cli_nodes */
 
 static const struct gt_option cluster_options[] = {
-    {"nodes", "WHICH", "nodes of the table: all (default), free, wrong, or none, for sums alone", gt_option_word,
-     GT_OPTION_FIELD(struct cluster_options, nodes), .words = nodes_words},
+    {"nodes", "WHICH", "nodes of the table: all (default), free, wrong, or none, for sums alone",
+     gt_option_word, GT_OPTION_FIELD(struct cluster_options, nodes), .words = nodes_words},
     {"supernode", "NAME", "only this supernode and those below it", gt_option_text,
      GT_OPTION_FIELD(struct cluster_options, supernode)},
     {"output", "FORMAT", "table (default), json or svg", gt_option_word,
@@ -142,7 +142,7 @@ static int run_with(const struct cli_verb *verb, const struct gt_command *comman
 
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
     struct cli_screen screen = screen_of_stdout();
-    const struct cli_shown shown = {(enum cli_nodes)options.nodes, options.supernode};
+    const struct cli_table_part shown = {(enum cli_nodes)options.nodes, options.supernode};
     int r = 0;
     if (options.format == CLUSTER_TABLE && with_nodes)
         r = cli_view_table(&view.picture, &shown, &screen, &text, &err);

@@ -80,8 +80,9 @@ int main(int argc, char **argv)
     const struct gt_command command = {
         .arguments = "VERB [OPTION]...",
         .about = about.data,
-        .more = "VERB --help (or help VERB) lists the options of a verb; the manual page gputopo(1) describes "
-                "all. -h is --help, and version is --version.",
+        .more =
+            "VERB --help (or help VERB) lists the options of a verb; the manual page gputopo(1) describes "
+            "all. -h is --help, and version is --version.",
         .options = own_options,
         .count = GT_COUNT(own_options),
         .has_verbs = true,

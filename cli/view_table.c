@@ -314,7 +314,7 @@ static void add_unplaced(const struct gt_picture *picture, uint32_t first, enum 
     view_table_add_nodes(picture, first, count, nodes, screen, columns, to);
 }
 
-int cli_view_table(const struct gt_picture *picture, const struct cli_shown *shown,
+int cli_view_table(const struct gt_picture *picture, const struct cli_table_part *shown,
                    const struct cli_screen *screen, struct gt_buf *to, struct gt_err **err)
 {
     struct columns columns;

@@ -170,11 +170,11 @@ void gt_kube_recorder_note(struct gt_kube_recorder *recorder, const struct gt_ev
     free(next->whole);
     free(next->namespace_);
     *next = (struct kept_event){gt_buf_take(&json), gt_buf_take(&whole), namespace_, recorder->kept_last,
-                                 strcmp(event->kind, "Pod") == 0};
+                                strcmp(event->kind, "Pod") == 0};
 }
 
-uint64_t gt_kube_recorder_kept(const struct gt_kube_recorder *recorder, uint64_t after, const char *namespace_,
-                               struct gt_buf *to)
+uint64_t gt_kube_recorder_kept(const struct gt_kube_recorder *recorder, uint64_t after,
+                               const char *namespace_, struct gt_buf *to)
 {
     uint64_t last = recorder->kept_last, first = last > GT_EVENTS_KEPT ? last - GT_EVENTS_KEPT : 0;
     for (uint64_t number = (after > first ? after : first) + 1; number <= last; number++) {

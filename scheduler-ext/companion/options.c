@@ -196,7 +196,8 @@ static const struct gt_option table[] = {
     {"ui-access", "WHO", "who may look at the page: all, or checked, by token or certificate (all)",
      gt_option_word, COMPANION_FIELD(ui_access), .words = access_words},
     {"ui-clients", "NAMES",
-     "with --ui-access=checked: names in certificates of --tls-client-ca that see all, or any; or none (none)",
+     "with --ui-access=checked: names in certificates of --tls-client-ca that see all, or any; or none "
+     "(none)",
      read_names_or_none, COMPANION_FIELD(ui_clients)},
     {"webhook-except", "NAMES",
      "namespaces of which the webhook is not asked: pods there miss no review; or none (kube-system)",

@@ -9,8 +9,8 @@
 #include "base/log.h"
 
 enum {
-    REVIEWS_MAX = 64,      /* viewers that are remembered */
-    REVIEWS_RUNNING = 4,   /* that are asked for at one time, so that strangers do not fill the API server */
+    REVIEWS_MAX = 64,    /* viewers that are remembered */
+    REVIEWS_RUNNING = 4, /* that are asked for at one time, so that strangers do not fill the API server */
     REVIEW_TOKEN_MAX = 8 << 10,
     REVIEW_NAMESPACE_MAX = 63,
     REVIEW_KEPT_MS = 60000,
@@ -171,7 +171,8 @@ static bool review_is_of(const struct viewer *review, const char *token, const c
     return review->token && strcmp(review->token, token) == 0 && strcmp(review->namespace_, namespace_) == 0;
 }
 
-/* Who was let in goes on while he is reviewed again: a page that asks each second would else stop each minute. */
+/* Who was let in goes on while he is reviewed again: a page that asks each second would else stop each
+ * minute. */
 static bool review_is_renewed(struct viewer *review, uint64_t now_ms)
 {
     if (review->call || review->verdict < GT_VERDICT_NAMESPACE || now_ms >= review->until_ms + REVIEW_KEPT_MS)

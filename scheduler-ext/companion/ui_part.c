@@ -282,8 +282,7 @@ enum asked { ASKED_NOTHING, ASKED_MODEL, ASKED_EXPLAIN, ASKED_STATE, ASKED_NODE 
 
 static enum asked what_is_asked(const char *path)
 {
-    static const char *const paths[] = {
-        [ASKED_MODEL] = "/debug/model", "/explain", "/ui/state", "/ui/node"};
+    static const char *const paths[] = {[ASKED_MODEL] = "/debug/model", "/explain", "/ui/state", "/ui/node"};
     for (unsigned i = ASKED_MODEL; i < GT_COUNT(paths); i++)
         if (strcmp(path, paths[i]) == 0)
             return (enum asked)i;

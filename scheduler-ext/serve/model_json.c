@@ -66,7 +66,8 @@ static void members_done(struct member_lists *members)
     free(members->first);
 }
 
-uint32_t gt_model_supernode_of(const struct gt_cluster *cluster, uint32_t id, struct gt_cluster_node *ret_node)
+uint32_t gt_model_supernode_of(const struct gt_cluster *cluster, uint32_t id,
+                               struct gt_cluster_node *ret_node)
 {
     struct gt_cluster_supernode supernode;
     if (!gt_cluster_get_node(cluster, id, ret_node) ||

@@ -32,7 +32,8 @@ void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_p
 void gt_model_time_json(struct gt_buf *to, const char *key, const struct gt_debug_view *view, uint64_t ms);
 
 /* The supernode that a node is shown in; GT_NONE: none. */
-uint32_t gt_model_supernode_of(const struct gt_cluster *cluster, uint32_t id, struct gt_cluster_node *ret_node);
+uint32_t gt_model_supernode_of(const struct gt_cluster *cluster, uint32_t id,
+                               struct gt_cluster_node *ret_node);
 
 struct gt_picture_node;
 /* Fills in a node but for its pods; its problems are appended to `note`, which outlives it. */

@@ -149,8 +149,8 @@ bool gt_page_node_json(const struct gt_debug_view *view, const char *name, struc
     for (unsigned i = 0; i < gpus; i++) {
         gt_json_begin(to, NULL, '[');
         for (unsigned j = 0; j < gpus; j++)
-            gt_json_add_unsigned(
-                to, NULL, i == j ? 0 : gt_class_sum(node.class, UINT64_C(1) << i | UINT64_C(1) << j));
+            gt_json_add_unsigned(to, NULL,
+                                 i == j ? 0 : gt_class_sum(node.class, UINT64_C(1) << i | UINT64_C(1) << j));
         gt_json_end(to, ']');
     }
     gt_json_end(to, ']');

@@ -18,7 +18,7 @@
 enum {
     ROW_MAX = 64 << 10,
     STATE_KEYS_MAX = 256 << 20,
-    GONE_MAX = 4096, /* jobs that are gone and remembered; with more, clients get all again */
+    GONE_MAX = 4096,  /* jobs that are gone and remembered; with more, clients get all again */
     PIECE_ITEMS = 16, /* between two looks at the clock */
 };
 
@@ -144,8 +144,9 @@ static int page_order(const void *a, const void *b)
     return strcmp(((const struct seen_job *)a)->key, ((const struct seen_job *)b)->key);
 }
 
-static void bury(struct gt_page *page, char *key)
+static void bury(struct gt_page *page, struct seen_job *job)
 {
+    char *key = gt_steal(job->key);
     if (page->gone_count >= GONE_MAX) {
         for (uint32_t i = 0; i < page->gone_count; i++)
             free(page->gone[i].key);
@@ -167,7 +168,8 @@ static void list_page_jobs(struct gt_page *page, const struct gt_cache *cache)
 {
     uint32_t count = 0, room = 0, old = 0;
     struct seen_job *jobs = NULL;
-    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job; job = gt_cache_next_job(cache, job))
+    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
+         job = gt_cache_next_job(cache, job))
         room++;
     jobs = calloc((size_t)room + 1, sizeof(*jobs));
     for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); jobs && job;
@@ -181,18 +183,19 @@ static void list_page_jobs(struct gt_page *page, const struct gt_cache *cache)
     qsort(jobs, count, sizeof(*jobs), page_order);
     for (uint32_t i = 0; i < count; i++) {
         while (old < page->job_count && strcmp(page->jobs[old].key, jobs[i].key) < 0)
-            bury(page, gt_steal(page->jobs[old++].key));
+            bury(page, &page->jobs[old++]);
         if (old < page->job_count && strcmp(page->jobs[old].key, jobs[i].key) == 0)
             jobs[i].row = page->jobs[old++].row;
     }
     while (old < page->job_count)
-        bury(page, gt_steal(page->jobs[old++].key));
+        bury(page, &page->jobs[old++]);
     free_jobs(page->jobs, page->job_count);
     page->jobs = jobs;
     page->job_count = count;
 }
 
-static void tell(const struct gt_page *page, const char *node, bool worse, const char *reason, const char *text)
+static void tell(const struct gt_page *page, const char *node, bool worse, const char *reason,
+                 const char *text)
 {
     page->spec.on_health(page->spec.arg, node, worse, reason, text);
 }
@@ -206,7 +209,8 @@ static void compare_health(const struct gt_page *page, const struct seen_node *o
         bool good; /* the flag is good news */
         const char *set, *set_text, *cleared, *cleared_text;
     } words[] = {
-        {GT_PICTURE_READY, true, "NodeReady", "the node is Ready again", "NodeNotReady", "the node is not Ready"},
+        {GT_PICTURE_READY, true, "NodeReady", "the node is Ready again", "NodeNotReady",
+         "the node is not Ready"},
         {GT_PICTURE_CORDONED, false, "NodeCordoned", "the node was cordoned", "NodeUncordoned",
          "the node is no longer cordoned"},
         {GT_PICTURE_STALE, false, "ReportStale", "the agent of the node is silent", "ReportCurrent",
@@ -215,7 +219,7 @@ static void compare_health(const struct gt_page *page, const struct seen_node *o
          "all direct links are up again"},
     };
     for (unsigned i = 0; i < GT_COUNT(words); i++) {
-        bool set = new->flags & words[i].flag;
+        bool set = new->flags &words[i].flag;
         if (set != (bool)(old->flags & words[i].flag))
             tell(page, new->name, set != words[i].good, set ? words[i].set : words[i].cleared,
                  set ? words[i].set_text : words[i].cleared_text);
@@ -372,8 +376,8 @@ static void page_add_jobs(const struct gt_page *page, const struct gt_debug_view
     gt_json_end(to, ']');
 }
 
-void gt_page_state(struct gt_page *page, const struct gt_debug_view *view, const struct gt_page_around *around,
-                   const char *query, struct gt_http_response *response)
+void gt_page_state(struct gt_page *page, const struct gt_debug_view *view,
+                   const struct gt_page_around *around, const char *query, struct gt_http_response *response)
 {
     struct gt_buf *to = &response->body;
     char state[32], number[24];
@@ -410,6 +414,7 @@ void gt_page_state(struct gt_page *page, const struct gt_debug_view *view, const
     gt_json_end(to, ']');
     gt_json_add_unsigned(to, "lastEvent", last);
     gt_json_end(to, '}');
-    snprintf(response->etag, sizeof(response->etag), "%s-%" PRIu64 "-%" PRIx32, state, last,
-             (uint32_t)gt_digest_mix_text(gt_digest_mix_text(view->leads, around->leader), around->certificate));
+    snprintf(
+        response->etag, sizeof(response->etag), "%s-%" PRIu64 "-%" PRIx32, state, last,
+        (uint32_t)gt_digest_mix_text(gt_digest_mix_text(view->leads, around->leader), around->certificate));
 }

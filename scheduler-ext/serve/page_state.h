@@ -6,8 +6,8 @@
 
 /*
  * What the page /ui shows, and since when: /ui/state answers with all that has changed since the state that a
- * client has. The cluster is read in rounds, in pieces, and what differs from the round before gets the number
- * of the round. docs/reference/debug-endpoints.md describes the answer, which is the page's own.
+ * client has. The cluster is read in rounds, in pieces, and what differs from the round before gets the
+ * number of the round. docs/reference/debug-endpoints.md describes the answer, which is the page's own.
  */
 struct gt_page;
 
@@ -26,14 +26,15 @@ bool gt_page_is_scanning(const struct gt_page *page);
 
 /* What the page's process knows beside the cluster. */
 struct gt_page_around {
-    const char *leader;      /* the name of the replica that writes; "": none is known */
-    const char *certificate; /* what is wrong with the certificate of --https; "": nothing */
+    const char *leader;                      /* the name of the replica that writes; "": none is known */
+    const char *certificate;                 /* what is wrong with the certificate of --https; "": nothing */
     const struct gt_kube_recorder *recorder; /* NULL: none */
-    const char *only; /* the viewer may see only jobs of this namespace, and nodes that they are on; NULL: all */
+    const char
+        *only; /* the viewer may see only jobs of this namespace, and nodes that they are on; NULL: all */
 };
 /* `query`: since=STATE, events=NUMBER of the last ones that the client has; without them it gets all. */
-void gt_page_state(struct gt_page *page, const struct gt_debug_view *view, const struct gt_page_around *around,
-                   const char *query, struct gt_http_response *response);
+void gt_page_state(struct gt_page *page, const struct gt_debug_view *view,
+                   const struct gt_page_around *around, const char *query, struct gt_http_response *response);
 /* The wiring of a node; false: there is none of this name. */
 bool gt_page_node_json(const struct gt_debug_view *view, const char *name, struct gt_buf *to);
 

@@ -18,6 +18,7 @@ import time
 import unittest
 
 import chromium
+from daemon_driver import wait_for
 from page_world import companion
 
 HOST = SCHEDULER = None
@@ -284,6 +285,41 @@ class Real(Page):
 
 
 del Page
+
+
+class Changes(unittest.TestCase):
+    """What /ui/state tells of objects that come and go, without a browser."""
+
+    def test_what_goes_is_told(self):
+        with companion(SCHEDULER, 40, waiting=3) as (world, running):
+            states = []
+
+            def ask():
+                """All that was told since the last answer, in one."""
+                query = f"?since={states[-1]}" if states else ""
+                status, text = running.get(f"/ui/state{query}")
+                told = json.loads(text) if status == 200 else None
+                if told:
+                    states.append(told["state"])
+                return told
+
+            def until(seen):
+                self.assertTrue(wait_for(lambda: (told := ask()) and seen(told), 60))
+
+            until(lambda told: told["synced"] and len(told["nodes"]) == 40)
+            until(lambda told: not told["nodes"] and not told["jobs"])  # it has come to rest
+            gone = next(row for row in json.loads(running.get("/ui/state")[1])["nodes"] if row[1] == "r002-n06")
+            world.api.remove("/apis/topology.metax-tech.com/v1alpha1/nodegputopologies", "r002-n06")
+            until(lambda told: told["nodesGone"] == [gone[0]] and not told["all"])
+            world.api.remove("/api/v1/namespaces/lab/pods", "notebook-5-0-x0")
+            until(lambda told: told["jobsGone"] == ["lab/Job/notebook-5"])
+            old = states[0]
+            told = json.loads(running.get(f"/ui/state?since={old}")[1])
+            self.assertIn("lab/Job/notebook-5", told["jobsGone"])
+            self.assertIn(gone[0], told["nodesGone"])
+            world.running_pod("lab", "notebook-5", 0, 5, 2, planned=False)
+            until(lambda told: [job["key"] for job in told["jobs"]] == ["lab/Job/notebook-5"])
+            self.assertEqual(len(json.loads(running.get("/ui/state")[1])["nodes"]), 39)
 
 
 if __name__ == "__main__":
