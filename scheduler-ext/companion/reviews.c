@@ -3,9 +3,8 @@
 
 #include <string.h>
 
+#include "api/review.h"
 #include "base/clock.h"
-#include "base/json_get.h"
-#include "base/json_write.h"
 #include "base/log.h"
 
 enum {
@@ -69,66 +68,29 @@ static void review_end(struct viewer *review, enum gt_verdict verdict)
     review->until_ms = gt_clock_ms() + (verdict >= GT_VERDICT_NAMESPACE ? REVIEW_KEPT_MS : REVIEW_REFUSED_MS);
 }
 
-static void write_token_review(const struct viewer *review, struct gt_buf *to)
-{
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "authentication.k8s.io/v1");
-    gt_json_add_text(to, "kind", "TokenReview");
-    gt_json_begin(to, "spec", '{');
-    gt_json_add_text(to, "token", review->token);
-    gt_json_ends(to, "}}");
-}
-
-/* His name, groups and the rest go on as they came; a review calls the user "user", not "username". */
-static void write_access_review(const struct viewer *review, struct gt_buf *to)
-{
-    const cJSON *group;
-    const cJSON *extra = gt_get(review->user, "extra");
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "authorization.k8s.io/v1");
-    gt_json_add_text(to, "kind", "SubjectAccessReview");
-    gt_json_begin(to, "spec", '{');
-    gt_json_add_text(to, "user", gt_get_string(review->user, "username"));
-    gt_json_add_text(to, "uid", gt_get_string(review->user, "uid"));
-    gt_json_begin(to, "groups", '[');
-    cJSON_ArrayForEach(group, gt_get(review->user, "groups")) if (cJSON_IsString(group))
-        gt_json_add_text(to, NULL, group->valuestring);
-    gt_json_end(to, ']');
-    char *printed = extra ? cJSON_PrintUnformatted(extra) : NULL;
-    if (printed)
-        gt_json_add_raw(to, "extra", printed);
-    cJSON_free(printed);
-    to->failed = to->failed || (extra && !printed); /* with less than his limits he could be given more */
-    gt_json_begin(to, "resourceAttributes", '{');
-    gt_json_add_text(to, "verb", "list");
-    gt_json_add_text(to, "resource", review->step == REVIEW_NODES ? "nodes" : "pods");
-    if (review->step == REVIEW_PODS)
-        gt_json_add_text(to, "namespace", review->namespace_);
-    gt_json_ends(to, "}}}");
-}
-
 static void review_step(struct viewer *review);
+
+static void review_token(struct viewer *review, struct gt_kube_answer *answer)
+{
+    review->user = gt_token_review_read(answer->object);
+    review->step = REVIEW_NODES;
+    if (review->user)
+        review_step(review);
+    else
+        review_end(review, GT_VERDICT_UNKNOWN);
+}
 
 static void review_answered(void *arg, struct gt_kube_answer *answer)
 {
     struct viewer *review = arg;
-    const cJSON *status = gt_get(answer->object, "status");
     review->call = NULL;
-    if (answer->error || !status) {
+    if (answer->error) {
         gt_warning("the API server cannot be asked who may look at the page",
-                   GT_STR("error", answer->error ? gt_err_text(answer->error) : "no status"));
+                   GT_STR("error", gt_err_text(answer->error)));
         review_end(review, GT_VERDICT_FAILED);
     } else if (review->step == REVIEW_TOKEN) {
-        review->user = cJSON_IsTrue(gt_get(status, "authenticated"))
-                           ? cJSON_DetachItemFromObjectCaseSensitive(
-                                 cJSON_GetObjectItemCaseSensitive(answer->object, "status"), "user")
-                           : NULL;
-        review->step = REVIEW_NODES;
-        if (*gt_get_string(review->user, "username"))
-            review_step(review);
-        else
-            review_end(review, GT_VERDICT_UNKNOWN);
-    } else if (cJSON_IsTrue(gt_get(status, "allowed")) && !cJSON_IsTrue(gt_get(status, "denied"))) {
+        review_token(review, answer);
+    } else if (gt_access_review_read(answer->object)) {
         review_end(review, review->step == REVIEW_NODES ? GT_VERDICT_ALL : GT_VERDICT_NAMESPACE);
     } else if (review->step == REVIEW_NODES && *review->namespace_) {
         review->step = REVIEW_PODS;
@@ -141,8 +103,12 @@ static void review_answered(void *arg, struct gt_kube_answer *answer)
 static void review_step(struct viewer *review)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(REVIEW_BODY_MAX);
-    bool token = review->step == REVIEW_TOKEN;
-    (token ? write_token_review : write_access_review)(review, &body);
+    bool token = review->step == REVIEW_TOKEN, nodes = review->step == REVIEW_NODES;
+    if (token)
+        gt_token_review_write(&body, review->token);
+    else
+        gt_access_review_write(&body, review->user, nodes ? "nodes" : "pods",
+                               nodes ? NULL : review->namespace_);
     const struct gt_kube_request request = {.verb = GT_KUBE_CREATE,
                                             .resource = token ? &token_reviews : &access_reviews,
                                             .body = body.data,

@@ -49,7 +49,7 @@ static bool has_user(const struct gt_debug_view *view, uint32_t id, uint64_t tak
 static void add_users(const struct gt_debug_view *view, uint32_t id, uint64_t taken, const char *only,
                       struct gt_buf *to)
 {
-    const struct gt_cache_pod *users[GT_GPUS_MAX];
+    const struct gt_cache_pod *users[GT_GPUS_MAX] = {NULL};
     for (uint64_t left = taken; left; left &= left - 1)
         users[gt_bit_first(left)] = gt_cache_gpu_user(view->cache, id, gt_bit_first(left));
     gt_json_begin(to, NULL, '[');
