@@ -24,6 +24,22 @@ static int argument_of(const struct gt_option *option)
     return *option->value == '=' ? optional_argument : required_argument;
 }
 
+static const struct gt_option *options_find_name(const struct gt_command *command, const char *name)
+{
+    for (size_t i = 0; i < command->count; i++)
+        if (strcmp(command->options[i].name, name) == 0)
+            return &command->options[i];
+    return NULL;
+}
+
+static bool has_letter(const struct gt_command *command, char letter)
+{
+    for (size_t i = 0; i < command->count; i++)
+        if (command->options[i].letter == letter)
+            return true;
+    return false;
+}
+
 static const struct gt_option *options_find_key(const struct gt_command *command, int key)
 {
     if (key >= FIRST_KEY)
@@ -31,7 +47,26 @@ static const struct gt_option *options_find_key(const struct gt_command *command
     for (size_t i = 0; i < command->count; i++)
         if (key && command->options[i].letter == key)
             return &command->options[i];
-    return NULL;
+    return key == 'h' ? options_find_name(command, "help") : NULL;
+}
+
+/* Which option a name probably means; NULL: none. */
+static const char *options_meant(const struct gt_command *command, const char *typed)
+{
+    const char *names[OPTIONS_MAX];
+    char name[64];
+    for (size_t i = 0; i < command->count; i++)
+        names[i] = command->options[i].name;
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(typed, "="), typed);
+    return strlen(name) > 3 ? gt_text_meant(name, names, command->count) : NULL;
+}
+
+/* "help" or "version" as the only argument, for those who type that, where no other one is expected. */
+static const struct gt_option *options_asked(const struct gt_command *command, int argc, char **argv)
+{
+    bool asked =
+        argc == 2 && !command->arguments && (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "version") == 0);
+    return asked ? options_find_name(command, argv[1]) : NULL;
 }
 
 /* `argument` is the one that getopt has read last; a letter in it is in optopt. */
@@ -47,6 +82,10 @@ static int fail_unread(const struct gt_command *command, int key, const char *ar
     for (size_t i = 0; len && i < command->count; i++)
         if (strncmp(command->options[i].name, argument + 2, len) == 0)
             return gt_fail(err, EINVAL, "option '%.100s' is ambiguous, see --help", culprit);
+    const char *meant = optopt ? NULL : options_meant(command, argument + 2);
+    if (meant)
+        return gt_fail(err, EINVAL, "unrecognized option '%.100s', did you mean --%s? See --help", culprit,
+                       meant);
     return gt_fail(err, EINVAL, "unrecognized option '%.100s', see --help", culprit);
 }
 
@@ -59,7 +98,7 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
                     struct gt_err **err)
 {
     struct option longs[OPTIONS_MAX + 1] = {0};
-    char letters[2 * OPTIONS_MAX + 3], *end = letters;
+    char letters[2 * OPTIONS_MAX + 4], *end = letters;
     if (command->count > OPTIONS_MAX)
         return gt_fail(err, E2BIG, "options");
     if (command->has_verbs)
@@ -73,7 +112,12 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
         if (option->letter && option->value)
             *end++ = ':';
     }
+    if (!has_letter(command, 'h'))
+        *end++ = 'h';
     *end = '\0';
+    const struct gt_option *asked = options_asked(command, argc, argv);
+    if (asked)
+        return gt_option_take(asked, "", to, err) < 0 ? -EINVAL : 0;
     optind = 0; /* glibc: 0 resets getopt */
     for (;;) {
         int key = getopt_long(argc, argv, letters, longs, NULL);

@@ -19,10 +19,17 @@ enum { CLUSTER_TABLE, CLUSTER_JSON, CLUSTER_SVG };
 struct cluster_options {
     struct cli_parse parse;
     struct cli_api_options api;
-    unsigned format;
+    unsigned format, nodes;
+    const char *supernode;
 };
 
+static const char *const nodes_words[] = {"all", "free", "wrong", "none", NULL}; /* as enum cli_nodes */
+
 static const struct gt_option cluster_options[] = {
+    {"nodes", "WHICH", "nodes of the table: all (default), free, wrong, or none, for sums alone",
+     gt_option_word, GT_OPTION_FIELD(struct cluster_options, nodes), .words = nodes_words},
+    {"supernode", "NAME", "only this supernode and those below it", gt_option_text,
+     GT_OPTION_FIELD(struct cluster_options, supernode)},
     {"output", "FORMAT", "table (default), json or svg", gt_option_word,
      GT_OPTION_FIELD(struct cluster_options, format), .words = formats, .letter = 'o'},
     CLI_API_OPTIONS(struct cluster_options),
@@ -32,6 +39,7 @@ static const struct gt_command cluster_command = {
     .about =
         "Show the GPUs of a cluster: supernodes, their nodes, what is free and who uses the rest. As JSON "
         "it is a file that plan --cluster takes.",
+    .more = "Example: gputopo cluster --nodes none",
     .options = cluster_options,
     .count = GT_COUNT(cluster_options),
 };
@@ -124,6 +132,8 @@ static int run_with(const struct cli_verb *verb, const struct gt_command *comman
     if (!cli_parse_options(command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
     bool with_nodes = verb == &cli_cluster;
+    if (options.format != CLUSTER_TABLE && (options.nodes || options.supernode))
+        return cli_usage(verb->name, "--nodes and --supernode are for the table: others have all");
     gt_auto_err struct gt_err *err = NULL;
     cli_auto_view struct cli_view view;
     cli_view_init(&view, (int64_t)time(NULL), with_nodes && options.format == CLUSTER_JSON);
@@ -132,8 +142,10 @@ static int run_with(const struct cli_verb *verb, const struct gt_command *comman
 
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
     struct cli_screen screen = screen_of_stdout();
+    const struct cli_table_part shown = {(enum cli_nodes)options.nodes, options.supernode};
+    int r = 0;
     if (options.format == CLUSTER_TABLE && with_nodes)
-        cli_view_table(&view.picture, &screen, &text);
+        r = cli_view_table(&view.picture, &shown, &screen, &text, &err);
     else if (options.format == CLUSTER_TABLE)
         cli_view_supernodes(&view, &screen, &text);
     else if (options.format == CLUSTER_SVG)
@@ -142,6 +154,8 @@ static int run_with(const struct cli_verb *verb, const struct gt_command *comman
         cli_view_json(&view, &text);
     else
         cli_view_supernodes_json(&view, &text);
+    if (r < 0)
+        return cli_failed(verb->name, err);
     warn(verb->name, &view);
     if (with_nodes && options.format == CLUSTER_JSON)
         warn_unknown(verb->name, &view);

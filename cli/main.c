@@ -2,7 +2,10 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
+
+enum { CLI_VERBS_MAX = 32 };
 
 const char *cli_program = "gputopo";
 
@@ -33,6 +36,28 @@ static const struct cli_verb *find_verb(const char *name)
     return NULL;
 }
 
+static int unknown_verb(const char *name, const struct gt_buf *list)
+{
+    const char *names[CLI_VERBS_MAX];
+    unsigned count = 0;
+    while (cli_verbs[count] && count < CLI_VERBS_MAX) {
+        names[count] = cli_verbs[count]->name;
+        count++;
+    }
+    const char *meant = strlen(name) > 2 ? gt_text_meant(name, names, count) : NULL;
+    if (meant)
+        return cli_usage(NULL, "there is no verb '%.100s', did you mean %s? See --help", name, meant);
+    return cli_usage(NULL, "expected %s, is '%.100s'", list->data ? list->data : "", name);
+}
+
+/* `help VERB` is `VERB --help`. */
+static int help_of(char *name, const struct gt_buf *list)
+{
+    char help[] = "--help";
+    const struct cli_verb *verb = find_verb(name);
+    return verb ? verb->run(verb, 2, (char *[]){name, help, NULL}) : unknown_verb(name, list);
+}
+
 /* "show, record, ... or supernodes" */
 static void list_verbs(struct gt_buf *to)
 {
@@ -55,7 +80,9 @@ int main(int argc, char **argv)
     const struct gt_command command = {
         .arguments = "VERB [OPTION]...",
         .about = about.data,
-        .more = "VERB --help lists the options of a verb; the manual page gputopo(1) describes all.",
+        .more =
+            "VERB --help (or help VERB) lists the options of a verb; the manual page gputopo(1) describes "
+            "all. -h is --help, and version is --version.",
         .options = own_options,
         .count = GT_COUNT(own_options),
         .has_verbs = true,
@@ -70,8 +97,14 @@ int main(int argc, char **argv)
     list_verbs(&list);
     if (first == argc)
         return cli_usage(NULL, "expected a verb: %s; see --help", list.data ? list.data : "");
+    if (strcmp(argv[first], "version") == 0 && first + 1 == argc)
+        return gt_exit_with_version("gputopo");
+    if (strcmp(argv[first], "help") == 0 && first + 1 == argc)
+        return cli_print_help(&command, NULL);
+    if (strcmp(argv[first], "help") == 0)
+        return help_of(argv[first + 1], &list);
     const struct cli_verb *verb = find_verb(argv[first]);
     if (!verb)
-        return cli_usage(NULL, "expected %s, is '%.100s'", list.data ? list.data : "", argv[first]);
+        return unknown_verb(argv[first], &list);
     return verb->run(verb, argc - first, argv + first);
 }

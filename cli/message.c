@@ -42,7 +42,7 @@ int cli_write_file(const char *verb, const char *path, const char *text)
 
 const char *const cli_text_or_json[] = {[CLI_TEXT] = "text", [CLI_JSON] = "json", NULL};
 
-static int print_help(const struct gt_command *command, const char *verb)
+int cli_print_help(const struct gt_command *command, const char *verb)
 {
     char name[64];
     struct gt_command named = *command;
@@ -60,7 +60,7 @@ bool cli_parse_options(const struct gt_command *command, int argc, char **argv, 
     int r = gt_options_read(command, argc, argv, parse, ret_first, &err);
     if (r >= 0 && !parse->help)
         return true;
-    *ret_exit = r < 0 ? cli_usage(parse->verb, "%s", gt_err_text(err)) : print_help(command, parse->verb);
+    *ret_exit = r < 0 ? cli_usage(parse->verb, "%s", gt_err_text(err)) : cli_print_help(command, parse->verb);
     return false;
 }
 

@@ -91,7 +91,7 @@ struct plan_options {
     unsigned close;
     uint64_t pods, gpus;
     struct gt_chain_sizes chain; /* none: it is learned */
-    bool explain, advise, relocate;
+    bool explain, advise, relocate, exit_code;
     unsigned format;
 };
 
@@ -126,12 +126,15 @@ static const struct gt_option own_options[] = {
      PLAN_FIELD(advise)},
     {"relocate", NULL, "where the job does not fit, say which movable pods must move, and where to",
      gt_option_set, PLAN_FIELD(relocate)},
+    {"exit-code", NULL, "exit with 1 where the job is not placed; otherwise that is 0 like every answer",
+     gt_option_set, PLAN_FIELD(exit_code)},
     CLI_FORMAT_OPTION(struct plan_options),
     CLI_HELP_OPTION,
 };
 
 static const struct gt_command command = {
     .about = "Place one job on a cluster that a file describes: what the scheduler would do, without one.",
+    .more = "Example: gputopo plan --cluster cluster.json --pods 8 --gpus 8 --group-size 32 --explain",
     .options = own_options,
     .count = GT_COUNT(own_options),
 };
@@ -488,7 +491,8 @@ static int cli_plan_run(const struct cli_verb *verb, int argc, char **argv)
         cli_plan_json(plan, &text);
     else
         cli_plan_text(plan, &text);
-    return cli_print(verb->name, &text);
+    exit_code = cli_print(verb->name, &text);
+    return exit_code == CLI_DONE && options.exit_code && !plan->placed ? CLI_FAILED : exit_code;
 }
 
 const struct cli_verb cli_plan = {"plan", cli_plan_run, "place a job on a cluster that a file describes"};

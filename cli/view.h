@@ -80,7 +80,15 @@ struct cli_screen {
     unsigned width; /* characters of a line, 0: no limit */
     bool color;
 };
-void cli_view_table(const struct gt_picture *picture, const struct cli_screen *screen, struct gt_buf *to);
+/* Which nodes the table shows; sums are always of all. */
+enum cli_nodes { CLI_NODES_ALL, CLI_NODES_FREE, CLI_NODES_WRONG, CLI_NODES_NONE };
+struct cli_table_part {
+    enum cli_nodes nodes;
+    const char *supernode; /* only this one and those below it; NULL: all */
+};
+/* -ENOENT: there is no such supernode. */
+int cli_view_table(const struct gt_picture *picture, const struct cli_table_part *shown,
+                   const struct cli_screen *screen, struct gt_buf *to, struct gt_err **err);
 void cli_view_supernodes(const struct cli_view *view, const struct cli_screen *screen, struct gt_buf *to);
 void cli_view_supernodes_json(const struct cli_view *view, struct gt_buf *to);
 void cli_view_json(const struct cli_view *view, struct gt_buf *to);

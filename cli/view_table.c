@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "cli/view.h"
 #include "topology/model/render_internal.h"
@@ -216,14 +218,64 @@ static void add_heading(const struct gt_picture *picture, const struct gt_pictur
     }
 }
 
-static void view_table_add_nodes(const struct gt_picture *picture, uint32_t first, uint32_t count,
-                                 const struct cli_screen *screen, const struct columns *columns,
-                                 struct gt_buf *to)
+static bool is_shown(const struct gt_picture_node *node, enum cli_nodes nodes)
 {
-    if (count)
+    switch (nodes) {
+    case CLI_NODES_FREE:
+        return node->free;
+    case CLI_NODES_WRONG:
+        return node->note[0] || node->unhealthy;
+    case CLI_NODES_NONE:
+        return false;
+    case CLI_NODES_ALL:
+        break;
+    }
+    return true;
+}
+
+static bool has_shown(const struct gt_picture *picture, uint32_t first, uint32_t count, enum cli_nodes nodes)
+{
+    for (uint32_t i = first; i < first + count; i++)
+        if (is_shown(&picture->nodes[i], nodes))
+            return true;
+    return false;
+}
+
+/* A filter leaves out supernodes that have nothing to show; sums alone are shown of all. */
+static bool is_left_out(const struct gt_picture *picture, const struct gt_picture_supernode *supernode,
+                        enum cli_nodes nodes)
+{
+    return (nodes == CLI_NODES_FREE || nodes == CLI_NODES_WRONG) && !supernode->note[0] &&
+           !has_shown(picture, supernode->first_node, supernode->node_count, nodes);
+}
+
+/* Whether a supernode is `above`, or below it; GT_NONE is above all. */
+static bool is_below(const struct gt_picture *picture, uint32_t id, uint32_t above)
+{
+    while (above != GT_NONE && id != GT_NONE && id != above)
+        id = picture->supernodes[id].parent;
+    return id == above || above == GT_NONE;
+}
+
+static int find_shown(const struct gt_picture *picture, const char *name, uint32_t *ret, struct gt_err **err)
+{
+    *ret = GT_NONE;
+    for (uint32_t i = 0; name && i < picture->supernode_count; i++)
+        if (strcmp(picture->supernodes[i].name, name) == 0)
+            *ret = i;
+    return name && *ret == GT_NONE ? gt_fail(err, ENOENT, "--supernode: there is no supernode '%.253s'", name)
+                                   : 0;
+}
+
+static void view_table_add_nodes(const struct gt_picture *picture, uint32_t first, uint32_t count,
+                                 enum cli_nodes nodes, const struct cli_screen *screen,
+                                 const struct columns *columns, struct gt_buf *to)
+{
+    if (has_shown(picture, first, count, nodes))
         add_header(to, screen, columns);
     for (uint32_t i = first; i < first + count; i++)
-        view_table_add_node(picture, &picture->nodes[i], screen, columns, to);
+        if (is_shown(&picture->nodes[i], nodes))
+            view_table_add_node(picture, &picture->nodes[i], screen, columns, to);
 }
 
 static void add_legend(const struct gt_picture *picture, const struct cli_screen *screen, struct gt_buf *to)
@@ -246,30 +298,47 @@ static void add_legend(const struct gt_picture *picture, const struct cli_screen
         gt_buf_puts(to, "\n");
 }
 
-void cli_view_table(const struct gt_picture *picture, const struct cli_screen *screen, struct gt_buf *to)
+static void add_unplaced(const struct gt_picture *picture, uint32_t first, enum cli_nodes nodes,
+                         const struct cli_screen *screen, const struct columns *columns, struct gt_buf *to)
+{
+    uint32_t count = picture->node_count - first;
+    if (!count || (nodes != CLI_NODES_NONE && !has_shown(picture, first, count, nodes)))
+        return;
+    gt_buf_puts(to, "\n");
+    style(to, screen, STYLE_STRONG);
+    gt_buf_puts(to, picture->supernode_count ? "in no supernode" : "no supernodes");
+    style(to, screen, STYLE_PLAIN);
+    if (nodes == CLI_NODES_NONE)
+        gt_buf_printf(to, ": %u node%s", count, gt_plural(count));
+    gt_buf_puts(to, "\n");
+    view_table_add_nodes(picture, first, count, nodes, screen, columns, to);
+}
+
+int cli_view_table(const struct gt_picture *picture, const struct cli_table_part *shown,
+                   const struct cli_screen *screen, struct gt_buf *to, struct gt_err **err)
 {
     struct columns columns;
+    uint32_t above, placed = 0;
+    GT_TRY(find_shown(picture, shown->supernode, &above, err));
     view_table_fit(picture, screen, &columns);
     gt_buf_printf(to, "%u node%s, ", picture->counts.nodes, gt_plural(picture->counts.nodes));
     view_table_write_counts(to, &picture->counts);
     gt_buf_printf(to, "; %u supernode%s, %u pod%s with GPUs\n", picture->tier1_count,
                   gt_plural(picture->tier1_count), picture->pod_count, gt_plural(picture->pod_count));
-    uint32_t placed = 0;
     for (uint32_t i = 0; i < picture->supernode_count; i++) {
         const struct gt_picture_supernode *supernode = &picture->supernodes[i];
-        add_heading(picture, supernode, screen, to);
-        view_table_add_nodes(picture, supernode->first_node, supernode->node_count, screen, &columns, to);
         placed += supernode->node_count;
+        if (!is_below(picture, i, above) || is_left_out(picture, supernode, shown->nodes))
+            continue;
+        add_heading(picture, supernode, screen, to);
+        view_table_add_nodes(picture, supernode->first_node, supernode->node_count, shown->nodes, screen,
+                             &columns, to);
     }
-    if (placed < picture->node_count) {
-        gt_buf_puts(to, "\n");
-        style(to, screen, STYLE_STRONG);
-        gt_buf_puts(to, picture->supernode_count ? "in no supernode" : "no supernodes");
-        style(to, screen, STYLE_PLAIN);
-        gt_buf_puts(to, "\n");
-        view_table_add_nodes(picture, placed, picture->node_count - placed, screen, &columns, to);
-    }
-    add_legend(picture, screen, to);
+    if (above == GT_NONE)
+        add_unplaced(picture, placed, shown->nodes, screen, &columns, to);
+    if (shown->nodes != CLI_NODES_NONE)
+        add_legend(picture, screen, to);
+    return 0;
 }
 
 /* ---- the table of supernodes ---- */

@@ -32,11 +32,12 @@ enum gt_http_method {
 /* All texts are valid until the callback returns. */
 struct gt_http_request {
     enum gt_http_method method;
-    const char *path;         /* without the query, as the client wrote it (escapes not decoded) */
-    const char *query;        /* behind the "?", as written; NULL: none */
-    const char *content_type; /* NULL: none */
-    bool tls;                 /* received over TLS */
-    const char *client;       /* the first of client_names; NULL: none */
+    const char *path;          /* without the query, as the client wrote it (escapes not decoded) */
+    const char *query;         /* behind the "?", as written; NULL: none */
+    const char *content_type;  /* NULL: none */
+    const char *authorization; /* NULL: none */
+    bool tls;                  /* received over TLS */
+    const char *client;        /* the first of client_names; NULL: none */
     /* CN and DNS names of the client's verified certificate, ends with NULL; NULL: none */
     const char *const *client_names;
     const char *body; /* of a POST whose body was collected, NUL-terminated; otherwise "" */
@@ -50,6 +51,9 @@ bool gt_http_client_is(const struct gt_http_request *request, const char *names)
 struct gt_http_response {
     unsigned status;          /* 200 */
     const char *content_type; /* a literal */
+    char etag[48]; /* names this state of the answer, without quotes; where the client has it, it gets 304 and
+                      no body; "": none */
+    bool compressed;    /* the body is sent by gzip to clients that take it */
     struct gt_buf body; /* at most answer_max of the spec; if the buffer has failed, the answer is 500 */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -66,6 +67,8 @@ static enum MHD_Result add_headers(struct MHD_Response *to, const struct gt_http
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED && done == MHD_YES)
         done = MHD_add_response_header(to, MHD_HTTP_HEADER_ALLOW,
                                        peer->http->spec.body_max ? "GET, HEAD, POST" : "GET, HEAD");
+    if (status == MHD_HTTP_UNAUTHORIZED && done == MHD_YES)
+        done = MHD_add_response_header(to, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (status == MHD_HTTP_SERVICE_UNAVAILABLE && done == MHD_YES)
         done = MHD_add_response_header(to, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (peer->linger && done == MHD_YES) /* a body that may follow is never read: this one cannot go on */
@@ -79,10 +82,59 @@ static const char *too_busy(struct gt_http_peer *peer)
     return "too many requests at once\n";
 }
 
+static const char *header_of(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+/* A list of values with commas; weights ("gzip;q=0.5") are not read, as clients that want none send none. */
+static bool has_word(const char *header, const char *word)
+{
+    const char *found = header ? strstr(header, word) : NULL;
+    return found && strncmp(found + strlen(word), ";q=0", 4) != 0;
+}
+
+static void quote_etag(const struct gt_http_response *response, char to[static sizeof(response->etag) + 2])
+{
+    snprintf(to, sizeof(response->etag) + 2, "\"%s\"", response->etag);
+}
+
+/* Takes from the answer what the client has, or makes it small. */
+static bool shrink(struct MHD_Connection *connection, struct gt_http_response *response)
+{
+    if (response->status != MHD_HTTP_OK || response->body.failed)
+        return false;
+    char quoted[sizeof(response->etag) + 2];
+    quote_etag(response, quoted);
+    if (*response->etag && has_word(header_of(connection, MHD_HTTP_HEADER_IF_NONE_MATCH), quoted)) {
+        response->status = MHD_HTTP_NOT_MODIFIED;
+        gt_buf_consume(&response->body, response->body.len);
+        return false;
+    }
+    return response->compressed && has_word(header_of(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING), "gzip") &&
+           gt_gzip(&response->body);
+}
+
+static enum MHD_Result add_cache_headers(struct MHD_Response *to, const struct gt_http_response *response,
+                                         bool zipped)
+{
+    char quoted[sizeof(response->etag) + 2];
+    quote_etag(response, quoted);
+    if (*response->etag &&
+        (MHD_add_response_header(to, MHD_HTTP_HEADER_ETAG, quoted) != MHD_YES ||
+         MHD_add_response_header(to, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache") != MHD_YES))
+        return MHD_NO;
+    if (response->compressed &&
+        MHD_add_response_header(to, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT_ENCODING) != MHD_YES)
+        return MHD_NO;
+    return zipped ? MHD_add_response_header(to, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip") : MHD_YES;
+}
+
 /* Hands the answer to the library. */
 static enum MHD_Result http_request_answer(struct gt_http_peer *peer, struct MHD_Connection *connection,
                                            struct gt_http_response *response)
 {
+    bool zipped = shrink(connection, response);
     gt_auto_buf struct gt_buf body = response->body;
     response->body = (struct gt_buf){0};
     if (body.failed) {
@@ -104,6 +156,8 @@ static enum MHD_Result http_request_answer(struct gt_http_peer *peer, struct MHD
         return MHD_NO;
     }
     enum MHD_Result done = add_headers(to, peer, response->status, response->content_type);
+    if (done == MHD_YES)
+        done = add_cache_headers(to, response, zipped);
     if (done == MHD_YES)
         done = MHD_queue_response(connection, response->status, to);
     MHD_destroy_response(to);
@@ -159,11 +213,6 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
-static const char *header_of(struct MHD_Connection *connection, const char *name)
-{
-    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-}
-
 /* A request whose end two programs could see at different places is refused without calling a handler. */
 static bool frames_well(struct MHD_Connection *connection, uint64_t *ret_length)
 {
@@ -208,6 +257,7 @@ static struct gt_http_request http_request_describe(struct gt_http_peer *peer,
         .path = url,
         .query = peer->query,
         .content_type = header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+        .authorization = header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION),
         .tls = peer->http->tls != NULL,
         .client = names ? names[0] : NULL,
         .client_names = (const char *const *)names,

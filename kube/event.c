@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/json_write.h"
 #include "base/prometheus.h"
 #include "base/time_text.h"
 #include "kube/buckets.h"
@@ -34,6 +35,14 @@ struct gt_kube_recorder {
     struct gt_bucket minute;
     unsigned per_minute;
     struct gt_kube_recorder_counters counters;
+    struct kept_event {
+        char *json; /* what happened, without its object: {"reason":...,"text":... */
+        char *whole;
+        char *namespace_; /* "": it has none */
+        uint64_t number;
+        bool of_pod;
+    } kept[GT_EVENTS_KEPT];
+    uint64_t kept_last; /* its number */
 };
 
 void gt_kube_recorder_free(struct gt_kube_recorder *recorder)
@@ -41,6 +50,11 @@ void gt_kube_recorder_free(struct gt_kube_recorder *recorder)
     if (!recorder)
         return;
     gt_write_close(&recorder->line);
+    for (unsigned i = 0; i < GT_EVENTS_KEPT; i++) {
+        free(recorder->kept[i].json);
+        free(recorder->kept[i].whole);
+        free(recorder->kept[i].namespace_);
+    }
     free(recorder->seen.places);
     free(recorder->controller);
     free(recorder->instance);
@@ -127,6 +141,51 @@ static bool event_post(struct gt_kube_recorder *recorder, const struct gt_event_
     return !body.failed && gt_write_post(&recorder->line, &request, recorder);
 }
 
+void gt_kube_recorder_note(struct gt_kube_recorder *recorder, const struct gt_event_object *event)
+{
+    struct kept_event *last = &recorder->kept[recorder->kept_last % GT_EVENTS_KEPT];
+    gt_auto_buf struct gt_buf json = GT_BUF(EVENT_BODY_MAX), whole = GT_BUF(EVENT_BODY_MAX);
+    gt_json_add_bool(&json, "warning", event->warning);
+    gt_json_add_text(&json, "reason", event->reason);
+    gt_json_add_text(&json, "text", event->note);
+    gt_json_add_text(&json, "namespace", event->namespace_ ? event->namespace_ : "");
+    bool owner = last->of_pod && strcmp(event->kind, "Pod") != 0 && last->json && json.data &&
+                 strcmp(last->json, json.data) == 0;
+    gt_json_begin(&whole, NULL, '{');
+    gt_json_add_unsigned(&whole, "number", recorder->kept_last + 1);
+    gt_json_add_unsigned(&whole, "ms", gt_clock_wall_ms());
+    gt_json_add_text(&whole, "kind", event->kind);
+    gt_json_add_text(&whole, "name", event->name);
+    gt_buf_printf(&whole, ",%s}", json.data ? json.data : "");
+    char *namespace_ = strdup(event->namespace_ ? event->namespace_ : "");
+    if (json.failed || whole.failed || !namespace_) {
+        free(namespace_);
+        return;
+    }
+    recorder->kept_last++;
+    struct kept_event *next = &recorder->kept[recorder->kept_last % GT_EVENTS_KEPT];
+    if (owner) /* the same of its pod */
+        last->number = 0;
+    free(next->json);
+    free(next->whole);
+    free(next->namespace_);
+    *next = (struct kept_event){gt_buf_take(&json), gt_buf_take(&whole), namespace_, recorder->kept_last,
+                                strcmp(event->kind, "Pod") == 0};
+}
+
+uint64_t gt_kube_recorder_kept(const struct gt_kube_recorder *recorder, uint64_t after,
+                               const char *namespace_, struct gt_buf *to)
+{
+    uint64_t last = recorder->kept_last, first = last > GT_EVENTS_KEPT ? last - GT_EVENTS_KEPT : 0;
+    for (uint64_t number = (after > first ? after : first) + 1; number <= last; number++) {
+        const struct kept_event *event = &recorder->kept[number % GT_EVENTS_KEPT];
+        if (event->number == number && event->whole &&
+            (!namespace_ || strcmp(event->namespace_, namespace_) == 0))
+            gt_json_add_raw(to, NULL, event->whole);
+    }
+    return last;
+}
+
 void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_object *event)
 {
     const char *texts[] = {event->kind,   event->namespace_, event->name,
@@ -140,6 +199,7 @@ void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_obj
         recorder->counters.repeated++;
         return;
     }
+    gt_kube_recorder_note(recorder, event);
     if (gt_write_count(&recorder->line) >= recorder->per_minute ||
         !gt_bucket_has(&recorder->seen, about, alike, now) || !gt_bucket_has(&minute, 0, rate, now) ||
         !event_post(recorder, event)) {

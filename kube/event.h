@@ -20,6 +20,17 @@ struct gt_kube_recorder_counters {
 int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const char *instance,
                          unsigned per_minute, struct gt_kube_recorder **ret, struct gt_err **err);
 void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_object *event);
+/*
+ * The last of them for people who look at this process, also those that a limit kept from the API server.
+ * gt_kube_recorder_note() only adds one here. gt_kube_recorder_kept() appends those behind number `after` as
+ * JSON objects, oldest first (`namespace_` not NULL: only of objects there); what an event says of a pod and
+ * of its owner is there once, for the owner. Returns the number of the last one, from 1 up; 0: there was
+ * none.
+ */
+enum { GT_EVENTS_KEPT = 200 };
+void gt_kube_recorder_note(struct gt_kube_recorder *recorder, const struct gt_event_object *event);
+uint64_t gt_kube_recorder_kept(const struct gt_kube_recorder *recorder, uint64_t after,
+                               const char *namespace_, struct gt_buf *to);
 void gt_kube_recorder_counters(const struct gt_kube_recorder *recorder,
                                struct gt_kube_recorder_counters *ret);
 void gt_kube_recorder_metrics(const struct gt_kube_recorder_counters *counters, struct gt_buf *to);

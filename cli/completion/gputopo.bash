@@ -108,7 +108,8 @@ _gputopo()
     show)
         _gputopo_words "--from --root --vendor --probe --agent --node --kubeconfig --context -o --output --help" "$current"
         ;;
-    cluster | supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
+    cluster) _gputopo_words "--nodes --supernode --kubeconfig --context -o --output --help" "$current" ;;
+    supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
     drain) _gputopo_words "--dry-run --kubeconfig --context --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
     isolate) _gputopo_words "--reason --grade --value --for --evict --link --kubeconfig --context --help" "$current" ;;
@@ -121,7 +122,7 @@ _gputopo()
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;
     plan)
         _gputopo_words "--cluster --pods -k --gpus --group-size --atomic-group-size --job-topology --gpu-group-topology
-            --slow-gpus --close --chain --explain --advise -o --output --help" "$current"
+            --slow-gpus --close --chain --explain --advise --exit-code -o --output --help" "$current"
         ;;
     simulate)
         _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --replay --queue --patience

@@ -170,6 +170,7 @@ static int start_parts(struct gt_companion *companion, struct gt_err **err)
                                           .namespace_ = own_namespace(companion),
                                           .instance = companion->instance,
                                           .is_leading = is_leading,
+                                          .describe = gt_companion_describe,
                                           .leading_arg = companion};
     int r = make_informers(companion, err);
     if (r < 0)

@@ -49,6 +49,11 @@ void gt_leader_free(struct gt_leader *leader)
     free(leader);
 }
 
+const char *gt_leader_holder(const struct gt_leader *leader)
+{
+    return leader->known ? leader->lease.holder : "";
+}
+
 void gt_leader_stats(const struct gt_leader *leader, struct gt_leader_stats *ret)
 {
     *ret = leader->stats;

@@ -69,6 +69,8 @@ void gt_leader_release(struct gt_leader *leader);
 bool gt_leader_is_current(const struct gt_leader *leader);
 
 void gt_leader_stats(const struct gt_leader *leader, struct gt_leader_stats *ret);
+/* The replica that held the lease when it was read last; "": none. */
+const char *gt_leader_holder(const struct gt_leader *leader);
 
 /* A leader with the loop's timer, the real clock and a client; to be freed before the client. */
 struct gt_elect;

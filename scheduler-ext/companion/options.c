@@ -139,6 +139,7 @@ static int read_seconds(const struct gt_option *option, const char *value, void 
 
 static const char *const unannotated_words[] = {"leave", "prefer", NULL};
 
+static const char *const access_words[] = {"all", "checked", NULL};
 static const char *const close_words[] = {"room", "prefer", NULL};
 
 static const char *const lost_plans[] = {[GT_LOST_REPORT] = "report", [GT_LOST_RECREATE] = "recreate", NULL};
@@ -192,6 +193,12 @@ static const struct gt_option table[] = {
     {"webhook-clients", "NAMES",
      "the webhook wants such a certificate of the API server, with one of these names or any; or none (none)",
      read_names_or_none, COMPANION_FIELD(webhook_clients)},
+    {"ui-access", "WHO", "who may look at the page: all, or checked, by token or certificate (all)",
+     gt_option_word, COMPANION_FIELD(ui_access), .words = access_words},
+    {"ui-clients", "NAMES",
+     "with --ui-access=checked: names in certificates of --tls-client-ca that see all, or any; or none "
+     "(none)",
+     read_names_or_none, COMPANION_FIELD(ui_clients)},
     {"webhook-except", "NAMES",
      "namespaces of which the webhook is not asked: pods there miss no review; or none (kube-system)",
      read_names_or_none, COMPANION_FIELD(webhook_except)},
@@ -329,6 +336,8 @@ static int check_together(const struct gt_companion_options *options, struct gt_
     bool whole = options->tls.certificate && options->tls.key;
     if (*options->webhook_clients && !options->tls.client_ca)
         return gt_fail(err, EINVAL, "--webhook-clients needs --tls-client-ca");
+    if (*options->ui_clients && !options->tls.client_ca)
+        return gt_fail(err, EINVAL, "--ui-clients needs --tls-client-ca");
     if (options->https && !whole)
         return gt_fail(err, EINVAL, "--https needs --tls-certificate and --tls-key");
     if (!options->https && (options->tls.certificate || options->tls.key || options->tls.client_ca))
@@ -349,6 +358,7 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
     struct gt_companion_options options = {
         .http = "127.0.0.1:9401",
         .webhook_clients = "",
+        .ui_clients = "",
         .webhook_except = "kube-system",
         .extender_clients = "kube-scheduler,system:kube-scheduler",
         .parts = default_parts(),

@@ -20,6 +20,8 @@ struct gt_companion_options {
     const char *webhook_except;   /* names separated by commas, "" for none */
     const char *webhook_clients;  /* likewise, or "any"; "": the webhook asks for no certificate */
     const char *extender_clients; /* names separated by commas, or "any" */
+    const char *ui_clients;       /* likewise; "": no certificate opens the page */
+    unsigned ui_access;           /* 0: everybody; 1: checked */
     struct gt_aware_weights weights;
     struct gt_chain_sizes chain; /* empty: it is learned */
     unsigned close;              /* 0: room first; 1: prefer */

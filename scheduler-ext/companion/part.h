@@ -23,6 +23,9 @@ struct gt_part_env {
     /* Whether this replica leads by the clock; called before each write that must not be late. */
     bool (*is_leading)(void *arg);
     void *leading_arg;
+    /* For people: the replica that leads ("": none is known), and what is wrong with the certificate. With
+     * leading_arg. */
+    const char *(*describe)(void *arg, struct gt_buf *certificate);
 };
 
 /*

@@ -37,5 +37,8 @@ struct gt_companion {
     bool leads, ending;
 };
 
+/* As `describe` of struct gt_part_env. */
+const char *gt_companion_describe(void *arg, struct gt_buf *certificate);
+
 /* serve.c: /healthz, /readyz, /metrics, and what the parts serve. */
 int gt_companion_serve(struct gt_companion *companion, struct gt_err **err);

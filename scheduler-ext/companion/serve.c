@@ -21,6 +21,8 @@ enum {
     REQUEST_MS = 30000,
 };
 
+enum { SOON_S = 3 * 24 * 3600 };
+
 /* Clients that check certificates, such as the API server, refuse one that is expired or not valid yet. */
 static bool has_valid_certificate(const struct gt_companion *companion, struct gt_buf *why)
 {
@@ -37,6 +39,21 @@ static bool has_valid_certificate(const struct gt_companion *companion, struct g
     gt_buf_printf(why, "https: the certificate %s %s %s\n", companion->options->tls.certificate,
                   expired ? "expired on" : "is not valid before", when);
     return false;
+}
+
+const char *gt_companion_describe(void *arg, struct gt_buf *certificate)
+{
+    const struct gt_companion *companion = arg;
+    struct gt_http_stats stats;
+    if (has_valid_certificate(companion, certificate) && companion->https) {
+        gt_http_stats(companion->https, &stats);
+        int64_t left = stats.tls_expires - time(NULL);
+        if (left < SOON_S)
+            gt_buf_printf(certificate, "https: the certificate expires in %d hours", (int)(left / 3600));
+    }
+    if (companion->elect)
+        return gt_leader_holder(gt_elect_leader(companion->elect));
+    return companion->leads ? companion->instance : "";
 }
 
 /* An invalid certificate concerns only the port of --https. The readiness probe of the pod, which counts for

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "scheduler-ext/companion/part.h"
+#include "scheduler-ext/companion/reviews.h"
 #include "scheduler-ext/serve/explain.h"
 #include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/page_state.h"
 
 /* The part "ui": /ui, /debug/model and /explain for people, on every replica. */
+
+/* How often the page's state is made: while somebody looks, and for the history of health. A round of a large
+ * cluster takes longer, so that it takes at most a tenth of the time. */
+enum { LOOK_MS = 400, LOOKED_MS = 10000, WATCH_MS = 10000, ROUND_PART = 10, NAMESPACE_SIZE = 64 };
 
 /* The model of a large cluster is written in pieces, so that pages do not delay the requests of schedulers,
  * and the result is served again for a while, or until the next one is written. */
@@ -28,6 +35,10 @@ struct ui_part {
     struct gt_model *making; /* NULL: none */
     enum variant making_variant;
     struct snapshot snapshots[VARIANTS];
+    struct gt_page *page;
+    struct gt_source *page_timer;
+    struct gt_reviews *reviews; /* NULL: everybody may look */
+    uint64_t round_began_ms, round_ended_ms, looked_ms;
     bool leads;
 };
 
@@ -97,12 +108,74 @@ static void ui_part_on_timer(void *arg)
         ui_part_forget(part);
 }
 
+/* ---- the page's state ---- */
+
+static void go_round(struct ui_part *part, uint64_t ms)
+{
+    const struct gt_debug_view view = view_of(part);
+    if (!gt_page_is_scanning(part->page))
+        part->round_began_ms = view.now_ms;
+    if (!gt_page_scan(part->page, &view, ms * UINT64_C(1000000))) {
+        gt_source_arm(part->page_timer, 0);
+        return;
+    }
+    part->round_ended_ms = gt_clock_ms();
+    uint64_t rest = (part->round_ended_ms - part->round_began_ms) * ROUND_PART;
+    bool looked_at = part->looked_ms && part->round_ended_ms - part->looked_ms < LOOKED_MS;
+    uint64_t wait = looked_at ? LOOK_MS : WATCH_MS;
+    gt_source_arm(part->page_timer, rest > wait ? rest : wait);
+}
+
+static void ui_part_on_page_timer(void *arg)
+{
+    go_round(arg, PIECE_MS);
+}
+
+static void on_health(void *arg, const char *node, bool worse, const char *reason, const char *text)
+{
+    struct ui_part *part = arg;
+    const struct gt_event_object event = {
+        .kind = "Node", .name = node, .warning = worse, .reason = reason, .note = text};
+    gt_kube_recorder_note(part->env->recorder, &event);
+}
+
+static void serve_state(struct ui_part *part, const char *query, const char *only,
+                        struct gt_http_response *response)
+{
+    const struct gt_debug_view view = view_of(part);
+    gt_auto_buf struct gt_buf certificate = GT_BUF(1024);
+    bool first = !part->looked_ms || view.now_ms - part->looked_ms >= LOOKED_MS;
+    part->looked_ms = view.now_ms;
+    if (!gt_page_is_scanning(part->page) && (first || view.now_ms - part->round_ended_ms >= LOOK_MS / 2))
+        go_round(part, FIRST_MS);
+    const char *leader = part->env->describe(part->env->leading_arg, &certificate);
+    const struct gt_page_around around = {
+        leader, certificate.len && !certificate.failed ? certificate.data : "", part->env->recorder, only};
+    gt_page_state(part->page, &view, &around, query, response);
+}
+
+static void serve_node(struct ui_part *part, const char *query, struct gt_http_response *response)
+{
+    const struct gt_debug_view view = view_of(part);
+    char name[GT_CLUSTER_NAME_MAX + 1];
+    gt_query_get(query, "name", name, sizeof(name));
+    response->content_type = "application/json";
+    if (gt_page_node_json(&view, name, &response->body))
+        return;
+    response->status = 404;
+    response->content_type = "text/plain; charset=utf-8";
+    gt_buf_puts(&response->body, "there is no such node with GPUs\n");
+}
+
 static void ui_part_free(void *self)
 {
     struct ui_part *part = self;
     if (!part)
         return;
     gt_source_free(part->timer);
+    gt_source_free(part->page_timer);
+    gt_page_free(part->page);
+    gt_reviews_free(part->reviews);
     gt_model_free(part->making);
     for (unsigned i = 0; i < VARIANTS; i++)
         gt_buf_done(&part->snapshots[i].text);
@@ -115,12 +188,21 @@ static int ui_part_new(const struct gt_part_env *env, void **ret, struct gt_err 
     if (!part)
         return gt_fail(err, ENOMEM, "no memory for the cluster page");
     part->env = env;
+    const struct gt_page_spec page = {on_health, part};
     int r = gt_loop_add_timer(env->loop, ui_part_on_timer, part, &part->timer, err);
-    if (r < 0)
-        free(part);
-    else
-        *ret = part;
-    return r;
+    if (r == 0)
+        r = gt_loop_add_timer(env->loop, ui_part_on_page_timer, part, &part->page_timer, err);
+    if (r == 0)
+        r = gt_page_new(&page, &part->page, err);
+    if (r == 0 && env->options->ui_access)
+        r = gt_reviews_new(env->kube, &part->reviews, err);
+    if (r < 0) {
+        ui_part_free(part);
+        return r;
+    }
+    gt_source_arm(part->page_timer, WATCH_MS);
+    *ret = part;
+    return 0;
 }
 
 static void ui_part_lead(void *self, bool leads)
@@ -150,12 +232,99 @@ static void serve_model(struct ui_part *part, enum variant variant, struct gt_ht
     gt_buf_puts(&response->body, "the model of a large cluster is being written: ask again in a second\n");
 }
 
+/* ---- who may look ---- */
+
+static void refuse_viewer(enum gt_verdict verdict, struct gt_http_response *response)
+{
+    static const struct {
+        unsigned status;
+        const char *text;
+    } answers[] = {
+        [GT_VERDICT_PENDING] = {503, "the API server is asked who you are: ask again in a second\n"},
+        [GT_VERDICT_FAILED] = {503, "the API server cannot be asked who you are: ask again later\n"},
+        [GT_VERDICT_UNKNOWN] = {401, "a bearer token that the API server knows is needed here\n"},
+        [GT_VERDICT_FORBIDDEN] = {403, "you may neither list nodes nor the pods of this namespace\n"},
+        [GT_VERDICT_NAMESPACE] = {403, "only who may list nodes may ask this\n"},
+    };
+    response->status = answers[verdict].status;
+    response->content_type = "text/plain; charset=utf-8";
+    gt_buf_puts(&response->body, answers[verdict].text);
+}
+
+/* `only` is set to the namespace where he may see no more. */
+static enum gt_verdict verdict_of(struct ui_part *part, const struct gt_http_request *request,
+                                  char only[static NAMESPACE_SIZE])
+{
+    static const char scheme[] = "Bearer ";
+    const char *given = request->authorization;
+    if (!part->reviews)
+        return GT_VERDICT_ALL;
+    if (*part->env->options->ui_clients && gt_http_client_is(request, part->env->options->ui_clients))
+        return GT_VERDICT_ALL;
+    gt_query_get(request->query, "namespace", only, NAMESPACE_SIZE);
+    if (!given || strncasecmp(given, scheme, sizeof(scheme) - 1) != 0)
+        return GT_VERDICT_UNKNOWN;
+    return gt_reviews_ask(part->reviews, given + sizeof(scheme) - 1, only, gt_clock_ms());
+}
+
+static void serve_explain(struct ui_part *part, const char *query, struct gt_http_response *response)
+{
+    const struct gt_debug_view view = view_of(part);
+    if (view.synced) {
+        gt_explain(&view, query, response);
+        return;
+    }
+    response->status = 503;
+    gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
+}
+
+enum asked { ASKED_NOTHING, ASKED_MODEL, ASKED_EXPLAIN, ASKED_STATE, ASKED_NODE };
+
+static enum asked what_is_asked(const char *path)
+{
+    static const char *const paths[] = {[ASKED_MODEL] = "/debug/model", "/explain", "/ui/state", "/ui/node"};
+    for (unsigned i = ASKED_MODEL; i < GT_COUNT(paths); i++)
+        if (strcmp(path, paths[i]) == 0)
+            return (enum asked)i;
+    return ASKED_NOTHING;
+}
+
+static void serve_data(struct ui_part *part, enum asked asked, const struct gt_http_request *request,
+                       struct gt_http_response *response)
+{
+    char only[NAMESPACE_SIZE] = "", pods[8];
+    enum gt_verdict verdict = verdict_of(part, request, only);
+    if (verdict != GT_VERDICT_ALL && !(asked == ASKED_STATE && verdict == GT_VERDICT_NAMESPACE)) {
+        refuse_viewer(verdict, response);
+        return;
+    }
+    switch (asked) {
+    case ASKED_MODEL:
+        gt_query_get(request->query, "pods", pods, sizeof(pods));
+        response->content_type = "application/json";
+        response->compressed = true;
+        serve_model(part, strcmp(pods, "no") == 0 ? WITHOUT_PODS : WITH_PODS, response);
+        return;
+    case ASKED_EXPLAIN:
+        serve_explain(part, request->query, response);
+        return;
+    case ASKED_STATE:
+        serve_state(part, request->query, verdict == GT_VERDICT_NAMESPACE ? only : NULL, response);
+        return;
+    case ASKED_NODE:
+        serve_node(part, request->query, response);
+        return;
+    case ASKED_NOTHING:
+        return;
+    }
+}
+
 static bool ui_part_serve(void *self, const struct gt_http_request *request,
                           struct gt_http_response *response)
 {
     struct ui_part *part = self;
-    bool model = strcmp(request->path, "/debug/model") == 0, explain = strcmp(request->path, "/explain") == 0;
-    if (!model && !explain && !gt_ui_serve(request->path, response))
+    enum asked asked = what_is_asked(request->path);
+    if (!asked && !gt_ui_serve(request->path, response))
         return false;
     if (request->method != GT_HTTP_GET) {
         gt_buf_done(&response->body);
@@ -164,20 +333,8 @@ static bool ui_part_serve(void *self, const struct gt_http_request *request,
         gt_buf_puts(&response->body, "this is asked with GET\n");
         return true;
     }
-    if (model) {
-        char pods[8];
-        gt_query_get(request->query, "pods", pods, sizeof(pods));
-        response->content_type = "application/json";
-        serve_model(part, strcmp(pods, "no") == 0 ? WITHOUT_PODS : WITH_PODS, response);
-    } else if (explain) {
-        const struct gt_debug_view view = view_of(part);
-        if (view.synced) {
-            gt_explain(&view, request->query, response);
-        } else {
-            response->status = 503;
-            gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
-        }
-    }
+    if (asked) /* the page itself has no secrets */
+        serve_data(part, asked, request, response);
     return true;
 }
 

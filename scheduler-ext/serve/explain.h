@@ -16,8 +16,8 @@
  */
 void gt_explain(const struct gt_debug_view *view, const char *query, struct gt_http_response *response);
 
-/* Serves the cluster page: /ui and the files that it loads. They are built into the program and request only
- * /debug/model. False where the path is not one of these. */
+/* Serves the cluster page: /ui and the files that it loads. They are built into the program and request
+ * /ui/state, /ui/node and /explain. False where the path is not one of these. */
 bool gt_ui_serve(const char *path, struct gt_http_response *response);
 
 /* Writes the text of an explanation. */

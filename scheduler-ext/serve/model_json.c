@@ -66,9 +66,8 @@ static void members_done(struct member_lists *members)
     free(members->first);
 }
 
-/* GT_NONE: it is in none. */
-static uint32_t shown_supernode(const struct gt_cluster *cluster, uint32_t id,
-                                struct gt_cluster_node *ret_node)
+uint32_t gt_model_supernode_of(const struct gt_cluster *cluster, uint32_t id,
+                               struct gt_cluster_node *ret_node)
 {
     struct gt_cluster_supernode supernode;
     if (!gt_cluster_get_node(cluster, id, ret_node) ||
@@ -87,12 +86,12 @@ static bool members_make(const struct gt_cluster *cluster, struct member_lists *
     if (!ret->names || !ret->first)
         return false;
     for (uint32_t n = 0; n < nodes; n++)
-        if ((s = shown_supernode(cluster, n, &node)) != GT_NONE)
+        if ((s = gt_model_supernode_of(cluster, n, &node)) != GT_NONE)
             ret->first[s + 2]++;
     for (s = 1; s <= supernodes; s++)
         ret->first[s + 1] += ret->first[s];
     for (uint32_t n = 0; n < nodes; n++)
-        if ((s = shown_supernode(cluster, n, &node)) != GT_NONE)
+        if ((s = gt_model_supernode_of(cluster, n, &node)) != GT_NONE)
             ret->names[ret->first[s + 1]++] = node.name;
     return true;
 }

@@ -109,16 +109,24 @@ static void add_notes(const struct gt_cluster_node *found, const struct gt_cache
                             gt_bit_count(found->all & cached->sliced), node->gpus);
 }
 
-void gt_model_node_note(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to)
+void gt_model_draw_node(const struct gt_debug_view *view, uint32_t id, struct gt_picture_node *ret,
+                        struct gt_buf *note)
 {
     struct gt_cluster_node found;
     struct gt_cache_node cached = {0};
-    struct gt_picture_node node;
+    *ret = (struct gt_picture_node){0};
     if (!gt_cluster_get_node(gt_cache_cluster(view->cache), id, &found))
         return;
     gt_cache_get_node(view->cache, id, &cached);
-    model_parts_draw_node(view, id, &found, &cached, &node);
-    add_notes(&found, &cached, &node, to);
+    model_parts_draw_node(view, id, &found, &cached, ret);
+    add_notes(&found, &cached, ret, note);
+    ret->note = note->data ? note->data : "";
+}
+
+void gt_model_node_note(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to)
+{
+    struct gt_picture_node node;
+    gt_model_draw_node(view, id, &node, to);
 }
 
 void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt_buf *to)

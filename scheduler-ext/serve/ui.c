@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/serve/explain.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/digest.h"
 
 /* The files of ui/, included by the assembler. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a declared name takes no parentheses */
@@ -14,8 +18,9 @@
 EMBED(gt_ui_html, "index.html");
 EMBED(gt_ui_css, "ui.css");
 EMBED(gt_ui_page, "page.js");
-EMBED(gt_ui_cluster, "cluster.js");
-EMBED(gt_ui_js, "ui.js");
+EMBED(gt_ui_map, "map.js");
+EMBED(gt_ui_panels, "panels.js");
+EMBED(gt_ui_views, "views.js");
 EMBED(gt_ui_icon, "icon.svg");
 
 /* Relative links of /ui do not work from /ui/, and behind a proxy our own address is not known. */
@@ -32,14 +37,19 @@ bool gt_ui_serve(const char *path, struct gt_http_response *response)
         {"/ui/", "text/html; charset=utf-8", back, back + sizeof(back) - 1},
         {"/ui/ui.css", "text/css; charset=utf-8", gt_ui_css, gt_ui_css_end},
         {"/ui/page.js", "text/javascript; charset=utf-8", gt_ui_page, gt_ui_page_end},
-        {"/ui/cluster.js", "text/javascript; charset=utf-8", gt_ui_cluster, gt_ui_cluster_end},
-        {"/ui/ui.js", "text/javascript; charset=utf-8", gt_ui_js, gt_ui_js_end},
+        {"/ui/map.js", "text/javascript; charset=utf-8", gt_ui_map, gt_ui_map_end},
+        {"/ui/panels.js", "text/javascript; charset=utf-8", gt_ui_panels, gt_ui_panels_end},
+        {"/ui/views.js", "text/javascript; charset=utf-8", gt_ui_views, gt_ui_views_end},
         {"/ui/icon.svg", "image/svg+xml", gt_ui_icon, gt_ui_icon_end},
     };
     for (size_t i = 0; i < GT_COUNT(files); i++)
         if (strcmp(path, files[i].path) == 0) {
+            size_t len = (size_t)(files[i].end - files[i].data);
             response->content_type = files[i].type;
-            gt_buf_add(&response->body, files[i].data, (size_t)(files[i].end - files[i].data));
+            response->compressed = true;
+            snprintf(response->etag, sizeof(response->etag), "%016" PRIx64,
+                     gt_digest_bytes(GT_DIGEST_EMPTY, files[i].data, len));
+            gt_buf_add(&response->body, files[i].data, len);
             return true;
         }
     return false;

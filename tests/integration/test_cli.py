@@ -161,6 +161,34 @@ class Program(Case):
             self.assertIn("Usage: gputopo " + verb, self.done(verb, "--help"))
             self.assertIn("Usage: gputopo " + verb, self.done(verb, "--help", "--no-such-option"))
 
+    def test_what_people_type_first(self):
+        self.assertEqual(self.done("-h"), self.done("--help"))
+        self.assertEqual(self.done("help"), self.done("--help"))
+        self.assertEqual(self.done("version"), self.done("--version"))
+        for verb in ("show", "plan", "cluster", "simulate", "explain"):
+            self.assertEqual(self.done("help", verb), self.done(verb, "--help"))
+            self.assertEqual(self.done(verb, "-h"), self.done(verb, "--help"))
+        self.assertEqual(self.done("show", "help"), self.done("show", "--help"))
+
+    def test_did_you_mean(self):
+        self.refused(2, "shwo", says="there is no verb 'shwo', did you mean show?")
+        self.refused(2, "help", "plam", says="did you mean plan?")
+        self.refused(2, "plan", "--gorup-size", "8", says="did you mean --group-size?")
+        self.refused(2, "plan", "--gorup-size=8", says="did you mean --group-size?")
+        self.refused(2, "zzzzzz", says="expected show, record")
+        cluster = self.write("cluster.json", {"nodes": [{"name": "n1", "gpus": 8, "fre": [0]}]})
+        self.refused(1, "plan", "--cluster", cluster, "--pods", "1", "-k", "1",
+                     says='line 1: nodes\\[0\\]: there is no key "fre", did you mean "free"?')
+        cluster = self.write("cluster.json", {"nodes": [{"name": "n1", "gpus": 8, "free": [0], "fre": 1, "note": "x"}], "mine": 1})
+        self.done("plan", "--cluster", cluster, "--pods", "1", "-k", "1")
+
+    def test_an_exit_code_for_not_placed(self):
+        cluster = self.write("cluster.json", {"nodes": [{"name": "n1", "gpus": 8}]})
+        for pods, asked, code in ((1, True, 0), (9, False, 0), (9, True, 1)):
+            run = self.run_cli("plan", "--cluster", cluster, "--pods", str(pods), "-k", "8", *(["--exit-code"] if asked else []))
+            self.assertEqual((run.returncode, run.stderr), (code, b""), (pods, asked))
+            self.assertIn(b"n1" if pods == 1 else b"not placed", run.stdout)
+
     def test_kubectl_plugin(self):
         self.assertIn("Usage: kubectl gputopo loss", self.done("loss", "--help", program="kubectl-gputopo"))
         self.assertRegex(self.done("--version", program="kubectl-gputopo"), "^gputopo ")

@@ -296,6 +296,26 @@ class Table(Case):
             ["loose", "?X??????", "0", "x/y 1", "GPU 1 unhealthy (uncorrectable ECC errors)"]])
         self.assertEqual(lines[-1], "GPUs:  . free   # used   x unhealthy   X unhealthy and used   ? not known, or not offered")
 
+    def test_a_part_of_a_large_cluster(self):
+        topologies, supernodes = busy_cluster(25, 16, random.Random(5))
+        self.put(topologies, supernodes)
+        whole, sums = self.ask("cluster"), self.ask("cluster", "--nodes", "none")
+        self.assertEqual(sums.splitlines()[0], whole.splitlines()[0])
+        self.assertLess(len(sums), len(whole) / 8)
+        self.assertEqual([line for line in sums.splitlines() if line], [line for line in whole.splitlines() if line and not line.startswith((" ", "GPUs:"))])
+        wrong = self.ask("cluster", "--nodes", "wrong")
+        rows = [line for line in whole.splitlines() if line.startswith("  rack") and "unhealthy" in line]
+        self.assertGreater(len(rows), 3)
+        self.assertEqual([line for line in wrong.splitlines() if line.startswith("  rack")], rows)
+        free = [line for line in self.ask("cluster", "--nodes", "free").splitlines() if line.startswith("  rack")]
+        self.assertEqual(free, [line for line in whole.splitlines() if line.startswith("  rack") and "." in line.split()[1]])
+        one = self.ask("cluster", "--supernode", "rack-c")
+        self.assertEqual(sum(line.startswith("  rack-c-") for line in one.splitlines()), 16)
+        self.assertNotIn("rack-d-", one)
+        hall = self.ask("cluster", "--supernode", "hall-1", "--nodes", "none")
+        self.assertIn("rack-a  tier 1 in hall-1", hall)
+        self.assertNotIn("hall-2", hall)
+
     def test_health_that_nobody_knows(self):
         base = machine()
         self.put({"known": node_status("known", base), "half": node_status("half", base, [("x", "y", [0, 5])], unsure=[4, 5]),
@@ -457,6 +477,7 @@ class Errors(Case):
         for says, args in (("-o: expected table, json or svg, is 'yaml'", ["cluster", "-o", "yaml"]),
                            ("-o: expected table or json, is 'svg'", ["supernodes", "-o", "svg"]),
                            ("unexpected argument 'x'", ["cluster", "x"]),
+                           ("--nodes and --supernode are for the table", ["cluster", "-o", "json", "--nodes", "none"]),
                            ("--from: not together with --node", ["show", "--node", "n", "--from", "f"]),
                            ("--agent: not together with --node", ["show", "--node", "n", "--agent", "none"]),
                            ("--kubeconfig: only together with --node", ["show", "--kubeconfig", "f"]),

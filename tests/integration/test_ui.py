@@ -1,15 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The companion's debug pages: /debug/model and /explain by HTTP, and the page in a real Chromium.
+"""The companion's debug pages by HTTP: /debug/model, /explain and what the page asks. test_page.py looks at the page.
 
 Usage: test_ui.py UI_HOST GPUTOPO [unittest arguments]
-
-Without a Chromium ($GPUTOPO_CHROMIUM, or one of the usual names on PATH) the tests of the page are skipped, with a word.
-Pictures go to $GPUTOPO_PICTURES where it is set.
 """
 
 import collections
 import contextlib
+import gzip
 import http.server
 import json
 import os
@@ -23,7 +21,6 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-import chromium
 from api_double import ApiDouble
 from daemon_driver import wait_for
 from kube_driver import kubeconfig
@@ -196,12 +193,67 @@ class Windows(unittest.TestCase):
         self.assertEqual(json.loads(text)["best"][0]["kubeScheduler"], 10)
 
     def test_files_of_the_page(self):
-        for path, kind in (("", "text/html"), ("/", "text/html"), ("/ui.css", "text/css"), ("/ui.js", "text/javascript"), ("/page.js", "text/javascript"), ("/cluster.js", "text/javascript"),
+        for path, kind in (("", "text/html"), ("/", "text/html"), ("/ui.css", "text/css"), ("/page.js", "text/javascript"),
+                           ("/map.js", "text/javascript"), ("/panels.js", "text/javascript"), ("/views.js", "text/javascript"),
                            ("/icon.svg", "image/svg+xml")):
             status, got, text = get(f"{self.url}/ui{path}")
             self.assertEqual((status, got.split(";")[0]), (200, kind))
             self.assertTrue(text)
         self.assertEqual(get(f"{self.url}/ui/x.js")[0], 404)
+
+
+class State(unittest.TestCase):
+    """What the page asks: /ui/state and /ui/node."""
+
+    def ask(self, url, query="", **headers):
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(urllib.request.Request(f"{url}/ui/state{query}", headers=headers), timeout=60) as answer:
+                return answer.status, answer.headers, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers, error.read()
+
+    def test_all_then_only_changes(self):
+        with serving() as url:
+            def settled():
+                told = json.loads(self.ask(url)[2])
+                return {job["name"]: job["state"] for job in told["jobs"]}["moe-236b"] == "waits"
+            self.assertTrue(wait_for(settled))
+            status, headers, body = self.ask(url)
+            told = json.loads(body)
+            self.assertEqual((status, told["all"], len(told["nodes"]), len(told["supernodes"])), (200, True, 45, 7))
+            self.assertEqual(self.ask(url, **{"If-None-Match": headers["ETag"]})[::2], (304, b""))
+            again = json.loads(self.ask(url, f"?since={told['state']}")[2])
+            self.assertEqual((again["all"], again["nodes"], "supernodes" in again), (False, [], False))
+            for strange in ("1-1", told["state"] + "0", told["state"].split("-")[0] + "-999999", "-", "%00"):
+                self.assertTrue(json.loads(self.ask(url, f"?since={strange}")[2])["all"], strange)
+
+    def test_gzip(self):
+        with serving() as url:
+            _, headers, body = self.ask(url, **{"Accept-Encoding": "gzip"})
+            self.assertEqual((headers["Content-Encoding"], headers["Vary"]), ("gzip", "Accept-Encoding"))
+            self.assertEqual(len(json.loads(gzip.decompress(body))["nodes"]), 45)
+            _, plain, whole = self.ask(url, **{"Accept-Encoding": "gzip;q=0"})
+            self.assertIsNone(plain["Content-Encoding"])
+            self.assertGreater(len(whole), 3 * len(body))
+
+    def test_what_can_be_given_away(self):
+        """GPUs of a node that takes no pods are not available."""
+        with serving() as url:
+            nodes = {row[1]: row for row in json.loads(self.ask(url)[2])["nodes"]}
+            for name in ("rack-e-n06", "rack-e-n07", "rack-e-n08"):  # stale, not Ready, cordoned
+                self.assertEqual(nodes[name][4], 0, nodes[name])
+            self.assertEqual((nodes["rack-d-n02"][5] & 16, nodes["rack-d-n01"][5] & 16), (16, 0))  # a link is down
+
+    def test_wiring(self):
+        with serving() as url:
+            status, kind, text = get(f"{url}/ui/node?name=rack-d-n02")
+            self.assertEqual((status, kind), (200, "application/json"))
+            weights = json.loads(text)["weights"]
+            self.assertEqual((len(weights), weights[0][0], weights[2][1]), (8, 0, weights[1][2]))
+            self.assertGreater(len({w for i, row in enumerate(weights) for j, w in enumerate(row) if i != j}), 1)
+            self.assertEqual(get(f"{url}/ui/node?name=none")[0], 404)
 
 
 class Proxied:
@@ -277,235 +329,6 @@ class CommandLine(unittest.TestCase):
                 thread.join()
         said = self.explain(1, "j", env={**env, "HOME": "/"})
         self.assertRegex(said, "cannot be reached: no cluster is known: .*; 127.0.0.1:9401: Connection refused; .*port-forward")
-
-
-@unittest.skipUnless(chromium.program(), "there is no Chromium here: the page was not looked at")
-class Page(unittest.TestCase):
-    """What people see."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.stack = contextlib.ExitStack()
-        cls.browser = cls.stack.enter_context(chromium.browser())
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.stack.close()
-
-    def open(self, url, query="", width=1280, height=900, scheme="light", mobile=False):
-        self.browser.size(width, height, mobile)
-        self.browser.scheme(scheme)
-        self.browser.open(f"{url}/ui{query}")
-        self.browser.wait_for("document.querySelectorAll('#cluster .node .g').length > 0", 60)
-
-    def text(self, selector):
-        return self.browser.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
-
-    def count(self, selector):
-        return self.browser.evaluate(f"document.querySelectorAll({json.dumps(selector)}).length")
-
-    def visible(self, selector):
-        return self.browser.evaluate(f"[...document.querySelectorAll({json.dumps(selector)})]"
-                                     ".filter((e) => e.offsetParent !== null).length")
-
-    def picture(self, name, whole=False):
-        folder = os.environ.get("GPUTOPO_PICTURES")
-        if folder:
-            self.browser.picture(f"{folder}/{name}.png", whole)
-
-    def assert_quiet(self, url):
-        self.assertEqual(self.browser.complaints(), [])
-        outside = [asked for asked in self.browser.asked() if not asked.startswith(url)]
-        self.assertEqual(outside, [], "the page asks somebody else")
-
-    def test_everything_is_there(self):
-        with serving() as url:
-            self.open(url)
-            self.browser.wait_for("!!document.querySelector('#waiting-jobs li.waits')")
-            self.assertEqual((self.count("#cluster .node"), self.count("#cluster .g")), (45, 360))
-            self.assertEqual(self.count("#cluster .frame"), 7)
-            self.assertEqual(self.count("#cluster .frame.inner > .frames > .frame"), 5)
-            edges = self.browser.evaluate("[...document.querySelectorAll('#cluster .frame')].map((f) => [!!f.querySelector(':scope > .frames'),"
-                                          " getComputedStyle(f).borderTopColor, f.querySelector('.tier')?.innerText || ''])")
-            above = [edge for inner, edge, _ in edges if inner]
-            self.assertEqual(len(set(above)), len(above), edges)
-            self.assertFalse({edge for inner, edge, _ in edges if not inner} & set(above), edges)
-            self.assertEqual({tier for inner, _, tier in edges if inner}, {"leaf, tier 2"})
-            self.assertIn("atoms of 64 GPUs needed", self.text("#waiting-jobs li.waits"))
-            self.assertIn("not a multiple", self.text("#waiting-jobs li.refused"))
-            self.assertEqual(self.count("#cluster .g.unhealthy"), 2)
-            unsure = self.browser.evaluate("[...document.querySelectorAll('#cluster .node')].filter((n) => "
-                                           "n.querySelectorAll('.unsure').length === 8).map((n) => n.querySelector('.flags').innerText)")
-            self.assertEqual(len(unsure), self.count("#cluster .unsure") // 8)
-            self.assertGreater(len(unsure), 0)
-            self.assertTrue(all("health unknown" in flags for flags in unsure), unsure)
-            self.assertEqual(self.count("#cluster .g.assumed"), 32)
-            self.assertIn("stale", self.text('[data-node="rack-e-n06"] .flags'))
-            self.assertIn("45 nodes", self.text("#summary"))
-            self.assertIn("live", self.text("#age"))
-            self.assertFalse(self.browser.evaluate("document.documentElement.scrollWidth > innerWidth"))
-            label = self.browser.evaluate("document.querySelector('[data-node=\"rack-a-n01\"]').getAttribute('aria-label')")
-            self.assertEqual(label, "Node rack-a-n01: GPU 0-7 used by ns/PyTorchJob/llama-70b, unit 0")
-            self.picture("light")
-            self.assert_quiet(url)
-
-    def test_asks_again_and_keeps_what_is_drawn(self):
-        with serving() as url:
-            self.open(url)
-            self.browser.evaluate("document.querySelector('[data-node=\"rack-a-n01\"] .g').mark = 1")
-            asked = sum("debug/model" in address for address in self.browser.asked())
-            deadline = time.monotonic() + 60
-            while sum("debug/model" in address for address in self.browser.asked()) < asked + 2:
-                self.assertLess(time.monotonic(), deadline, "it does not ask again")
-                time.sleep(0.3)
-            self.assertEqual(self.browser.evaluate("document.querySelector('[data-node=\"rack-a-n01\"] .g').mark"), 1)
-
-    def test_a_job_is_highlighted(self):
-        with serving() as url:
-            self.open(url)
-            self.browser.click("[...document.querySelectorAll('#jobs button')].find((b) => b.innerText.includes('llama-70b'))")
-            self.assertEqual(self.count("#cluster.picked .g.on"), 128)
-            units = self.browser.evaluate("[...new Set([...document.querySelectorAll('.g.on')].map((c) => c.dataset.unit))].join()")
-            self.assertEqual(units, "0,1,2,3")
-            self.browser.wait_for("document.querySelector('#about pre').innerText.includes('llama-70b-worker-3')")
-            self.assertEqual(self.count("#jobs button[aria-pressed=true]"), 1)
-            domains = self.browser.evaluate("[...document.querySelectorAll('.frame.on')].map((f) => f.querySelector('h3').innerText).sort().join()")
-            self.assertEqual(domains, "hall-1,rack-a,rack-b")
-            self.assertEqual(self.text("#about .domains"), "in 1 of 2 leaves, 2 of 5 supernodes")
-            self.picture("job")
-            self.browser.key("Escape")
-            self.assertEqual(self.count("#cluster.picked"), 0)
-            self.assert_quiet(url)
-
-    def test_the_filter(self):
-        with serving() as url:
-            self.open(url)
-            for words, nodes in (("stale", 1), ("llama rack-b", 8), ("rack-e-n0", 9), ("nowhere", 0), ("", 45)):
-                self.browser.evaluate(f"(() => {{ const f = document.querySelector('#filter'); f.value = {json.dumps(words)};"
-                                      "f.dispatchEvent(new Event('input')); })()")
-                self.assertEqual(self.visible("#cluster .node"), nodes, words)
-            self.open(url, "?filter=rack-e")
-            self.assertEqual((self.visible("#cluster .node"), self.visible("#cluster .frame")), (9, 2))
-            self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('#jobs b')].some((b) => b.innerText === 'llama-70b')"), False)
-            self.assertGreater(self.count("#jobs button"), 2)
-
-    def test_by_keyboard(self):
-        with serving() as url:
-            self.open(url)
-            self.assertEqual(self.count(".node[tabindex='0']"), 1)
-            self.browser.evaluate("document.querySelector('.node[tabindex=\"0\"]').focus()")
-            for _ in range(2):
-                self.browser.key("ArrowDown")
-            self.assertEqual(self.browser.evaluate("document.activeElement.dataset.node"), "rack-a-n03")
-            self.assertIn("Node rack-a-n03", self.text("#about"))
-            self.browser.key("End")
-            self.assertEqual(self.browser.evaluate("document.activeElement.dataset.node"), "rack-e-n09")
-            self.assertEqual(self.count(".node[tabindex='0']"), 1)
-            # each name of a control is known to those who cannot see it
-            self.browser.call("Accessibility.enable")
-            tree = self.browser.call("Accessibility.getFullAXTree")["nodes"]
-            nameless = [node for node in tree if node.get("role", {}).get("value") in ("button", "searchbox", "textbox")
-                        and not node.get("name", {}).get("value")]
-            self.assertEqual(nameless, [])
-
-    def test_dark_and_narrow(self):
-        with serving() as url:
-            for width, scheme in ((400, "light"), (400, "dark"), (1280, "dark")):
-                self.open(url, width=width, height=850, scheme=scheme, mobile=width == 400)
-                paper = self.browser.evaluate("getComputedStyle(document.body).backgroundColor").strip("rgb()").split(", ")
-                self.assertEqual(int(paper[0]) < 128, scheme == "dark")
-                self.assertFalse(self.browser.evaluate("document.documentElement.scrollWidth > innerWidth"), width)
-                self.picture(f"{scheme}-{width}")
-            self.open(url, "?theme=dark", scheme="light")
-            self.assertEqual(self.browser.evaluate("document.documentElement.dataset.theme"), "dark")
-            self.assert_quiet(url)
-
-    def test_details_on_a_small_screen(self):
-        with serving() as url:
-            self.open(url, width=400, height=850, mobile=True)
-            self.assertEqual(self.visible("#details"), 0)
-            self.browser.click("document.querySelector('[data-node=\"rack-d-n04\"] .name')")
-            self.browser.wait_for("document.querySelector('#details').classList.contains('open')")
-            self.assertIn("GPUs 0-3: used, nobody knows by whom", self.text("#about"))
-
-    def test_when_the_companion_is_gone(self):
-        with serving("--fail-after", "2") as url:
-            self.open(url)
-            self.browser.wait_for("!document.querySelector('#trouble').hidden")
-            self.assertIn("cannot be reached (it answers 503)", self.text("#trouble"))
-            self.assertIn("old", self.text("#age"))
-            self.assertEqual(self.count("#cluster .node"), 45)
-            self.picture("trouble")
-        # and now nobody answers at all
-        self.browser.wait_for("document.querySelector('#trouble').innerText.includes('fetch')")
-
-    def test_names_are_only_text(self):
-        with serving("--hostile") as url:
-            self.open(url)
-            self.browser.wait_for("document.body.innerText.includes('<img src=x onerror=alert(1)>')")
-            self.assertEqual(self.count("body img, #left script, #details script, #page svg, #page b b"), 0)
-            self.browser.click("document.querySelector('[data-node=\"rack-c-n06\"] .name')")
-            self.browser.evaluate("[...document.querySelectorAll('button.job')].find((b) => b.innerText.includes('<img')).click()")
-            self.browser.wait_for("document.querySelector('#about pre').innerText.includes('onerror')")
-            self.assertEqual(self.count("#about img, #about script"), 0)
-            self.assert_quiet(url)
-
-    def test_colours_tell_jobs_apart_and_stay(self):
-        colours = ("Object.fromEntries([...document.querySelectorAll('#jobs button')]"
-                   ".map((b) => [b.dataset.job, b.querySelector('.g').className]))")
-        with serving() as url:
-            self.open(url)
-            first = self.browser.evaluate(colours)
-            self.assertEqual(len(set(first.values())), len(first))
-            self.open(url)
-            self.assertEqual(self.browser.evaluate(colours), first)
-
-    def test_a_thousand_nodes(self):
-        with serving("--racks", "63", "--nodes", "16") as url:
-            self.open(url)
-            self.assertEqual(self.count("#cluster .node"), 1008)
-            self.assertFalse(self.browser.evaluate("document.documentElement.scrollWidth > innerWidth"))
-            self.picture("thousand")
-            self.assert_quiet(url)
-
-    def test_supernodes_of_one_node(self):
-        """They have no frame of their own in a leaf, and count all the same."""
-        with serving() as url:
-            self.open(url)
-            frames, nodes, said = self.browser.evaluate("""(() => {
-                const model = structuredClone(page.model);
-                model.supernodes = model.supernodes.flatMap((s) => s.tier > 1 ? [s] : s.nodes.map((name) => ({ ...s, name, nodes: [name] })));
-                drawCluster(model);
-                applyPick();
-                return [[...document.querySelectorAll("#cluster .frame h3")].map((h) => h.innerText),
-                        document.querySelectorAll("#cluster .node .g").length, domainsOf("ns/PyTorchJob/llama-70b")];
-            })()""")
-            self.assertEqual((frames, nodes), (["hall-1", "hall-2"], 360))
-            self.assertRegex(said, r"^1 of 2 leaves, [0-9]+ of 45 supernodes$")
-            self.assert_quiet(url)
-
-    def test_a_node_says_who_has_its_gpus(self):
-        with serving() as url:
-            self.open(url)
-            self.browser.evaluate("document.querySelector(\"[data-node='rack-a-n05']\").click()")
-            self.browser.wait_for("document.body.innerText.includes('GPUs 0-7: used by pod ns/llama-70b-worker-3 of job')")
-            self.assert_quiet(url)
-
-    def test_kept_nodes(self):
-        with serving("--patience", "100", "--racks", "7") as url:  # in five there is none that would do
-            self.open(url)
-            self.browser.wait_for("document.querySelectorAll('#cluster .flags').length > 30")
-            self.browser.wait_for("document.querySelector('#waiting-jobs').innerText.includes('nodes are reserved for it')")
-            self.assertIn("reserved", self.text("[data-node='rack-f-n01'] .flags"))
-            self.assertIn("reserved for a larger job that has waited for long", explain(url, pod="ns/probe-0")[2])
-            self.assertIn("nodes are reserved for it", explain(url, job="ns/moe-236b")[2])
-            self.picture("kept")
-
-    def test_without_the_controller(self):
-        with serving("--no-placement") as url:
-            self.open(url)
-            self.assertIn("gated", self.text("#waiting-jobs"))
-            self.assert_quiet(url)
 
 
 if __name__ == "__main__":

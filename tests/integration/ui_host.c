@@ -24,6 +24,7 @@
 #include "scheduler-ext/placement/times.h"
 #include "scheduler-ext/serve/explain.h"
 #include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/page_state.h"
 #include "tests/unit/cache/cache_world.h"
 
 enum { RACKS_MAX = 4096, NODES_MAX = 16, STALE_MS = 15 * 60 * 1000, NAME_SIZE = 128 };
@@ -38,6 +39,7 @@ static struct {
     struct gt_owners *owners;
     struct gt_placement *placement;
     struct gt_http *http;
+    struct gt_page *page;
     uint64_t began_ms;
 } host = {.racks = 5, .nodes = 9, .listen = "127.0.0.1:0"};
 
@@ -297,10 +299,6 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
     if (strcmp(request->path, "/debug/model") == 0) {
         char pods[8];
         uint64_t began = gt_clock_ns();
-        if (host.fails && host.models++ >= host.fail_after) {
-            response->status = 503;
-            return;
-        }
         gt_query_get(request->query, "pods", pods, sizeof(pods));
         response->content_type = "application/json";
         struct gt_model *model;
@@ -316,6 +314,21 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
         gt_model_free(model);
         fprintf(stderr, "model: %zu bytes in %.2f ms\n", response->body.len,
                 (double)(gt_clock_ns() - began) * 1e-6);
+    } else if (strcmp(request->path, "/ui/state") == 0) {
+        const struct gt_page_around around = {.leader = "ui-host", .certificate = ""};
+        if (host.fails && host.models++ >= host.fail_after) {
+            response->status = 503;
+            return;
+        }
+        while (!gt_page_scan(host.page, &view, UINT64_MAX / 2))
+            ;
+        gt_page_state(host.page, &view, &around, request->query, response);
+    } else if (strcmp(request->path, "/ui/node") == 0) {
+        char name[NAME_SIZE];
+        gt_query_get(request->query, "name", name, sizeof(name));
+        response->content_type = "application/json";
+        if (!gt_page_node_json(&view, name, &response->body))
+            response->status = 404;
     } else if (strcmp(request->path, "/explain") == 0) {
         gt_explain(&view, request->query, response);
     } else if (!gt_ui_serve(request->path, response)) {
@@ -346,6 +359,8 @@ static int start(struct gt_err **err)
     if (r == 0)
         r = gt_cache_new(&cache, &host.cache, err);
     if (r == 0)
+        r = gt_page_new(&(struct gt_page_spec){0}, &host.page, err);
+    if (r == 0)
         r = gt_owners_new("metax-tech.com/gpu", &host.owners, err);
     struct gt_placement_times times = GT_PLACEMENT_TIMES;
     times.settle_ms = 1;
@@ -373,6 +388,7 @@ static int start(struct gt_err **err)
 static void end(void)
 {
     gt_http_free(host.http);
+    gt_page_free(host.page);
     gt_placement_free(host.placement);
     gt_owners_free(host.owners);
     gt_cache_free(host.cache);

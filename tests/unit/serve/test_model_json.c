@@ -370,8 +370,9 @@ static void test_page(void **state)
                  {"/ui/", "text/html; charset=utf-8", "../ui"},
                  {"/ui/ui.css", "text/css; charset=utf-8", "data-theme"},
                  {"/ui/page.js", "text/javascript; charset=utf-8", "\"use strict\""},
-                 {"/ui/cluster.js", "text/javascript; charset=utf-8", "\"use strict\""},
-                 {"/ui/ui.js", "text/javascript; charset=utf-8", "\"use strict\""},
+                 {"/ui/map.js", "text/javascript; charset=utf-8", "\"use strict\""},
+                 {"/ui/panels.js", "text/javascript; charset=utf-8", "\"use strict\""},
+                 {"/ui/views.js", "text/javascript; charset=utf-8", "\"use strict\""},
                  {"/ui/icon.svg", "image/svg+xml", "<svg"}};
     (void)state;
     for (size_t i = 0; i < GT_COUNT(files); i++) {

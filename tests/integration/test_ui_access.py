@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who may look at the page (--ui-access=checked): the real companion, and a double that knows users and their rights.
+
+Usage: test_ui_access.py SCHEDULER [unittest arguments]
+"""
+
+import http.client
+import json
+import os
+import sys
+import time
+import unittest
+
+import chromium
+from api_double import ApiError, StrictDouble
+from daemon_driver import wait_for
+from page_world import companion
+
+SCHEDULER = None
+USERS = {  # token: the user of a TokenReview
+    "operator": {"username": "olga", "groups": ["operators"]},
+    "tenant": {"username": "tim", "uid": "u-1", "groups": ["system:authenticated"], "extra": {"scopes": ["narrow"]}},
+    "nobody": {"username": "nora"},
+}
+
+
+class Reviewer(StrictDouble):
+    """Answers reviews. Operators may list nodes; Tim may list the pods of lab."""
+
+    def __init__(self, *args, **more):
+        self.reviewed, self.sick = [], False
+        super().__init__(*args, **more)
+
+    def serve(self, request):
+        if request.method != "POST" or "reviews" not in request.path:
+            return super().serve(request)
+        if self.sick:
+            raise ApiError(403, "forbidden")
+        body = json.loads(request.body)
+        spec = body["spec"]
+        self.reviewed.append(spec)
+        if request.path == "/apis/authentication.k8s.io/v1/tokenreviews":
+            user = USERS.get(spec["token"])
+            return 201, {**body, "status": {"authenticated": True, "user": user} if user else {"authenticated": False, "error": "unknown"}}
+        if request.path != "/apis/authorization.k8s.io/v1/subjectaccessreviews":
+            raise ApiError(404, request.path)
+        asked = spec["resourceAttributes"]
+        allowed = (asked == {"verb": "list", "resource": "nodes"} and "operators" in spec["groups"]) or \
+                  (asked == {"verb": "list", "resource": "pods", "namespace": "lab"} and spec["user"] == "tim"
+                   and spec["extra"] == {"scopes": ["narrow"]} and spec["uid"] == "u-1")
+        return 201, {**body, "status": {"allowed": allowed}}
+
+
+class Access(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.world, cls.running = cls.enterClassContext(companion(SCHEDULER, 40, "--ui-access=checked", waiting=2, double=Reviewer))
+
+    def ask(self, path, token=None, patience=30):
+        """The answer when the companion knows who asks."""
+        end = time.monotonic() + patience
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", self.running.port, timeout=30)
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+            answer = connection.getresponse()
+            status, text = answer.status, answer.read().decode()
+            connection.close()
+            if status != 503 or time.monotonic() > end:
+                return status, text, answer.headers
+            time.sleep(0.1)
+
+    def test_without_a_token(self):
+        for path in ("/ui/state", "/ui/node?name=r000-n00", "/debug/model", "/explain?node=r000-n00"):
+            status, text, headers = self.ask(path)
+            self.assertEqual((status, headers["WWW-Authenticate"]), (401, "Bearer"), path)
+            self.assertIn("a bearer token that the API server knows", text)
+        self.assertEqual(self.ask("/ui")[0], 200)
+        self.assertEqual(self.ask("/metrics")[0], 200)
+
+    def test_strangers(self):
+        self.assertEqual(self.ask("/ui/state", "made-up")[0], 401)
+        self.assertEqual(self.ask("/ui/state", "nobody")[0], 403)
+        self.assertEqual(self.ask("/ui/state?namespace=lab", "nobody")[0], 403)
+        self.assertEqual(self.ask("/ui/state", "x" * 9000)[0], 401)
+
+    def test_who_may_list_nodes_sees_all(self):
+        status, text, _ = self.ask("/ui/state", "operator")
+        self.assertEqual((status, len(json.loads(text)["nodes"])), (200, 40))
+        for path in ("/ui/node?name=r000-n00", "/debug/model", "/explain?node=r000-n00"):
+            self.assertEqual(self.ask(path, "operator")[0], 200, path)
+        before = len(self.world.api.reviewed)
+        for _ in range(20):
+            self.assertEqual(self.ask("/ui/state", "operator")[0], 200)
+        self.assertEqual(len(self.world.api.reviewed), before, "the verdict is not kept")
+
+    def test_who_may_list_pods_sees_these(self):
+        self.assertEqual(self.ask("/ui/state", "tenant")[0], 403)
+        self.assertEqual(self.ask("/ui/state?namespace=team-a", "tenant")[0], 403)
+        status, text, _ = self.ask("/ui/state?namespace=lab", "tenant")
+        self.assertEqual(status, 200)
+        told = json.loads(text)
+        self.assertEqual({job["namespace"] for job in told["jobs"]}, {"lab"})
+        self.assertEqual(len(told["nodes"]), 5)
+        self.assertEqual({user[0].split("/")[0] for row in told["nodes"] for user in row[11]}, {"lab"})
+        self.assertNotIn("team-", text)
+        for path in ("/debug/model", "/explain?node=r000-n00", "/ui/node?name=r000-n00"):
+            self.assertEqual(self.ask(f"{path}{'&' if '?' in path else '?'}namespace=lab", "tenant")[0], 403, path)
+
+    def test_a_sick_api_server(self):
+        self.world.api.sick = True
+        try:
+            self.assertTrue(wait_for(lambda: "cannot be asked who you are" in self.ask("/ui/state", "operator-2", patience=0)[1]))
+        finally:
+            self.world.api.sick = False
+
+    @unittest.skipUnless(chromium.program(), "there is no Chromium here: signing in was not looked at")
+    def test_sign_in(self):
+        with chromium.browser() as browser:
+            browser.size(390, 844, True)
+            browser.open(f"http://127.0.0.1:{self.running.port}/ui")
+            browser.wait_for("!document.querySelector('#sign-in').hidden")
+            for token, namespace, script in (("nobody", "", "document.querySelector('#sign-in-why').innerText.includes('403')"),
+                                             ("tenant", "lab", "page.nodes.size === 5 && document.querySelector('#status-text').innerText.includes('only what namespace lab has')"),
+                                             ("operator", "", "page.nodes.size === 40")):
+                browser.evaluate(f"(() => {{ document.querySelector('#token').value = '{token}'; document.querySelector('#namespace').value = '{namespace}';"
+                                 " document.querySelector('#sign-in').requestSubmit(); })()")
+                browser.wait_for(script)
+
+
+if __name__ == "__main__":
+    SCHEDULER = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
