@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/json_write.h"
+#include "scheduler-ext/core/decision_log.h"
+#include "scheduler-ext/core/internal.h"
+
+/* Numbers in order, of which -1 is GT_NONE; masks are hexadecimal texts, since JSON numbers end at 2^53. */
+
+static void add_id(struct gt_buf *to, const char *key, uint32_t id)
+{
+    gt_json_add_int(to, key, id == GT_NONE ? -1 : (int64_t)id);
+}
+
+static void add_ids(struct gt_buf *to, const char *key, const uint32_t *ids, uint32_t count)
+{
+    gt_json_begin(to, key, '[');
+    for (uint32_t i = 0; i < count; i++)
+        add_id(to, NULL, ids[i]);
+    gt_json_end(to, ']');
+}
+
+static void add_bits(struct gt_buf *to, const char *key, uint64_t mask)
+{
+    char text[20];
+    snprintf(text, sizeof(text), "%llx", (unsigned long long)mask);
+    gt_json_add_text(to, key, text);
+}
+
+/* Pairs: the first node of a run, the last one. */
+static void add_nodes(struct gt_buf *to, const char *key, const struct gt_node_set *set)
+{
+    gt_json_begin(to, key, '[');
+    for (uint32_t n = gt_node_set_next(set, 0), last; n != UINT32_MAX; n = gt_node_set_next(set, last + 1)) {
+        for (last = n; gt_node_set_has(set, last + 1);)
+            last++;
+        gt_json_add_unsigned(to, NULL, n);
+        gt_json_add_unsigned(to, NULL, last);
+    }
+    gt_json_end(to, ']');
+}
+
+/* ---- the cluster without its state ---- */
+
+static void add_class(struct gt_buf *to, const struct gt_class *class)
+{
+    const struct gt_numa *numa = gt_class_numa(class);
+    unsigned n = gt_class_gpus(class);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_unsigned(to, "gpus", n);
+    gt_json_begin(to, "weights", '[');
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned j = i + 1; j < n; j++)
+            gt_json_add_unsigned(to, NULL, gt_class_sum(class, UINT64_C(1) << i | UINT64_C(1) << j));
+    gt_json_end(to, ']');
+    if (numa->count) {
+        gt_json_begin(to, "numa", '{');
+        gt_json_add_bool(to, "single", numa->single);
+        gt_json_add_bool(to, "byPod", numa->by_pod);
+        gt_json_begin(to, "gpus", '[');
+        for (unsigned i = 0; i < numa->count; i++)
+            add_bits(to, NULL, numa->gpus[i]);
+        gt_json_ends(to, "]}");
+    }
+    gt_json_end(to, '}');
+}
+
+/* Those that were added, parents first. */
+static void add_supernodes(struct gt_buf *to, const struct gt_cluster *cluster)
+{
+    gt_json_begin(to, "supernodes", '[');
+    for (unsigned tier = GT_TIERS_MAX; tier > 0; tier--)
+        for (uint32_t s = 0; s < cluster->super_count; s++) {
+            const struct super *super = &cluster->supers[s];
+            if (super->tier != tier || super->self != GT_NONE)
+                continue;
+            gt_json_begin(to, NULL, '[');
+            gt_json_add_unsigned(to, NULL, s);
+            gt_json_add_text(to, NULL, cluster->super_names.text[s]);
+            gt_json_add_unsigned(to, NULL, tier);
+            add_id(to, NULL, super->parent);
+            gt_json_end(to, ']');
+        }
+    gt_json_end(to, ']');
+}
+
+static void add_node(struct gt_buf *to, const struct gt_cluster *cluster, uint32_t node)
+{
+    const struct super *super = &cluster->supers[cluster->super[node]];
+    gt_json_begin(to, NULL, '[');
+    gt_json_add_text(to, NULL, cluster->node_names.text[node]);
+    gt_json_add_unsigned(to, NULL, cluster->class[node]);
+    gt_json_add_unsigned(to, NULL, cluster->super[node]);
+    if (super->self != GT_NONE)
+        add_id(to, NULL, super->parent);
+    gt_json_end(to, ']');
+}
+
+void gt_decision_cluster_json(const struct gt_cluster *cluster, uint64_t id, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_unsigned(to, "cluster", id);
+    gt_json_begin(to, "classes", '[');
+    for (uint32_t c = 0; c < cluster->class_count; c++)
+        add_class(to, cluster->classes[c]);
+    gt_json_end(to, ']');
+    gt_json_add_unsigned(to, "supernodeIds", cluster->super_count);
+    add_supernodes(to, cluster);
+    gt_json_begin(to, "nodes", '[');
+    for (uint32_t n = 0; n < cluster->node_count; n++)
+        if (gt_core_has_node(cluster, n))
+            add_node(to, cluster, n);
+        else
+            gt_json_add_null(to, NULL);
+    gt_json_ends(to, "]}");
+    gt_buf_puts(to, "\n");
+}
+
+/* ---- its state ---- */
+
+static bool is_like_before(const struct gt_cluster *cluster, uint32_t node)
+{
+    uint32_t before = node - 1;
+    return node && gt_core_has_node(cluster, before) && cluster->free[node] == cluster->free[before] &&
+           cluster->healthy[node] == cluster->healthy[before] &&
+           cluster->slow[node] == cluster->slow[before] &&
+           cluster->eligible[node] == cluster->eligible[before];
+}
+
+/* Of each node that differs from the one before: its id, masks of free, healthy and slow GPUs, and whether it
+ * is eligible. */
+static void add_masks(struct gt_buf *to, const struct gt_cluster *cluster)
+{
+    gt_json_begin(to, "nodes", '[');
+    for (uint32_t n = 0; n < cluster->node_count; n++) {
+        if (!gt_core_has_node(cluster, n) || is_like_before(cluster, n))
+            continue;
+        gt_json_begin(to, NULL, '[');
+        gt_json_add_unsigned(to, NULL, n);
+        add_bits(to, NULL, cluster->free[n]);
+        add_bits(to, NULL, cluster->healthy[n]);
+        add_bits(to, NULL, cluster->slow[n]);
+        gt_json_add_bool(to, NULL, cluster->eligible[n]);
+        gt_json_end(to, ']');
+    }
+    gt_json_end(to, ']');
+}
+
+/* GPUs that are not available to others, whoever has the promise. */
+static void add_promises(struct gt_buf *to, const struct gt_cluster *cluster)
+{
+    gt_json_begin(to, "promises", '[');
+    for (uint32_t i = 0; i < cluster->promise_count; i++) {
+        const struct promise *promise = &cluster->promises[i];
+        if (promise->told.node == GT_NONE || !promise->taken)
+            continue;
+        gt_json_begin(to, NULL, '[');
+        gt_json_add_unsigned(to, NULL, promise->told.node);
+        gt_json_add_unsigned(to, NULL, promise->told.kind);
+        add_bits(to, NULL, promise->taken);
+        gt_json_end(to, ']');
+    }
+    gt_json_end(to, ']');
+}
+
+static void add_passed(struct gt_buf *to, const struct gt_cluster *cluster)
+{
+    gt_json_begin(to, "passed", '[');
+    for (uint32_t i = 0; i < cluster->passed_count; i++) {
+        gt_json_begin(to, NULL, '{');
+        gt_json_add_unsigned(to, "gpus", cluster->passed[i].gpus);
+        add_nodes(to, "nodes", &cluster->passed[i].nodes);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, ']');
+}
+
+static void add_chain(struct gt_buf *to, const struct chain *chain)
+{
+    gt_json_begin(to, chain->fixed ? "chain" : "seen", '[');
+    for (unsigned i = 0; chain->fixed && i < chain->sizes.count; i++)
+        gt_json_add_unsigned(to, NULL, chain->sizes.size[i]);
+    for (unsigned i = 0; !chain->fixed && i < chain->seen_count; i++) {
+        gt_json_begin(to, NULL, '[');
+        gt_json_add_unsigned(to, NULL, chain->seen[i].size);
+        gt_json_add_unsigned(to, NULL, chain->seen[i].present);
+        gt_json_add_real(to, NULL, chain->seen[i].past, 17);
+        gt_json_end(to, ']');
+    }
+    gt_json_end(to, ']');
+}
+
+static void add_state(struct gt_buf *to, const struct gt_cluster *cluster)
+{
+    gt_json_begin(to, "state", '{');
+    gt_json_add_bool(to, "static", cluster->rule == GT_RULE_STATIC);
+    gt_json_add_bool(to, "crowded", cluster->crowded);
+    gt_json_add_bool(to, "close", cluster->prefers_close);
+    add_chain(to, &cluster->chain);
+    add_masks(to, cluster);
+    add_promises(to, cluster);
+    add_passed(to, cluster);
+    gt_json_end(to, '}');
+}
+
+/* ---- the request ---- */
+
+/* How many of each: pods, GPUs of a pod, pods of an atom, tier. Equal ones that follow each other are one
+ * entry. */
+static void add_units(struct gt_buf *to, const struct gt_plan_request *request)
+{
+    gt_json_begin(to, "units", '[');
+    for (uint32_t u = 0, end; u < request->unit_count; u = end) {
+        const struct gt_plan_unit *unit = &request->units[u], *other = unit;
+        for (end = u + 1; end < request->unit_count; end++) {
+            other = &request->units[end];
+            if (other->pods != unit->pods || other->gpus != unit->gpus || other->atom != unit->atom ||
+                other->within != unit->within)
+                break;
+        }
+        const uint32_t numbers[] = {end - u, unit->pods, unit->gpus, unit->atom, unit->within};
+        add_ids(to, NULL, numbers, GT_COUNT(numbers));
+    }
+    gt_json_end(to, ']');
+}
+
+/* Pods that have their place. */
+static void add_running(struct gt_buf *to, const struct gt_plan_request *request)
+{
+    gt_json_begin(to, "running", '[');
+    for (uint32_t i = 0; i < request->pod_count; i++) {
+        const struct gt_plan_pod *pod = &request->pods[i];
+        if (!pod->running)
+            continue;
+        gt_json_begin(to, NULL, '[');
+        gt_json_add_unsigned(to, NULL, i);
+        add_id(to, NULL, pod->node);
+        add_bits(to, NULL, pod->mask);
+        gt_json_add_bool(to, NULL, pod->left_out);
+        gt_json_end(to, ']');
+    }
+    gt_json_end(to, ']');
+}
+
+static void add_rule(struct gt_buf *to, const struct gt_plan_rules *rules, const struct gt_plan_rule *rule,
+                     uint32_t nodes)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_unsigned(to, "kind", rule->kind);
+    gt_json_add_unsigned(to, "domains", rule->domains);
+    if (rule->domain)
+        add_ids(to, "domain", rule->domain, nodes);
+    add_bits(to, "who", rule->who);
+    add_bits(to, "with", rule->with);
+    if (rule->there)
+        add_ids(to, "there", rule->there, rule->domain ? rule->domains : nodes);
+    if (rule->take)
+        add_ids(to, "take", rule->take, rules->sorts);
+    gt_json_add_unsigned(to, "skew", rule->skew);
+    gt_json_add_unsigned(to, "fewest", rule->fewest);
+    gt_json_end(to, '}');
+}
+
+static void add_rules(struct gt_buf *to, const struct gt_plan_rules *rules, uint32_t pods, uint32_t nodes)
+{
+    gt_json_begin(to, "rules", '{');
+    gt_json_begin(to, "sort", '[');
+    for (uint32_t i = 0; i < pods; i++)
+        gt_json_add_unsigned(to, NULL, rules->sort[i]);
+    gt_json_end(to, ']');
+    gt_json_begin(to, "barred", '[');
+    for (unsigned i = 0; i < rules->sorts; i++)
+        add_nodes(to, NULL, &rules->barred[i]);
+    gt_json_end(to, ']');
+    gt_json_begin(to, "rules", '[');
+    for (unsigned i = 0; i < rules->count; i++)
+        add_rule(to, rules, &rules->rules[i], nodes);
+    gt_json_end(to, ']');
+    if (rules->excluded)
+        add_nodes(to, "excluded", rules->excluded);
+    gt_json_add_bool(to, "incomplete", rules->incomplete);
+    gt_json_end(to, '}');
+}
+
+void gt_decision_json(struct gt_cluster *cluster, const struct gt_decided *decided, struct gt_buf *to)
+{
+    const struct gt_plan_request *request = decided->request;
+    gt_auto_buf struct gt_buf result = GT_BUF(to->max);
+    add_state(to, cluster);
+    gt_json_begin(to, "request", '{');
+    gt_json_add_unsigned(to, "pods", request->pod_count);
+    add_units(to, request);
+    add_running(to, request);
+    add_nodes(to, "excluded", request->excluded);
+    gt_json_begin(to, "limits", '[');
+    for (uint32_t i = 0; i < request->limit_count; i++) {
+        gt_json_add_unsigned(to, NULL, request->limits[i].node);
+        gt_json_add_unsigned(to, NULL, request->limits[i].gpus);
+    }
+    gt_json_end(to, ']');
+    if (request->rules)
+        add_rules(to, request->rules, request->pod_count, cluster->node_count);
+    gt_json_add_bool(to, "several", request->several);
+    gt_json_add_bool(to, "flat", request->flat);
+    gt_json_add_unsigned(to, "slow", request->slow);
+    gt_json_add_unsigned(to, "within", request->within);
+    gt_json_end(to, '}');
+    gt_plan_result_text(cluster, request, decided->placed ? NULL : decided->failure, &result);
+    if (result.failed)
+        to->failed = true;
+    gt_json_add_text(to, "text", result.data ? result.data : "");
+}
