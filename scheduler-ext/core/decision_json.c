@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/json_write.h"
-#include "scheduler-ext/core/decision_log.h"
-#include "scheduler-ext/core/internal.h"
+#include "base/time_text.h"
+#include "scheduler-ext/core/decision_kept.h"
 
 /* Numbers in order, of which -1 is GT_NONE; masks are hexadecimal texts, since JSON numbers end at 2^53. */
 
@@ -24,9 +23,12 @@ static void add_ids(struct gt_buf *to, const char *key, const uint32_t *ids, uin
 
 static void add_bits(struct gt_buf *to, const char *key, uint64_t mask)
 {
-    char text[20];
-    snprintf(text, sizeof(text), "%llx", (unsigned long long)mask);
-    gt_json_add_text(to, key, text);
+    char text[17], *first = &text[16];
+    *first = 0;
+    do
+        *--first = "0123456789abcdef"[mask & 15];
+    while (mask >>= 4);
+    gt_json_add_text(to, key, first);
 }
 
 /* Pairs: the first node of a run, the last one. */
@@ -68,85 +70,64 @@ static void add_class(struct gt_buf *to, const struct gt_class *class)
 }
 
 /* Those that were added, parents first. */
-static void add_supernodes(struct gt_buf *to, const struct gt_cluster *cluster)
+static void add_supernodes(struct gt_buf *to, const struct kept_cluster *cluster)
 {
     gt_json_begin(to, "supernodes", '[');
-    for (unsigned tier = GT_TIERS_MAX; tier > 0; tier--)
-        for (uint32_t s = 0; s < cluster->super_count; s++) {
-            const struct super *super = &cluster->supers[s];
+    for (unsigned tier = GT_TIERS_MAX; tier > 0; tier--) {
+        const char *name = cluster->names.data + cluster->super_names;
+        for (uint32_t s = 0; s < cluster->supers; s++, name += strlen(name) + 1) {
+            const struct super *super = &cluster->super[s];
             if (super->tier != tier || super->self != GT_NONE)
                 continue;
             gt_json_begin(to, NULL, '[');
             gt_json_add_unsigned(to, NULL, s);
-            gt_json_add_text(to, NULL, cluster->super_names.text[s]);
+            gt_json_add_text(to, NULL, name);
             gt_json_add_unsigned(to, NULL, tier);
             add_id(to, NULL, super->parent);
             gt_json_end(to, ']');
         }
+    }
     gt_json_end(to, ']');
 }
 
-static void add_node(struct gt_buf *to, const struct gt_cluster *cluster, uint32_t node)
+/* Each is in a supernode that was added, or (four values) it is one by itself, below another or none. */
+static void add_nodes_of(struct gt_buf *to, const struct kept_cluster *cluster)
 {
-    const struct super *super = &cluster->supers[cluster->super[node]];
-    gt_json_begin(to, NULL, '[');
-    gt_json_add_text(to, NULL, cluster->node_names.text[node]);
-    gt_json_add_unsigned(to, NULL, cluster->class[node]);
-    gt_json_add_unsigned(to, NULL, cluster->super[node]);
-    if (super->self != GT_NONE)
-        add_id(to, NULL, super->parent);
-    gt_json_end(to, ']');
-}
-
-void gt_decision_cluster_json(const struct gt_cluster *cluster, uint64_t id, struct gt_buf *to)
-{
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_unsigned(to, "cluster", id);
-    gt_json_begin(to, "classes", '[');
-    for (uint32_t c = 0; c < cluster->class_count; c++)
-        add_class(to, cluster->classes[c]);
-    gt_json_end(to, ']');
-    gt_json_add_unsigned(to, "supernodeIds", cluster->super_count);
-    add_supernodes(to, cluster);
+    const char *name = cluster->names.data;
     gt_json_begin(to, "nodes", '[');
-    for (uint32_t n = 0; n < cluster->node_count; n++)
-        if (gt_core_has_node(cluster, n))
-            add_node(to, cluster, n);
-        else
+    for (uint32_t n = 0; n < cluster->nodes; n++, name += strlen(name) + 1) {
+        const struct super *super = &cluster->super[cluster->of[n].super];
+        if (!*name) {
             gt_json_add_null(to, NULL);
-    gt_json_ends(to, "]}");
-    gt_buf_puts(to, "\n");
-}
-
-/* ---- its state ---- */
-
-static bool is_like_before(const struct gt_cluster *cluster, uint32_t node)
-{
-    uint32_t before = node - 1;
-    return node && gt_core_has_node(cluster, before) && cluster->free[node] == cluster->free[before] &&
-           cluster->healthy[node] == cluster->healthy[before] &&
-           cluster->slow[node] == cluster->slow[before] &&
-           cluster->eligible[node] == cluster->eligible[before];
-}
-
-/* Of each node that differs from the one before: its id, masks of free, healthy and slow GPUs, and whether it
- * is eligible. */
-static void add_masks(struct gt_buf *to, const struct gt_cluster *cluster)
-{
-    gt_json_begin(to, "nodes", '[');
-    for (uint32_t n = 0; n < cluster->node_count; n++) {
-        if (!gt_core_has_node(cluster, n) || is_like_before(cluster, n))
             continue;
+        }
         gt_json_begin(to, NULL, '[');
-        gt_json_add_unsigned(to, NULL, n);
-        add_bits(to, NULL, cluster->free[n]);
-        add_bits(to, NULL, cluster->healthy[n]);
-        add_bits(to, NULL, cluster->slow[n]);
-        gt_json_add_bool(to, NULL, cluster->eligible[n]);
+        gt_json_add_text(to, NULL, name);
+        gt_json_add_unsigned(to, NULL, cluster->of[n].class);
+        gt_json_add_unsigned(to, NULL, cluster->of[n].super);
+        if (super->self != GT_NONE)
+            add_id(to, NULL, super->parent);
         gt_json_end(to, ']');
     }
     gt_json_end(to, ']');
 }
+
+void gt_kept_cluster_json(const struct kept_cluster *cluster, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_unsigned(to, "cluster", cluster->shape);
+    gt_json_begin(to, "classes", '[');
+    for (uint32_t c = 0; c < cluster->classes; c++)
+        add_class(to, cluster->class[c]);
+    gt_json_end(to, ']');
+    gt_json_add_unsigned(to, "supernodeIds", cluster->supers);
+    add_supernodes(to, cluster);
+    add_nodes_of(to, cluster);
+    gt_json_end(to, '}');
+    gt_buf_puts(to, "\n");
+}
+
+/* ---- what is small: written at once ---- */
 
 /* GPUs that are not available to others, whoever has the promise. */
 static void add_promises(struct gt_buf *to, const struct gt_cluster *cluster)
@@ -191,21 +172,6 @@ static void add_chain(struct gt_buf *to, const struct chain *chain)
     }
     gt_json_end(to, ']');
 }
-
-static void add_state(struct gt_buf *to, const struct gt_cluster *cluster)
-{
-    gt_json_begin(to, "state", '{');
-    gt_json_add_bool(to, "static", cluster->rule == GT_RULE_STATIC);
-    gt_json_add_bool(to, "crowded", cluster->crowded);
-    gt_json_add_bool(to, "close", cluster->prefers_close);
-    add_chain(to, &cluster->chain);
-    add_masks(to, cluster);
-    add_promises(to, cluster);
-    add_passed(to, cluster);
-    gt_json_end(to, '}');
-}
-
-/* ---- the request ---- */
 
 /* How many of each: pods, GPUs of a pod, pods of an atom, tier. Equal ones that follow each other are one
  * entry. */
@@ -284,31 +250,92 @@ static void add_rules(struct gt_buf *to, const struct gt_plan_rules *rules, uint
     gt_json_end(to, '}');
 }
 
-void gt_decision_json(struct gt_cluster *cluster, const struct gt_decided *decided, struct gt_buf *to)
+void gt_kept_decision_json(struct gt_cluster *cluster, const struct gt_decided *decided, struct gt_buf *to)
 {
     const struct gt_plan_request *request = decided->request;
     gt_auto_buf struct gt_buf result = GT_BUF(to->max);
-    add_state(to, cluster);
-    gt_json_begin(to, "request", '{');
+    gt_plan_result_text(cluster, request, decided->placed ? NULL : decided->failure, &result);
+    to->failed |= result.failed;
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_text(to, "job", decided->job);
+    gt_json_add_text(to, "text", result.data ? result.data : "");
+    gt_json_add_bool(to, "static", cluster->rule == GT_RULE_STATIC);
+    gt_json_add_bool(to, "crowded", cluster->crowded);
+    gt_json_add_bool(to, "close", cluster->prefers_close);
+    add_chain(to, &cluster->chain);
+    add_promises(to, cluster);
+    add_passed(to, cluster);
     gt_json_add_unsigned(to, "pods", request->pod_count);
     add_units(to, request);
     add_running(to, request);
-    add_nodes(to, "excluded", request->excluded);
-    gt_json_begin(to, "limits", '[');
-    for (uint32_t i = 0; i < request->limit_count; i++) {
-        gt_json_add_unsigned(to, NULL, request->limits[i].node);
-        gt_json_add_unsigned(to, NULL, request->limits[i].gpus);
-    }
-    gt_json_end(to, ']');
     if (request->rules)
         add_rules(to, request->rules, request->pod_count, cluster->node_count);
     gt_json_add_bool(to, "several", request->several);
     gt_json_add_bool(to, "flat", request->flat);
     gt_json_add_unsigned(to, "slow", request->slow);
     gt_json_add_unsigned(to, "within", request->within);
+}
+
+/* ---- the rest, when somebody asks ---- */
+
+static uint64_t mask_of(const struct kept *kept, enum kept_column column, uint32_t node)
+{
+    uint64_t mask;
+    memcpy(&mask, kept->columns[column]->data + node * sizeof(mask), sizeof(mask));
+    return mask;
+}
+
+/* Of each node that differs from the one before: its id, masks of free, healthy and slow GPUs, and whether it
+ * is eligible. */
+static void add_masks(struct gt_buf *to, const struct kept *kept)
+{
+    const char *eligible = kept->columns[KEPT_ELIGIBLE]->data;
+    uint64_t last[KEPT_ELIGIBLE] = {0};
+    gt_json_begin(to, "masks", '[');
+    for (uint32_t n = 0; n < kept->cluster->nodes; n++) {
+        bool same = n && eligible[n] == eligible[n - 1];
+        for (enum kept_column c = KEPT_FREE; c < KEPT_ELIGIBLE; c++) {
+            uint64_t mask = mask_of(kept, c, n);
+            same = same && mask == last[c];
+            last[c] = mask;
+        }
+        if (same)
+            continue;
+        gt_json_begin(to, NULL, '[');
+        gt_json_add_unsigned(to, NULL, n);
+        for (enum kept_column c = KEPT_FREE; c < KEPT_ELIGIBLE; c++)
+            add_bits(to, NULL, last[c]);
+        gt_json_add_bool(to, NULL, eligible[n]);
+        gt_json_end(to, ']');
+    }
+    gt_json_end(to, ']');
+}
+
+void gt_kept_json(const struct kept *kept, struct gt_buf *to)
+{
+    const struct kept_bytes *limits = kept->columns[KEPT_LIMITS], *excluded = kept->columns[KEPT_EXCLUDED];
+    char time[GT_TIME_TEXT_SIZE];
+    const struct timespec when = {.tv_sec = (time_t)(kept->wall_ms / 1000),
+                                  .tv_nsec = (long)(kept->wall_ms % 1000) * 1000000};
+    gt_time_text_fine(&when, 3, time);
+    gt_buf_add(to, kept->text, kept->len);
+    gt_json_add_unsigned(to, "decision", kept->number);
+    gt_json_add_unsigned(to, "cluster", kept->cluster->shape);
+    gt_json_add_text(to, "time", time);
+    add_masks(to, kept);
+    gt_json_begin(to, "limits", '[');
+    for (size_t i = 0; i < limits->len; i += sizeof(struct gt_plan_limit)) {
+        struct gt_plan_limit limit;
+        memcpy(&limit, limits->data + i, sizeof(limit));
+        gt_json_add_unsigned(to, NULL, limit.node);
+        gt_json_add_unsigned(to, NULL, limit.gpus);
+    }
+    gt_json_end(to, ']');
+    gt_auto_free uint64_t *bits = malloc(excluded->len + 1);
+    if (bits)
+        memcpy(bits, excluded->data, excluded->len);
+    to->failed |= !bits;
+    add_nodes(to, "excluded", &(struct gt_node_set){bits, bits ? (uint32_t)(8 * excluded->len) : 0});
     gt_json_end(to, '}');
-    gt_plan_result_text(cluster, request, decided->placed ? NULL : decided->failure, &result);
-    if (result.failed)
-        to->failed = true;
-    gt_json_add_text(to, "text", result.data ? result.data : "");
+    gt_buf_puts(to, "\n");
 }

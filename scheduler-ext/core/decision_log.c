@@ -1,33 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/decision_log.h"
-
 #include <string.h>
 
 #include "base/err.h"
-#include "base/json_write.h"
-#include "base/time_text.h"
-#include "scheduler-ext/core/internal.h"
+#include "scheduler-ext/core/decision_kept.h"
 
-enum { LINE_MAX_BYTES = 8 << 20 };
-
-/* A cluster without its state, which decisions share. */
-struct logged_cluster {
-    uint64_t shape;
-    uint32_t users;
-    char *text;
-    size_t len;
-};
-
-struct logged {
-    uint64_t number;
-    struct logged_cluster *cluster;
-    char *job, *text;
-    size_t len;
-    bool placed;
-};
+enum { KEPT_TEXT_MAX = GT_DECISIONS_BYTES };
 
 struct gt_decision_log {
-    struct logged list[GT_DECISIONS_MAX]; /* oldest first */
+    struct kept list[GT_DECISIONS_MAX]; /* oldest first */
     uint32_t count;
     uint64_t number, left_out, wall_ms;
     size_t bytes;
@@ -41,24 +21,90 @@ int gt_decision_log_new(struct gt_decision_log **ret, struct gt_err **err)
     return 0;
 }
 
-static void drop_cluster(struct gt_decision_log *log, struct logged_cluster *cluster)
+/* ---- the cluster ---- */
+
+static size_t cluster_bytes(const struct kept_cluster *cluster)
 {
-    if (!cluster || --cluster->users)
-        return;
-    log->bytes -= cluster->len;
-    free(cluster->text);
+    return cluster->names.len + cluster->supers * sizeof(*cluster->super) +
+           cluster->nodes * sizeof(*cluster->of) + cluster->classes * sizeof(struct gt_class *);
+}
+
+static void free_cluster(struct kept_cluster *cluster)
+{
+    for (uint32_t i = 0; cluster->class && i < cluster->classes; i++)
+        gt_class_unref(cluster->class[i]);
+    free(cluster->class);
+    free(cluster->super);
+    free(cluster->of);
+    gt_buf_done(&cluster->names);
     free(cluster);
+}
+
+static void copy_names(const struct names *names, uint32_t count, struct gt_buf *to)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = names->text[i] ? names->text[i] : "";
+        gt_buf_add(to, name, strlen(name) + 1);
+    }
+}
+
+static struct kept_cluster *copy_cluster(const struct gt_cluster *cluster)
+{
+    struct kept_cluster *copy = calloc(1, sizeof(*copy));
+    if (!copy)
+        return NULL;
+    *copy = (struct kept_cluster){.shape = cluster->shape,
+                                  .users = 1,
+                                  .nodes = cluster->node_count,
+                                  .supers = cluster->super_count,
+                                  .classes = cluster->class_count,
+                                  .names = GT_BUF(KEPT_TEXT_MAX)};
+    copy->class = calloc((size_t)copy->classes + 1, sizeof(struct gt_class *));
+    copy->super = calloc((size_t)copy->supers + 1, sizeof(*copy->super));
+    copy->of = calloc((size_t)copy->nodes + 1, sizeof(*copy->of));
+    copy_names(&cluster->node_names, copy->nodes, &copy->names);
+    copy->super_names = copy->names.len;
+    copy_names(&cluster->super_names, copy->supers, &copy->names);
+    if (!copy->class || !copy->super || !copy->of || copy->names.failed) {
+        copy->classes = 0;
+        free_cluster(copy);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < copy->classes; i++)
+        copy->class[i] = gt_class_ref(cluster->classes[i]);
+    for (uint32_t i = 0; i < copy->supers; i++)
+        copy->super[i] = cluster->supers[i];
+    for (uint32_t i = 0; i < copy->nodes; i++) {
+        copy->of[i].super = cluster->super[i];
+        copy->of[i].class = cluster->class[i];
+    }
+    return copy;
+}
+
+/* ---- the list ---- */
+
+static void kept_done(struct gt_decision_log *log, struct kept *kept)
+{
+    for (unsigned i = 0; i < KEPT_COLUMNS; i++)
+        if (kept->columns[i] && --kept->columns[i]->users == 0) {
+            log->bytes -= kept->columns[i]->len;
+            free(kept->columns[i]);
+        }
+    if (kept->cluster && --kept->cluster->users == 0) {
+        log->bytes -= cluster_bytes(kept->cluster);
+        free_cluster(kept->cluster);
+    }
+    log->bytes -= kept->len;
+    free(kept->job);
+    free(kept->text);
 }
 
 static void drop(struct gt_decision_log *log, uint32_t at)
 {
-    struct logged *logged = &log->list[at];
-    log->bytes -= logged->len;
-    drop_cluster(log, logged->cluster);
-    free(logged->job);
-    free(logged->text);
+    struct kept *kept = &log->list[at];
+    kept_done(log, kept);
     log->count--;
-    memmove(logged, logged + 1, (log->count - at) * sizeof(*logged));
+    memmove(kept, kept + 1, (log->count - at) * sizeof(*kept));
 }
 
 void gt_decision_log_free(struct gt_decision_log *log)
@@ -73,42 +119,62 @@ void gt_decision_log_set_time(struct gt_decision_log *log, uint64_t wall_ms)
     log->wall_ms = wall_ms;
 }
 
-/* The cluster as it is now, shared with the last decision if it has not changed; NULL: no memory. */
-static struct logged_cluster *logged_cluster_of(struct gt_decision_log *log, const struct gt_cluster *cluster)
+/* Takes over what the last decision has if it is the same. False without memory. */
+static bool keep_column(struct gt_decision_log *log, struct kept *kept, enum kept_column column,
+                        const void *data, size_t len)
 {
-    struct logged_cluster *last = log->count ? log->list[log->count - 1].cluster : NULL;
-    if (last && last->shape == cluster->shape) {
+    struct kept_bytes *last = log->count ? log->list[log->count - 1].columns[column] : NULL;
+    if (last && last->len == len && (!len || memcmp(last->data, data, len) == 0)) {
         last->users++;
-        return last;
+        kept->columns[column] = last;
+        return true;
     }
-    gt_auto_buf struct gt_buf text = GT_BUF(LINE_MAX_BYTES);
-    gt_auto_free struct logged_cluster *made = calloc(1, sizeof(*made));
-    gt_decision_cluster_json(cluster, cluster->shape, &text);
-    if (!made || text.failed)
-        return NULL;
-    *made = (struct logged_cluster){.shape = cluster->shape, .users = 1, .len = text.len};
-    made->text = gt_buf_take(&text);
-    if (!made->text)
-        return NULL;
-    log->bytes += made->len;
-    return gt_steal(made);
+    struct kept_bytes *made = kept->columns[column] = malloc(sizeof(*made) + len);
+    if (!made)
+        return false;
+    made->users = 1;
+    made->len = len;
+    if (len)
+        memcpy(made->data, data, len);
+    log->bytes += len;
+    return true;
 }
 
-static void write_line(const struct gt_decision_log *log, struct gt_cluster *cluster,
-                       const struct gt_decided *decided, struct gt_buf *to)
+static bool keep_cluster(struct gt_decision_log *log, struct kept *kept, const struct gt_cluster *cluster)
 {
-    char time[GT_TIME_TEXT_SIZE];
-    const struct timespec when = {.tv_sec = (time_t)(log->wall_ms / 1000),
-                                  .tv_nsec = (long)(log->wall_ms % 1000) * 1000000};
-    gt_time_text_fine(&when, 3, time);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_unsigned(to, "decision", log->number + 1);
-    gt_json_add_unsigned(to, "cluster", cluster->shape);
-    gt_json_add_text(to, "time", time);
-    gt_json_add_text(to, "job", decided->job);
-    gt_decision_json(cluster, decided, to);
-    gt_json_end(to, '}');
-    gt_buf_puts(to, "\n");
+    struct kept_cluster *last = log->count ? log->list[log->count - 1].cluster : NULL;
+    if (last && last->shape == cluster->shape) {
+        last->users++;
+        kept->cluster = last;
+        return true;
+    }
+    kept->cluster = copy_cluster(cluster);
+    log->bytes += kept->cluster ? cluster_bytes(kept->cluster) : 0;
+    return kept->cluster;
+}
+
+static bool keep_all(struct gt_decision_log *log, struct kept *kept, struct gt_cluster *cluster,
+                     const struct gt_decided *decided)
+{
+    const struct gt_plan_request *request = decided->request;
+    const struct gt_node_set *excluded = request->excluded;
+    size_t masks = cluster->node_count * sizeof(uint64_t);
+    gt_auto_buf struct gt_buf text = GT_BUF(KEPT_TEXT_MAX);
+    gt_kept_decision_json(cluster, decided, &text);
+    kept->job = strdup(decided->job);
+    kept->len = text.failed ? 0 : text.len;
+    kept->text = gt_buf_take(&text);
+    log->bytes += kept->len;
+    return kept->job && kept->text && keep_cluster(log, kept, cluster) &&
+           keep_column(log, kept, KEPT_FREE, cluster->free, masks) &&
+           keep_column(log, kept, KEPT_HEALTHY, cluster->healthy, masks) &&
+           keep_column(log, kept, KEPT_SLOW, cluster->slow, masks) &&
+           keep_column(log, kept, KEPT_ELIGIBLE, cluster->eligible,
+                       cluster->node_count * sizeof(*cluster->eligible)) &&
+           keep_column(log, kept, KEPT_LIMITS, request->limits,
+                       request->limit_count * sizeof(*request->limits)) &&
+           keep_column(log, kept, KEPT_EXCLUDED, excluded ? excluded->bits : NULL,
+                       excluded ? gt_core_words(excluded->nodes) * sizeof(uint64_t) : 0);
 }
 
 static void drop_waiting(struct gt_decision_log *log, const char *job)
@@ -123,43 +189,31 @@ void gt_decision_log_add(struct gt_decision_log *log, struct gt_cluster *cluster
 {
     if (!log)
         return;
-    gt_auto_buf struct gt_buf text = GT_BUF(LINE_MAX_BYTES);
-    gt_auto_free char *job = strdup(decided->job);
-    struct logged_cluster *shared = logged_cluster_of(log, cluster);
-    if (shared)
-        write_line(log, cluster, decided, &text);
-    struct logged logged = {.number = log->number + 1, .placed = decided->placed, .len = text.len};
-    logged.text = gt_buf_take(&text);
-    if (!shared || !job || !logged.text) {
+    struct kept kept = {.number = log->number + 1, .wall_ms = log->wall_ms, .placed = decided->placed};
+    if (!keep_all(log, &kept, cluster, decided)) {
         log->left_out++;
-        drop_cluster(log, shared);
-        free(logged.text);
+        kept_done(log, &kept);
         return;
     }
-    logged.cluster = shared;
-    drop_waiting(log, job);
-    logged.job = gt_steal(job);
     log->number++;
-    log->bytes += logged.len;
+    drop_waiting(log, decided->job);
     while (log->count == GT_DECISIONS_MAX || (log->count && log->bytes > GT_DECISIONS_BYTES))
         drop(log, 0);
-    log->list[log->count++] = logged;
+    log->list[log->count++] = kept;
 }
 
 void gt_decision_log_write(const struct gt_decision_log *log, uint64_t after, size_t max, struct gt_buf *to)
 {
-    const struct logged_cluster *told = NULL;
+    const struct kept_cluster *told = NULL;
     size_t begun = to->len;
-    for (uint32_t i = 0; i < log->count; i++) {
-        const struct logged *logged = &log->list[i];
-        if (logged->number <= after)
+    for (uint32_t i = 0; i < log->count && (!told || to->len - begun < max); i++) {
+        const struct kept *kept = &log->list[i];
+        if (kept->number <= after)
             continue;
-        if (told && to->len - begun + logged->len > max)
-            return;
-        if (logged->cluster != told)
-            gt_buf_add(to, logged->cluster->text, logged->cluster->len);
-        told = logged->cluster;
-        gt_buf_add(to, logged->text, logged->len);
+        if (kept->cluster != told)
+            gt_kept_cluster_json(kept->cluster, to);
+        told = kept->cluster;
+        gt_kept_json(kept, to);
     }
 }
 

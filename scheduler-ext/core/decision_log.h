@@ -32,7 +32,7 @@ void gt_decision_log_add(struct gt_decision_log *log, struct gt_cluster *cluster
                          const struct gt_decided *decided);
 
 /* Appends decisions with a number above `after`, oldest first, with the clusters that they name; at least one
- * where there is one, further ones up to `max` bytes. */
+ * where there is one, further ones until there are `max` bytes. */
 void gt_decision_log_write(const struct gt_decision_log *log, uint64_t after, size_t max, struct gt_buf *to);
 
 /* Decisions that it has now, those that it has left out for want of memory, and its bytes. */
@@ -42,7 +42,3 @@ struct gt_decision_log_size {
     size_t bytes;
 };
 struct gt_decision_log_size gt_decision_log_size(const struct gt_decision_log *log);
-
-/* The JSON of a cluster without its state, and of a decision with the state: decision_json.c. */
-void gt_decision_cluster_json(const struct gt_cluster *cluster, uint64_t id, struct gt_buf *to);
-void gt_decision_json(struct gt_cluster *cluster, const struct gt_decided *decided, struct gt_buf *to);

@@ -281,15 +281,15 @@ static int read_masks(const struct decision *decision, const cJSON *state)
     uint64_t free = 0, healthy = 0, slow = 0;
     bool eligible = false;
     uint32_t next;
-    const cJSON *item = first_of(state, "nodes");
+    const cJSON *item = first_of(state, "masks");
     for (uint32_t node = 0; node < decision->nodes; node++) {
         const cJSON *at = item ? item->child : NULL;
         if (item && !next_id(&at, decision->nodes, false, &next))
-            return is_wrong(decision, "nodes");
+            return is_wrong(decision, "masks");
         if (item && next == node) {
             if (!next_bits(&at, &free) || !next_bits(&at, &healthy) || !next_bits(&at, &slow) ||
                 !cJSON_IsBool(at))
-                return is_wrong(decision, "nodes");
+                return is_wrong(decision, "masks");
             eligible = cJSON_IsTrue(at);
             item = item->next;
         }
@@ -300,7 +300,7 @@ static int read_masks(const struct decision *decision, const cJSON *state)
         gt_cluster_set_slow(decision->cluster, node, slow);
         gt_cluster_set_eligible(decision->cluster, node, eligible);
     }
-    return item ? is_wrong(decision, "nodes") : 0;
+    return item ? is_wrong(decision, "masks") : 0;
 }
 
 static int read_state(const struct decision *decision, const cJSON *state)
@@ -494,8 +494,8 @@ static int decide_again(const cJSON *cluster, const cJSON *json, const struct gt
         !gt_json_is_unsigned(gt_get(json, "decision"), UINT64_MAX, &again.number))
         return gt_fail(err, EINVAL, "expected a decision on the cluster of an earlier line");
     GT_TRY(read_cluster(&decision, cluster));
-    GT_TRY(read_request(&decision, gt_get(json, "request")));
-    GT_TRY(read_state(&decision, gt_get(json, "state")));
+    GT_TRY(read_request(&decision, json));
+    GT_TRY(read_state(&decision, json));
     bool placed = gt_plan_ruled(decision.cluster, &decision.request, &failure);
     gt_plan_result_text(decision.cluster, &decision.request, placed ? NULL : &failure, &made);
     GT_TRY(gt_buf_check(&made, "the decision", err));
