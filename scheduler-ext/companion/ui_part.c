@@ -7,7 +7,7 @@
 #include "scheduler-ext/serve/explain.h"
 #include "scheduler-ext/serve/model_json.h"
 
-/* The part "ui": /ui, /debug/model and /explain for people, on every replica. */
+/* The part "ui": /ui, /debug/model, /debug/decisions and /explain for people, on every replica. */
 
 /* The model of a large cluster is written in pieces, so that pages do not delay the requests of schedulers,
  * and the result is served again for a while, or until the next one is written. */
@@ -155,7 +155,8 @@ static bool ui_part_serve(void *self, const struct gt_http_request *request,
 {
     struct ui_part *part = self;
     bool model = strcmp(request->path, "/debug/model") == 0, explain = strcmp(request->path, "/explain") == 0;
-    if (!model && !explain && !gt_ui_serve(request->path, response))
+    bool decisions = strcmp(request->path, "/debug/decisions") == 0;
+    if (!model && !explain && !decisions && !gt_ui_serve(request->path, response))
         return false;
     if (request->method != GT_HTTP_GET) {
         gt_buf_done(&response->body);
@@ -169,6 +170,8 @@ static bool ui_part_serve(void *self, const struct gt_http_request *request,
         gt_query_get(request->query, "pods", pods, sizeof(pods));
         response->content_type = "application/json";
         serve_model(part, strcmp(pods, "no") == 0 ? WITHOUT_PODS : WITH_PODS, response);
+    } else if (decisions) {
+        gt_decisions_serve(part->env->placement, request->query, response);
     } else if (explain) {
         const struct gt_debug_view view = view_of(part);
         if (view.synced) {
@@ -183,7 +186,7 @@ static bool ui_part_serve(void *self, const struct gt_http_request *request,
 
 const struct gt_part gt_ui_part = {
     .name = "ui",
-    .help = "answers people: the page /ui, /debug/model and /explain",
+    .help = "answers people: the page /ui, /debug/model, /debug/decisions and /explain",
     .kinds = GT_INFORMER_CLUSTER,
     .new = ui_part_new,
     .free = ui_part_free,

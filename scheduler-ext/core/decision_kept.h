@@ -15,7 +15,15 @@ struct kept_bytes {
     char data[];
 };
 
-enum kept_column { KEPT_FREE, KEPT_HEALTHY, KEPT_SLOW, KEPT_ELIGIBLE, KEPT_LIMITS, KEPT_EXCLUDED, KEPT_COLUMNS };
+enum kept_column {
+    KEPT_FREE,
+    KEPT_HEALTHY,
+    KEPT_SLOW,
+    KEPT_ELIGIBLE,
+    KEPT_LIMITS,
+    KEPT_EXCLUDED,
+    KEPT_COLUMNS
+};
 
 /* A cluster without its state. */
 struct kept_cluster {
@@ -27,7 +35,7 @@ struct kept_cluster {
     struct {
         uint32_t super;
         uint16_t class;
-    } *of; /* [node] */
+    } * of; /* [node] */
     struct gt_class **class;
 };
 

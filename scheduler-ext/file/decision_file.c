@@ -59,8 +59,7 @@ static bool next_number(const cJSON **at, uint64_t max, bool none, uint64_t *ret
 static bool next_id(const cJSON **at, uint64_t below, bool none, uint32_t *ret)
 {
     uint64_t id;
-    if ((!below && !none) || !next_number(at, below ? below - 1 : 0, none, &id) ||
-        (!below && id != GT_NONE))
+    if ((!below && !none) || !next_number(at, below ? below - 1 : 0, none, &id) || (!below && id != GT_NONE))
         return false;
     *ret = (uint32_t)id;
     return true;
@@ -161,8 +160,8 @@ static int read_cluster_ids(struct decision *decision, const cJSON *json)
     uint64_t ids, most = GT_CLUSTER_SUPERNODES_MAX + GT_CLUSTER_NODES_MAX;
     int super_count = cJSON_GetArraySize(supernodes), node_count = cJSON_GetArraySize(nodes);
     struct gt_cluster_ids of = {.node_ids = (uint32_t)node_count};
-    if (!gt_json_is_unsigned(gt_get(json, "supernodeIds"), most, &ids) ||
-        node_count > GT_CLUSTER_NODES_MAX || (uint64_t)super_count > ids)
+    if (!gt_json_is_unsigned(gt_get(json, "supernodeIds"), most, &ids) || node_count > GT_CLUSTER_NODES_MAX ||
+        (uint64_t)super_count > ids)
         return is_wrong(decision, "a cluster");
     gt_auto_free uint32_t *supers = calloc(ids + 1, sizeof(*supers));
     gt_auto_free uint32_t *own = calloc((size_t)node_count + 1, sizeof(*own));
@@ -446,8 +445,8 @@ static int read_limits(struct decision *decision, const cJSON *json)
     const cJSON *at = first_of(json, "limits");
     struct gt_plan_request *request = &decision->request;
     uint64_t gpus;
-    decision->limits = calloc((size_t)cJSON_GetArraySize(gt_get(json, "limits")) / 2 + 1,
-                              sizeof(*decision->limits));
+    decision->limits =
+        calloc((size_t)cJSON_GetArraySize(gt_get(json, "limits")) / 2 + 1, sizeof(*decision->limits));
     GT_NEED(decision->limits, decision->err, "decision");
     for (; at; request->limit_count++) {
         struct gt_plan_limit *limit = &decision->limits[request->limit_count];

@@ -5,6 +5,7 @@
 #include "base/time_text.h"
 #include "kube/index.h"
 #include "kube/writer.h"
+#include "scheduler-ext/core/decision_log.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/backoff.h"
 #include "scheduler-ext/decide/brake.h"
@@ -265,6 +266,7 @@ struct gt_placement {
     struct placement_rebalance rebalance;
     struct gt_write_line lifts, plans, reports, evictions, node_taints; /* reports: only why a job waits */
     struct gt_placement_counters counters;
+    struct gt_decision_log *log;
 };
 
 uint64_t gt_placement_now_s(void);

@@ -43,10 +43,8 @@ static uint32_t draw_class(struct gt_cluster *cluster, uint64_t *random)
         for (unsigned j = 0; j < i; j++)
             weights.w[i][j] = weights.w[j][i] = (uint16_t)(1 + draw(random, 3));
     if (draw(random, 2)) {
-        weights.numa = (struct gt_numa){.count = 2,
-                                        .single = draw(random, 2),
-                                        .by_pod = draw(random, 2),
-                                        .gpus = {0x0f, 0xf0}};
+        weights.numa = (struct gt_numa){
+            .count = 2, .single = draw(random, 2), .by_pod = draw(random, 2), .gpus = {0x0f, 0xf0}};
     }
     assert_return_code(gt_class_new(&weights, &class, NULL), 0);
     assert_return_code(gt_cluster_add_class(cluster, class, &id, NULL), 0);
@@ -213,8 +211,7 @@ static bool keep_one(uint64_t *random, const char *job, struct gt_decision_log *
     draw_cluster(&chance, random);
     draw_request(&chance, random);
     bool placed = gt_plan_ruled(chance.cluster, &chance.request, &failure);
-    gt_decision_log_add(log, chance.cluster,
-                        &(struct gt_decided){job, &chance.request, placed, &failure});
+    gt_decision_log_add(log, chance.cluster, &(struct gt_decided){job, &chance.request, placed, &failure});
     chance_done(&chance);
     return placed;
 }

@@ -153,7 +153,8 @@ static bool decide(struct both *both, unsigned number, bool crowded)
     struct gt_plan_failure failure;
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     const struct gt_job_view_spec spec = {.now = 1};
-    const struct gt_decide_spec plainly = {.reserve_until = 1000, .crowded = crowded, .log = both->log, .name = key};
+    const struct gt_decide_spec plainly = {
+        .reserve_until = 1000, .crowded = crowded, .log = both->log, .name = key};
     snprintf(key, sizeof(key), "ns/Job/j%u", number);
     struct gt_cache_job *job = gt_cache_find_job(both->cache, key);
     assert_non_null(job);

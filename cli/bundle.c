@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/meta.h"
+#include "api/names.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/json_write.h"
+#include "base/text.h"
+#include "base/time_text.h"
+#include "base/version.h"
+#include "cli/api.h"
+#include "cli/bundle.h"
+#include "cli/cli.h"
+
+/* Collects what a developer needs to see what a cluster was like, by the API server alone. It only reads. */
+
+enum {
+    ANSWER_MAX = 32 << 20,
+    OBJECTS_MAX = 24 << 20,    /* of one kind */
+    COMPANION_LOG = 4 << 20,   /* bytes of the log of a companion's pod */
+    AGENT_LOG = 64 << 10,      /* of an agent's, */
+    AGENT_LOGS_MAX = 12 << 20, /* and of all together */
+    ANSWERS_OF_DECISIONS = 64,
+    NODES_AT_ONCE = 100000,
+};
+
+struct bundle_options {
+    struct cli_parse parse;
+    struct cli_api_options api;
+    const char *output, *namespace_;
+    bool anonymous;
+};
+
+struct bundle_entry {
+    char name[BUNDLE_NAME_SIZE];
+    char *data;
+    size_t len;
+};
+
+/* A pod of ours. */
+struct bundle_pod {
+    char name[GT_API_NAME_MAX + 1], container[64];
+    uint16_t http; /* port; 0: none */
+    bool companion;
+};
+
+struct bundle {
+    const struct bundle_options *options;
+    struct cli_api *api;
+    struct bundle_entry *entries;
+    size_t count, capacity, bytes;
+    struct bundle_pod *pods;
+    size_t pod_count, pod_capacity;
+    char **nodes; /* names of those with a NodeGPUTopology */
+    size_t node_count, node_capacity;
+    struct gt_buf missing;
+    bool failed; /* no memory */
+};
+
+static const struct gt_option own_options[] = {
+    {"output", "FILE", "write the archive to FILE, whole or not at all", gt_option_text,
+     GT_OPTION_FIELD(struct bundle_options, output), .letter = 'o'},
+    {"anonymous", NULL, "put numbers in place of names and addresses, and leave out what cannot be replaced",
+     gt_option_set, GT_OPTION_FIELD(struct bundle_options, anonymous)},
+    {"namespace", "NAME", "where gputopo is installed (default: gputopo-system)", gt_option_any_text,
+     GT_OPTION_FIELD(struct bundle_options, namespace_), .letter = 'n'},
+    CLI_API_OPTIONS(struct bundle_options),
+    CLI_HELP_OPTION,
+};
+
+static const struct gt_command command = {
+    .about =
+        "Save what is known of a cluster in one file (tar) for a developer: our objects, Events, logs and "
+        "metrics, "
+        "the state and the last decisions of gputopo-scheduler, and settings of kubelets. gputopo replay "
+        "reads it. missing.txt in it says what could not be had.",
+    .options = own_options,
+    .count = GT_COUNT(own_options),
+};
+
+static void bundle_done(struct bundle *bundle)
+{
+    for (size_t i = 0; i < bundle->count; i++)
+        free(bundle->entries[i].data);
+    for (size_t i = 0; i < bundle->node_count; i++)
+        free(bundle->nodes[i]);
+    free(bundle->entries);
+    free(bundle->pods);
+    free(bundle->nodes);
+    gt_buf_done(&bundle->missing);
+    cli_api_free_p(&bundle->api);
+}
+
+static void miss(struct bundle *bundle, const char *what, const char *why)
+{
+    gt_buf_printf(&bundle->missing, "%s: %s\n", what, why);
+}
+
+/* Takes the text over; an empty one is not worth a file. */
+static void keep(struct bundle *bundle, const char *name, struct gt_buf *text)
+{
+    if (text->failed)
+        miss(bundle, name, "too large");
+    else if (bundle->bytes + text->len > BUNDLE_MAX - (4 << 20))
+        miss(bundle, name, "left out: the bundle would be larger than 50 MB");
+    else if (text->len) {
+        if (!GT_GROW(bundle->entries, bundle->count, bundle->capacity, 64)) {
+            bundle->failed = true;
+            return;
+        }
+        struct bundle_entry *entry = &bundle->entries[bundle->count];
+        if (!gt_text_copy(entry->name, sizeof(entry->name), name)) {
+            miss(bundle, name, "its name is too long");
+            return;
+        }
+        entry->len = text->len;
+        entry->data = gt_buf_take(text);
+        bundle->bytes += entry->len + 1024;
+        bundle->count++;
+    }
+}
+
+static void fetch(struct bundle *bundle, const struct cli_api_text *from, const char *name)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
+    gt_auto_err struct gt_err *err = NULL;
+    if (cli_api_text(bundle->api, from, &text, &err) < 0)
+        miss(bundle, name, gt_err_text(err));
+    else
+        keep(bundle, name, &text);
+}
+
+/* ---- objects ---- */
+
+static const char *const env_keys[] = {
+    "env",           "envFrom",       "command",        "args",         "volumeMounts",   "lifecycle",
+    "volumeDevices", "livenessProbe", "readinessProbe", "startupProbe", "securityContext"};
+
+/* Nothing of ours depends on it, and it may be secret. */
+static void strip_containers(cJSON *spec, const char *list, bool anonymous)
+{
+    const cJSON *containers = cJSON_GetObjectItemCaseSensitive(spec, list);
+    for (cJSON *container = containers ? containers->child : NULL; container; container = container->next) {
+        for (size_t i = 0; i < GT_COUNT(env_keys); i++)
+            cJSON_DeleteItemFromObjectCaseSensitive(container, env_keys[i]);
+        if (anonymous)
+            cJSON_DeleteItemFromObjectCaseSensitive(container, "image");
+    }
+}
+
+static void strip_keys(cJSON *metadata, const char *member, bool anonymous)
+{
+    cJSON *map = cJSON_GetObjectItemCaseSensitive(metadata, member);
+    for (cJSON *item = map ? map->child : NULL, *next; item; item = next) {
+        next = item->next;
+        if (strcmp(item->string, "kubectl.kubernetes.io/last-applied-configuration") == 0 ||
+            (anonymous && !strstr(item->string, GT_USER_PREFIX)))
+            cJSON_Delete(cJSON_DetachItemViaPointer(map, item));
+    }
+}
+
+static void bundle_strip(cJSON *object, bool anonymous)
+{
+    static const char *const private[] = {"affinity",    "nodeSelector", "tolerations",
+                                          "hostAliases", "dnsConfig",    "imagePullSecrets"};
+    cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    cJSON *spec = cJSON_GetObjectItemCaseSensitive(object, "spec");
+    cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
+    cJSON_DeleteItemFromObjectCaseSensitive(metadata, "managedFields");
+    strip_keys(metadata, "annotations", anonymous);
+    if (anonymous)
+        strip_keys(metadata, "labels", true);
+    cJSON_DeleteItemFromObjectCaseSensitive(spec, "volumes");
+    strip_containers(spec, "containers", anonymous);
+    strip_containers(spec, "initContainers", anonymous);
+    strip_containers(spec, "ephemeralContainers", anonymous);
+    cJSON_DeleteItemFromObjectCaseSensitive(status, "images");
+    cJSON_DeleteItemFromObjectCaseSensitive(status, "volumesAttached");
+    for (size_t i = 0; anonymous && i < GT_COUNT(private); i++)
+        cJSON_DeleteItemFromObjectCaseSensitive(spec, private[i]);
+    if (anonymous) {
+        cJSON_DeleteItemFromObjectCaseSensitive(status, "containerStatuses");
+        cJSON_DeleteItemFromObjectCaseSensitive(status, "initContainerStatuses");
+    }
+}
+
+struct bundle_kind {
+    const struct gt_kube_resource *resource;
+    const char *file;
+    bool ours_only; /* objects that name us */
+};
+
+struct bundle_listing {
+    struct bundle *bundle;
+    const struct bundle_kind *kind;
+    struct gt_buf text;
+    unsigned left_out;
+};
+
+static void note_node(struct bundle *bundle, const char *name)
+{
+    char *copy = strdup(name);
+    if (!copy || !GT_GROW(bundle->nodes, bundle->node_count, bundle->node_capacity, 256)) {
+        free(copy);
+        bundle->failed = true;
+        return;
+    }
+    bundle->nodes[bundle->node_count++] = copy;
+}
+
+/* Pods of the namespace where gputopo is. */
+static void note_pod(struct bundle *bundle, const cJSON *object)
+{
+    const cJSON *containers = gt_get_at(object, "spec", "containers");
+    const cJSON *first = cJSON_IsArray(containers) ? containers->child : NULL;
+    const char *app = gt_meta_label(object, "app.kubernetes.io/name");
+    struct bundle_pod pod = {.companion = strcmp(app, GT_COMPANION_NAME) == 0};
+    if (strcmp(gt_meta_namespace(object), bundle->options->namespace_) != 0 ||
+        strncmp(app, "gputopo", 7) != 0 || !gt_text_copy(pod.name, sizeof(pod.name), gt_meta_name(object)) ||
+        !gt_text_copy(pod.container, sizeof(pod.container), gt_get_string(first, "name")))
+        return;
+    const cJSON *ports = gt_get(first, "ports");
+    for (const cJSON *port = cJSON_IsArray(ports) ? ports->child : NULL; port; port = port->next) {
+        uint64_t number;
+        if (strcmp(gt_get_string(port, "name"), "http") == 0 &&
+            gt_json_is_unsigned(gt_get(port, "containerPort"), UINT16_MAX, &number))
+            pod.http = (uint16_t)number;
+    }
+    if (!GT_GROW(bundle->pods, bundle->pod_count, bundle->pod_capacity, 64))
+        bundle->failed = true;
+    else
+        bundle->pods[bundle->pod_count++] = pod;
+}
+
+static void bundle_on_begin(void *arg)
+{
+    struct bundle_listing *listing = arg;
+    gt_buf_consume(&listing->text, listing->text.len);
+    listing->left_out = 0;
+}
+
+static void bundle_on_object(void *arg, cJSON *object)
+{
+    struct bundle_listing *listing = arg;
+    struct bundle *bundle = listing->bundle;
+    if (listing->kind->resource == &gt_kube_node_gpu_topologies)
+        note_node(bundle, gt_meta_name(object));
+    if (listing->kind->resource == &gt_kube_pods)
+        note_pod(bundle, object);
+    bundle_strip(object, bundle->options->anonymous);
+    gt_auto_free char *line = cJSON_PrintUnformatted(object);
+    if (!line) {
+        bundle->failed = true;
+        return;
+    }
+    if (listing->kind->ours_only && !strstr(line, GT_USER_PREFIX) && !strstr(line, "gputopo"))
+        return;
+    size_t len = strlen(line);
+    if (listing->text.len + len + 1 > OBJECTS_MAX) {
+        listing->left_out++;
+        return;
+    }
+    line[len] = '\n';
+    gt_buf_add(&listing->text, line, len + 1);
+}
+
+static const struct bundle_kind kinds[] = {
+    {&gt_kube_node_gpu_topologies, "objects/nodegputopologies.jsonl", false},
+    {&gt_kube_supernodes, "objects/supernodes.jsonl", false},
+    {&gt_kube_gpu_placements, "objects/gpuplacements.jsonl", false},
+    {&gt_kube_nodes, "objects/nodes.jsonl", false},
+    {&gt_kube_pods, "objects/pods.jsonl", true},
+    {&gt_kube_events, "objects/events.jsonl", true},
+    {&gt_kube_resource_slices, "objects/resourceslices.jsonl", true},
+    {&gt_kube_resource_claims, "objects/resourceclaims.jsonl", true},
+    {&gt_kube_leases, "objects/leases.jsonl", true},
+};
+
+static void add_objects(struct bundle *bundle, const struct bundle_kind *kind)
+{
+    struct bundle_listing listing = {.bundle = bundle, .kind = kind, .text = GT_BUF(OBJECTS_MAX)};
+    const struct cli_api_list list = {.resource = kind->resource,
+                                      .on_begin = bundle_on_begin,
+                                      .on_object = bundle_on_object,
+                                      .arg = &listing};
+    gt_auto_err struct gt_err *err = NULL;
+    char why[64];
+    if (cli_api_list(bundle->api, &list, &err) < 0)
+        miss(bundle, kind->file, gt_err_text(err));
+    snprintf(why, sizeof(why), "%u objects are left out: too many bytes", listing.left_out);
+    if (listing.left_out)
+        miss(bundle, kind->file, why);
+    keep(bundle, kind->file, &listing.text);
+    gt_buf_done(&listing.text);
+}
+
+/* ---- programs ---- */
+
+/* The number of the last decision of an answer; 0: it has none. */
+static uint64_t last_decision(const char *text, size_t len)
+{
+    static const char key[] = "\"decision\":";
+    const char *line = len > 1 ? memrchr(text, '\n', len - 1) : NULL;
+    const char *found = len ? strstr(line ? line : text, key) : NULL;
+    return found ? strtoull(found + strlen(key), NULL, 10) : 0;
+}
+
+/* All decisions that a companion has, in answers of a megabyte. */
+static void add_decisions(struct bundle *bundle, const struct cli_api_text *at, const char *name)
+{
+    gt_auto_buf struct gt_buf all = GT_BUF(ANSWER_MAX);
+    gt_auto_err struct gt_err *err = NULL;
+    uint64_t after = 0, next = 0;
+    for (unsigned i = 0; i < ANSWERS_OF_DECISIONS; i++, after = next) {
+        gt_auto_buf struct gt_buf answer = GT_BUF(ANSWER_MAX);
+        char path[64];
+        snprintf(path, sizeof(path), "/debug/decisions?after=%" PRIu64, after);
+        struct cli_api_text from = *at;
+        from.rest = path;
+        if (cli_api_text(bundle->api, &from, &answer, &err) < 0) {
+            miss(bundle, name, gt_err_text(err));
+            break;
+        }
+        next = last_decision(answer.data ? answer.data : "", answer.len);
+        if (next <= after)
+            break;
+        gt_buf_add(&all, answer.data, answer.len);
+    }
+    keep(bundle, name, &all);
+}
+
+static void add_pod(struct bundle *bundle, const struct bundle_pod *pod)
+{
+    const char *namespace_ = bundle->options->namespace_, *part = pod->companion ? "companion" : "agents";
+    char name[BUNDLE_NAME_SIZE + 64], address[sizeof(pod->name) + 8], rest[200];
+    size_t agents = bundle->pod_count + 1;
+    size_t most = pod->companion ? COMPANION_LOG : AGENT_LOG;
+    if (!pod->companion && most > AGENT_LOGS_MAX / agents)
+        most = AGENT_LOGS_MAX / agents;
+    snprintf(name, sizeof(name), "%s/log-%s.txt", part, pod->name);
+    snprintf(rest, sizeof(rest), "?container=%s&tailLines=%u&limitBytes=%zu", pod->container,
+             (unsigned)(most / 200), most);
+    if (bundle->options->anonymous)
+        miss(bundle, name, "left out by --anonymous: a log may name objects that are gone");
+    else
+        fetch(bundle, &(struct cli_api_text){&gt_kube_pods, namespace_, pod->name, "log", rest}, name);
+    snprintf(address, sizeof(address), "%s:%u", pod->name, pod->http);
+    struct cli_api_text at = {&gt_kube_pods, namespace_, address, "proxy", "/metrics"};
+    if (!pod->http)
+        return;
+    snprintf(name, sizeof(name), "%s/metrics-%s.txt", part, pod->name);
+    fetch(bundle, &at, name);
+    snprintf(name, sizeof(name), BUNDLE_DECISIONS "-%s.jsonl", pod->name);
+    if (pod->companion)
+        add_decisions(bundle, &at, name);
+}
+
+static void add_page(struct bundle *bundle)
+{
+    static const struct {
+        const char *path, *file;
+    } files[] = {{"/debug/model", BUNDLE_MODEL},
+                 {"/ui", BUNDLE_PAGE "index.html"},
+                 {"/ui/ui.css", BUNDLE_PAGE "ui.css"},
+                 {"/ui/page.js", BUNDLE_PAGE "page.js"},
+                 {"/ui/cluster.js", BUNDLE_PAGE "cluster.js"},
+                 {"/ui/ui.js", BUNDLE_PAGE "ui.js"}};
+    char service[64] = "https:" GT_COMPANION_NAME ":https";
+    struct cli_api_text at = {&gt_kube_services, bundle->options->namespace_, service, "proxy", NULL};
+    for (size_t i = 0; i < GT_COUNT(files); i++) {
+        at.rest = files[i].path;
+        fetch(bundle, &at, files[i].file);
+    }
+    bool any = false;
+    for (size_t i = 0; i < bundle->count; i++)
+        any = any || strncmp(bundle->entries[i].name, BUNDLE_DECISIONS, strlen(BUNDLE_DECISIONS)) == 0;
+    if (!any) /* pods cannot be asked one by one */
+        add_decisions(bundle, &at, BUNDLE_DECISIONS "-service.jsonl");
+}
+
+static void add_nodes(struct bundle *bundle)
+{
+    char name[BUNDLE_NAME_SIZE + 64];
+    for (size_t i = 0; i < bundle->node_count && i < NODES_AT_ONCE; i++) {
+        gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
+        gt_auto_err struct gt_err *err = NULL;
+        snprintf(name, sizeof(name), "nodes/configz-%s.json", bundle->nodes[i]);
+        const struct cli_api_text at = {&gt_kube_nodes, NULL, bundle->nodes[i], "proxy/configz", ""};
+        int r = cli_api_text(bundle->api, &at, &text, &err);
+        if (r == -EACCES || r == -EPERM) {
+            miss(bundle, "nodes/configz", gt_err_text(err));
+            break; /* the others are refused as well */
+        }
+        if (r < 0)
+            miss(bundle, name, gt_err_text(err));
+        else
+            keep(bundle, name, &text);
+    }
+    if (bundle->node_count)
+        miss(bundle, "nodes/recording",
+             "only the node itself has it: gputopo record there. What the agent has read of "
+             "GPUs, their users and faults is in objects/nodegputopologies.jsonl");
+}
+
+/* ---- the file ---- */
+
+static int make_names(const struct bundle *bundle, struct bundle_names **ret, struct gt_err **err)
+{
+    GT_TRY(bundle_names_new(ret, err));
+    for (size_t i = 0; i < bundle->count; i++)
+        if (strstr(bundle->entries[i].name, ".json"))
+            GT_TRY(bundle_names_learn(*ret, bundle->entries[i].data, bundle->entries[i].len, err));
+    bundle_names_sort(*ret);
+    return 0;
+}
+
+GT_DEFINE_CLEANUP(struct bundle_names *, bundle_names_free)
+
+static void tell_about(const struct bundle *bundle, struct gt_buf *to)
+{
+    char now[GT_TIME_TEXT_SIZE];
+    gt_time_text(time(NULL), now);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_int(to, "version", 1);
+    gt_json_add_text(to, "time", now);
+    gt_json_add_text(to, "gputopo", gt_version);
+    gt_json_add_bool(to, "anonymous", bundle->options->anonymous);
+    gt_json_end(to, '}');
+    gt_buf_puts(to, "\n");
+}
+
+static int bundle_write(struct bundle *bundle, struct gt_buf *tar, struct gt_err **err)
+{
+    GT_CLEANUP(bundle_names_free) struct bundle_names *names = NULL;
+    gt_auto_buf struct gt_buf about = GT_BUF(4096);
+    uint64_t now = (uint64_t)time(NULL);
+    GT_TRY(bundle->options->anonymous ? make_names(bundle, &names, err) : 0);
+    tell_about(bundle, &about);
+    bundle_tar_add(tar, "about.json", about.data, about.len, now);
+    for (size_t i = 0; i <= bundle->count; i++) {
+        struct bundle_entry *entry = i < bundle->count ? &bundle->entries[i] : NULL;
+        const char *name = entry ? entry->name : "missing.txt",
+                   *data = entry ? entry->data : bundle->missing.data;
+        size_t len = entry ? entry->len : bundle->missing.len;
+        gt_auto_buf struct gt_buf named = GT_BUF(BUNDLE_NAME_SIZE), text = GT_BUF(BUNDLE_MAX);
+        if (names && strncmp(name, BUNDLE_PAGE, strlen(BUNDLE_PAGE)) != 0) {
+            bundle_names_replace(names, name, strlen(name), &named);
+            bundle_names_replace(names, data ? data : "", len, &text);
+            name = named.data;
+            data = text.data;
+            len = text.len;
+        }
+        if (named.failed || text.failed || !bundle_tar_add(tar, name, data ? data : "", len, now))
+            return gt_fail(err, EFBIG, "%s: it does not fit", entry ? entry->name : "missing.txt");
+    }
+    bundle_tar_end(tar);
+    return gt_buf_check(tar, "the bundle", err);
+}
+
+static int bundle_run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct bundle_options options = {.parse = {.verb = verb->name}, .namespace_ = "gputopo-system"};
+    int exit_code;
+    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
+        return exit_code;
+    if (!options.output)
+        return cli_usage(verb->name, "-o: expected the file to write");
+    gt_auto_err struct gt_err *err = NULL;
+    __attribute__((cleanup(bundle_done))) struct bundle bundle = {.options = &options,
+                                                                  .missing = GT_BUF(2 << 20)};
+    gt_auto_buf struct gt_buf tar = GT_BUF(BUNDLE_MAX);
+    if (cli_api_open(&options.api, &bundle.api, &err) < 0)
+        return cli_failed(verb->name, err);
+    for (size_t i = 0; i < GT_COUNT(kinds); i++)
+        add_objects(&bundle, &kinds[i]);
+    for (size_t i = 0; i < bundle.pod_count; i++)
+        if (bundle.pods[i].companion)
+            add_pod(&bundle, &bundle.pods[i]);
+    add_page(&bundle);
+    add_nodes(&bundle);
+    for (size_t i = 0; i < bundle.pod_count; i++)
+        if (!bundle.pods[i].companion)
+            add_pod(&bundle, &bundle.pods[i]);
+    if (!bundle.count)
+        gt_fail(&err, ENODATA, "nothing could be had: %.*s",
+                (int)strcspn(bundle.missing.data ? bundle.missing.data : "", "\n"),
+                bundle.missing.data ? bundle.missing.data : "");
+    else if (bundle.failed)
+        gt_fail_sys(&err, ENOMEM, "the bundle");
+    if (err || bundle_write(&bundle, &tar, &err) < 0 ||
+        gt_file_write(options.output, tar.data, tar.len, 0600, &err) < 0)
+        return cli_failed(verb->name, err);
+    return CLI_DONE;
+}
+
+const struct cli_verb cli_bundle = {"bundle", bundle_run, "save what is known of a cluster for a developer"};
