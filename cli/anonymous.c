@@ -10,9 +10,14 @@
 
 /* The same name gets the same number everywhere in a bundle, so that what belongs together can be seen. */
 
-struct bundle_names {
-    char **list; /* when sorted: each once; its number is its position */
+struct name_list { /* when sorted: each once */
+    char **list;
     size_t count, capacity;
+};
+
+struct bundle_names {
+    struct name_list all;    /* a name's number is its position */
+    struct name_list places; /* those that the texts of decisions have: of nodes and supernodes */
 };
 
 enum { NAMES_LINE_MAX = 32 << 20, NAMES_DEPTH_MAX = 64 };
@@ -41,9 +46,7 @@ static const char *const keys[] = {"name",
                                    "nodes"};
 
 /* Words of Kubernetes and of ours, which say nothing of anybody. */
-static const char *const public_words[] = {"default", "kube-system", "kube-public", "cpu",     "memory",
-                                           "http",    "https",       "health",      "metrics", "agent",
-                                           "probe",   "scheduler",   "kubelet"};
+static const char *const public_words[] = {"default", "kube-system", "cpu", "memory"};
 
 static bool is_of_name(char c)
 {
@@ -59,7 +62,7 @@ static bool is_public(const char *name, size_t len)
            memmem(name, len, "metax-tech", 10) || isupper((unsigned char)*name);
 }
 
-static int add_name(struct bundle_names *names, const char *name, size_t len, struct gt_err **err)
+static int add_name(struct name_list *names, const char *name, size_t len, struct gt_err **err)
 {
     if (is_public(name, len))
         return 0;
@@ -80,7 +83,7 @@ static int learn_text(struct bundle_names *names, const char *text, struct gt_er
         while (is_of_name(at[len]))
             len++;
         if (len)
-            GT_TRY(add_name(names, at, len, err));
+            GT_TRY(add_name(&names->all, at, len, err));
         at += len + (at[len] != 0);
     }
     return 0;
@@ -104,6 +107,18 @@ static int learn_value(struct bundle_names *names, const cJSON *value, bool name
     return 0;
 }
 
+/* The lists ["node-1", 0, 3] and [3, "rack-1", 1, -1] of a decision's cluster. */
+static int learn_places(struct bundle_names *names, const cJSON *list, struct gt_err **err)
+{
+    for (const cJSON *item = list ? list->child : NULL; item; item = item->next)
+        for (const cJSON *value = item->child; value; value = value->next)
+            if (cJSON_IsString(value)) {
+                GT_TRY(add_name(&names->places, value->valuestring, strlen(value->valuestring), err));
+                GT_TRY(add_name(&names->all, value->valuestring, strlen(value->valuestring), err));
+            }
+    return 0;
+}
+
 int bundle_names_new(struct bundle_names **ret, struct gt_err **err)
 {
     *ret = calloc(1, sizeof(**ret));
@@ -113,9 +128,12 @@ int bundle_names_new(struct bundle_names **ret, struct gt_err **err)
 
 void bundle_names_free(struct bundle_names *names)
 {
-    for (size_t i = 0; i < names->count; i++)
-        free(names->list[i]);
-    free(names->list);
+    struct name_list *const lists[] = {&names->all, &names->places};
+    for (size_t l = 0; l < GT_COUNT(lists); l++) {
+        for (size_t i = 0; i < lists[l]->count; i++)
+            free(lists[l]->list[i]);
+        free(lists[l]->list);
+    }
     free(names);
 }
 
@@ -127,7 +145,10 @@ int bundle_names_learn(struct bundle_names *names, const char *text, size_t len,
         size_t size = (size_t)((next ? next : end) - line);
         gt_auto_json cJSON *json = NULL;
         GT_TRY(size ? gt_json_parse_within(line, size, "--anonymous", &limits, &json, err) : 0);
-        if (json)
+        if (gt_get(json, "classes")) {
+            GT_TRY(learn_places(names, gt_get(json, "nodes"), err));
+            GT_TRY(learn_places(names, gt_get(json, "supernodes"), err));
+        } else if (json)
             GT_TRY(learn_value(names, json, false, 0, err));
         line += size + 1;
     }
@@ -139,7 +160,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-void bundle_names_sort(struct bundle_names *names)
+static void sort_names(struct name_list *names)
 {
     size_t kept = 0;
     if (names->count)
@@ -150,6 +171,12 @@ void bundle_names_sort(struct bundle_names *names)
         else
             names->list[kept++] = names->list[i];
     names->count = kept;
+}
+
+void bundle_names_sort(struct bundle_names *names)
+{
+    sort_names(&names->all);
+    sort_names(&names->places);
 }
 
 /* "10.0.0.1"; the text is not longer than `len`. */
@@ -176,29 +203,39 @@ static size_t address_length(const char *text, size_t len)
     return colons == 7 || colons == 5 || (twice && colons >= 2) ? used : 0;
 }
 
-static bool find_name(const struct bundle_names *names, const char *text, size_t len, size_t *ret)
+static bool find_name(const struct name_list *names, const char *text, size_t len, size_t *ret)
 {
     size_t at = GT_LOWER_BOUND(i, names->count, strncmp(names->list[i], text, len) < 0);
     *ret = at;
     return at < names->count && strncmp(names->list[at], text, len) == 0 && !names->list[at][len];
 }
 
+/* What of a text is replaced. */
+enum name_scope {
+    NAMES_ALL,
+    NAMES_NO_KEYS, /* not the keys of JSON objects, which are our words */
+    NAMES_PLACES,  /* only those of nodes and supernodes */
+};
+
 /* A run of letters that names have; a dot or a hyphen at its end may be the sentence's. */
-static void replace_run(const struct bundle_names *names, const char *text, size_t len, struct gt_buf *to)
+static void replace_run(const struct bundle_names *names, const char *text, size_t len, enum name_scope scope,
+                        struct gt_buf *to)
 {
     size_t at, short_len = len;
     while (short_len && !isalnum((unsigned char)text[short_len - 1]))
         short_len--;
+    bool found = scope != NAMES_PLACES || find_name(&names->places, text, short_len, &at);
     if (is_ipv4(text, short_len))
         gt_buf_puts(to, "address");
-    else if (find_name(names, text, short_len, &at))
+    else if (found && find_name(&names->all, text, short_len, &at))
         gt_buf_printf(to, "name-%zu", at);
     else
         gt_buf_add(to, text, short_len);
     gt_buf_add(to, text + short_len, len - short_len);
 }
 
-void bundle_names_replace(const struct bundle_names *names, const char *text, size_t len, struct gt_buf *to)
+static void replace_part(const struct bundle_names *names, const char *text, size_t len,
+                         enum name_scope scope, struct gt_buf *to)
 {
     for (size_t i = 0; i < len;) {
         size_t run = i && is_of_name(text[i - 1]) ? 0 : address_length(text + i, len - i);
@@ -209,10 +246,35 @@ void bundle_names_replace(const struct bundle_names *names, const char *text, si
         }
         while (i + run < len && is_of_name(text[i + run]))
             run++;
-        if (run)
-            replace_run(names, text + i, run, to);
+        bool key =
+            scope == NAMES_NO_KEYS && i + run + 1 < len && text[i + run] == '"' && text[i + run + 1] == ':';
+        if (run && !key)
+            replace_run(names, text + i, run, scope, to);
         else
-            gt_buf_add(to, text + i, run = 1);
+            gt_buf_add(to, text + i, run = run ? run : 1);
         i += run;
+    }
+}
+
+void bundle_names_replace(const struct bundle_names *names, const char *text, size_t len, struct gt_buf *to)
+{
+    replace_part(names, text, len, NAMES_ALL, to);
+}
+
+void bundle_names_replace_decisions(const struct bundle_names *names, const char *text, size_t len,
+                                    struct gt_buf *to)
+{
+    static const char begin[] = ",\"text\":\"", end[] = "\",\"static\":";
+    for (const char *at = text, *all = text + len; at < all;) {
+        const char *next = memchr(at, '\n', (size_t)(all - at));
+        next = next ? next + 1 : all;
+        const char *said = memmem(at, (size_t)(next - at), begin, strlen(begin));
+        const char *rest = said ? memmem(said, (size_t)(next - said), end, strlen(end)) : NULL;
+        replace_part(names, at, (size_t)((rest ? said : next) - at), NAMES_NO_KEYS, to);
+        if (rest) {
+            replace_part(names, said, (size_t)(rest - said), NAMES_PLACES, to);
+            replace_part(names, rest, (size_t)(next - rest), NAMES_NO_KEYS, to);
+        }
+        at = next;
     }
 }

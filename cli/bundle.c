@@ -25,7 +25,8 @@ enum {
     AGENT_LOG = 64 << 10,      /* of an agent's, */
     AGENT_LOGS_MAX = 12 << 20, /* and of all together */
     ANSWERS_OF_DECISIONS = 64,
-    NODES_AT_ONCE = 100000,
+    LOG_LINE_BYTES = 200,
+    FAILED_MAX = 3,
 };
 
 struct bundle_options {
@@ -48,6 +49,12 @@ struct bundle_pod {
     bool companion;
 };
 
+/* Questions of one kind: after some in a row without an answer no more are asked, since each may take long.
+ */
+struct bundle_series {
+    unsigned failed;
+};
+
 struct bundle {
     const struct bundle_options *options;
     struct cli_api *api;
@@ -58,6 +65,8 @@ struct bundle {
     char **nodes; /* names of those with a NodeGPUTopology */
     size_t node_count, node_capacity;
     struct gt_buf missing;
+    struct bundle_series logs, programs;
+    bool has_decisions;
     bool failed; /* no memory */
 };
 
@@ -97,7 +106,8 @@ static void bundle_done(struct bundle *bundle)
 
 static void miss(struct bundle *bundle, const char *what, const char *why)
 {
-    gt_buf_printf(&bundle->missing, "%s: %s\n", what, why);
+    const char *server = strstr(why, "://"), *rest = server ? strstr(server, ": ") : NULL;
+    gt_buf_printf(&bundle->missing, "%s: %s\n", what, rest ? rest + 2 : why);
 }
 
 /* Takes the text over; an empty one is not worth a file. */
@@ -124,14 +134,21 @@ static void keep(struct bundle *bundle, const char *name, struct gt_buf *text)
     }
 }
 
-static void fetch(struct bundle *bundle, const struct cli_api_text *from, const char *name)
+static void fetch(struct bundle *bundle, struct bundle_series *series, const struct cli_api_text *from,
+                  const char *name)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
     gt_auto_err struct gt_err *err = NULL;
-    if (cli_api_text(bundle->api, from, &text, &err) < 0)
-        miss(bundle, name, gt_err_text(err));
-    else
+    if (series->failed == FAILED_MAX)
+        return;
+    if (cli_api_text(bundle->api, from, &text, &err) >= 0) {
+        series->failed = 0;
         keep(bundle, name, &text);
+        return;
+    }
+    miss(bundle, name, gt_err_text(err));
+    if (++series->failed == FAILED_MAX)
+        miss(bundle, name, "three in a row failed, so no further ones of this kind were asked for");
 }
 
 /* ---- objects ---- */
@@ -280,7 +297,7 @@ static const struct bundle_kind kinds[] = {
     {&gt_kube_leases, "objects/leases.jsonl", true},
 };
 
-static void add_objects(struct bundle *bundle, const struct bundle_kind *kind)
+static int add_objects(struct bundle *bundle, const struct bundle_kind *kind)
 {
     struct bundle_listing listing = {.bundle = bundle, .kind = kind, .text = GT_BUF(OBJECTS_MAX)};
     const struct cli_api_list list = {.resource = kind->resource,
@@ -289,13 +306,15 @@ static void add_objects(struct bundle *bundle, const struct bundle_kind *kind)
                                       .arg = &listing};
     gt_auto_err struct gt_err *err = NULL;
     char why[64];
-    if (cli_api_list(bundle->api, &list, &err) < 0)
+    int r = cli_api_list(bundle->api, &list, &err);
+    if (r < 0)
         miss(bundle, kind->file, gt_err_text(err));
     snprintf(why, sizeof(why), "%u objects are left out: too many bytes", listing.left_out);
     if (listing.left_out)
         miss(bundle, kind->file, why);
     keep(bundle, kind->file, &listing.text);
     gt_buf_done(&listing.text);
+    return r;
 }
 
 /* ---- programs ---- */
@@ -329,6 +348,7 @@ static void add_decisions(struct bundle *bundle, const struct cli_api_text *at, 
         if (next <= after)
             break;
         gt_buf_add(&all, answer.data, answer.len);
+        bundle->has_decisions = true;
     }
     keep(bundle, name, &all);
 }
@@ -337,30 +357,38 @@ static void add_pod(struct bundle *bundle, const struct bundle_pod *pod)
 {
     const char *namespace_ = bundle->options->namespace_, *part = pod->companion ? "companion" : "agents";
     char name[BUNDLE_NAME_SIZE + 64], address[sizeof(pod->name) + 8], rest[200];
-    size_t agents = bundle->pod_count + 1;
     size_t most = pod->companion ? COMPANION_LOG : AGENT_LOG;
-    if (!pod->companion && most > AGENT_LOGS_MAX / agents)
-        most = AGENT_LOGS_MAX / agents;
-    snprintf(name, sizeof(name), "%s/log-%s.txt", part, pod->name);
-    snprintf(rest, sizeof(rest), "?container=%s&tailLines=%u&limitBytes=%zu", pod->container,
-             (unsigned)(most / 200), most);
+    if (!pod->companion && most > AGENT_LOGS_MAX / bundle->pod_count)
+        most = AGENT_LOGS_MAX / bundle->pod_count;
+    snprintf(name, sizeof(name), "%s/%s/log.txt", part, pod->name);
+    snprintf(rest, sizeof(rest), "?container=%s&tailLines=%zu&limitBytes=%zu", pod->container,
+             most / LOG_LINE_BYTES, most);
     if (bundle->options->anonymous)
         miss(bundle, name, "left out by --anonymous: a log may name objects that are gone");
     else
-        fetch(bundle, &(struct cli_api_text){&gt_kube_pods, namespace_, pod->name, "log", rest}, name);
+        fetch(bundle, &bundle->logs,
+              &(struct cli_api_text){&gt_kube_pods, namespace_, pod->name, "log", rest}, name);
     snprintf(address, sizeof(address), "%s:%u", pod->name, pod->http);
-    struct cli_api_text at = {&gt_kube_pods, namespace_, address, "proxy", "/metrics"};
+    const struct cli_api_text at = {&gt_kube_pods, namespace_, address, "proxy", "/metrics"};
     if (!pod->http)
         return;
-    snprintf(name, sizeof(name), "%s/metrics-%s.txt", part, pod->name);
-    fetch(bundle, &at, name);
-    snprintf(name, sizeof(name), BUNDLE_DECISIONS "-%s.jsonl", pod->name);
+    snprintf(name, sizeof(name), "%s/%s/metrics.txt", part, pod->name);
+    fetch(bundle, &bundle->programs, &at, name);
+    snprintf(name, sizeof(name), "%s/%s" BUNDLE_DECISIONS, part, pod->name);
     if (pod->companion)
         add_decisions(bundle, &at, name);
 }
 
+static void add_pods(struct bundle *bundle, bool companions)
+{
+    for (size_t i = 0; i < bundle->pod_count; i++)
+        if (bundle->pods[i].companion == companions)
+            add_pod(bundle, &bundle->pods[i]);
+}
+
 static void add_page(struct bundle *bundle)
 {
+    static const char service[] = "https:" GT_COMPANION_NAME ":https";
     static const struct {
         const char *path, *file;
     } files[] = {{"/debug/model", BUNDLE_MODEL},
@@ -369,36 +397,24 @@ static void add_page(struct bundle *bundle)
                  {"/ui/page.js", BUNDLE_PAGE "page.js"},
                  {"/ui/cluster.js", BUNDLE_PAGE "cluster.js"},
                  {"/ui/ui.js", BUNDLE_PAGE "ui.js"}};
-    char service[64] = "https:" GT_COMPANION_NAME ":https";
     struct cli_api_text at = {&gt_kube_services, bundle->options->namespace_, service, "proxy", NULL};
+    struct bundle_series series = {0};
     for (size_t i = 0; i < GT_COUNT(files); i++) {
         at.rest = files[i].path;
-        fetch(bundle, &at, files[i].file);
+        fetch(bundle, &series, &at, files[i].file);
     }
-    bool any = false;
-    for (size_t i = 0; i < bundle->count; i++)
-        any = any || strncmp(bundle->entries[i].name, BUNDLE_DECISIONS, strlen(BUNDLE_DECISIONS)) == 0;
-    if (!any) /* pods cannot be asked one by one */
-        add_decisions(bundle, &at, BUNDLE_DECISIONS "-service.jsonl");
+    if (!bundle->has_decisions) /* pods cannot be asked one by one */
+        add_decisions(bundle, &at, "companion/service" BUNDLE_DECISIONS);
 }
 
 static void add_nodes(struct bundle *bundle)
 {
     char name[BUNDLE_NAME_SIZE + 64];
-    for (size_t i = 0; i < bundle->node_count && i < NODES_AT_ONCE; i++) {
-        gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
-        gt_auto_err struct gt_err *err = NULL;
-        snprintf(name, sizeof(name), "nodes/configz-%s.json", bundle->nodes[i]);
-        const struct cli_api_text at = {&gt_kube_nodes, NULL, bundle->nodes[i], "proxy/configz", ""};
-        int r = cli_api_text(bundle->api, &at, &text, &err);
-        if (r == -EACCES || r == -EPERM) {
-            miss(bundle, "nodes/configz", gt_err_text(err));
-            break; /* the others are refused as well */
-        }
-        if (r < 0)
-            miss(bundle, name, gt_err_text(err));
-        else
-            keep(bundle, name, &text);
+    struct bundle_series series = {0};
+    for (size_t i = 0; i < bundle->node_count; i++) {
+        const struct cli_api_text at = {&gt_kube_nodes, NULL, bundle->nodes[i], "proxy", "/configz"};
+        snprintf(name, sizeof(name), "nodes/%s/configz.json", bundle->nodes[i]);
+        fetch(bundle, &series, &at, name);
     }
     if (bundle->node_count)
         miss(bundle, "nodes/recording",
@@ -449,7 +465,8 @@ static int bundle_write(struct bundle *bundle, struct gt_buf *tar, struct gt_err
         gt_auto_buf struct gt_buf named = GT_BUF(BUNDLE_NAME_SIZE), text = GT_BUF(BUNDLE_MAX);
         if (names && strncmp(name, BUNDLE_PAGE, strlen(BUNDLE_PAGE)) != 0) {
             bundle_names_replace(names, name, strlen(name), &named);
-            bundle_names_replace(names, data ? data : "", len, &text);
+            (strstr(name, BUNDLE_DECISIONS) ? bundle_names_replace_decisions
+                                            : bundle_names_replace)(names, data ? data : "", len, &text);
             name = named.data;
             data = text.data;
             len = text.len;
@@ -459,6 +476,20 @@ static int bundle_write(struct bundle *bundle, struct gt_buf *tar, struct gt_err
     }
     bundle_tar_end(tar);
     return gt_buf_check(tar, "the bundle", err);
+}
+
+/* The most important first, since there is a limit. */
+static void bundle_collect(struct bundle *bundle)
+{
+    for (size_t i = 0; i < GT_COUNT(kinds); i++) {
+        int r = add_objects(bundle, &kinds[i]);
+        if (r < 0 && !bundle->count && r != -EACCES && r != -ENOENT)
+            return; /* there is no server, or it does not know us */
+    }
+    add_pods(bundle, true);
+    add_page(bundle);
+    add_nodes(bundle);
+    add_pods(bundle, false);
 }
 
 static int bundle_run(const struct cli_verb *verb, int argc, char **argv)
@@ -475,16 +506,7 @@ static int bundle_run(const struct cli_verb *verb, int argc, char **argv)
     gt_auto_buf struct gt_buf tar = GT_BUF(BUNDLE_MAX);
     if (cli_api_open(&options.api, &bundle.api, &err) < 0)
         return cli_failed(verb->name, err);
-    for (size_t i = 0; i < GT_COUNT(kinds); i++)
-        add_objects(&bundle, &kinds[i]);
-    for (size_t i = 0; i < bundle.pod_count; i++)
-        if (bundle.pods[i].companion)
-            add_pod(&bundle, &bundle.pods[i]);
-    add_page(&bundle);
-    add_nodes(&bundle);
-    for (size_t i = 0; i < bundle.pod_count; i++)
-        if (!bundle.pods[i].companion)
-            add_pod(&bundle, &bundle.pods[i]);
+    bundle_collect(&bundle);
     if (!bundle.count)
         gt_fail(&err, ENODATA, "nothing could be had: %.*s",
                 (int)strcspn(bundle.missing.data ? bundle.missing.data : "", "\n"),

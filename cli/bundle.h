@@ -9,7 +9,7 @@
 /* The file of `gputopo bundle`, which `gputopo replay` reads (docs/reference/bundle.md): a tar archive. */
 enum { BUNDLE_MAX = 50 << 20, BUNDLE_NAME_SIZE = 256 };
 
-#define BUNDLE_DECISIONS "companion/decisions" /* followed by -POD.jsonl */
+#define BUNDLE_DECISIONS "/decisions.jsonl" /* of each companion's pod, below companion/POD */
 #define BUNDLE_MODEL     "companion/model.json"
 #define BUNDLE_PAGE      "page/"
 
@@ -34,6 +34,9 @@ int bundle_names_learn(struct bundle_names *names, const char *text, size_t len,
 /* To be called when all are known. */
 void bundle_names_sort(struct bundle_names *names);
 void bundle_names_replace(const struct bundle_names *names, const char *text, size_t len, struct gt_buf *to);
+/* The same of decisions, so that they are made again in the same words. */
+void bundle_names_replace_decisions(const struct bundle_names *names, const char *text, size_t len,
+                                    struct gt_buf *to);
 
 /* One HTML file of the page's files and the model that are in the archive; replay_page.c. */
 int bundle_page(const char *data, size_t len, struct gt_buf *to, struct gt_err **err);

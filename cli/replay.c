@@ -72,7 +72,7 @@ static int replay_all(const char *data, size_t len, struct replay *replay, struc
     for (int r; (r = bundle_tar_next(data, len, &at, &file, err));) {
         if (r < 0)
             return r;
-        if (strncmp(file.name, BUNDLE_DECISIONS, strlen(BUNDLE_DECISIONS)) != 0)
+        if (!strstr(file.name, BUNDLE_DECISIONS))
             continue;
         any = true;
         GT_TRY(gt_decision_file_run(file.data, file.len, file.name, &decisions, err));

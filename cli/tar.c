@@ -104,5 +104,7 @@ int bundle_tar_next(const char *data, size_t len, size_t *at, struct bundle_file
         if (header.type == '0' || !header.type)
             return 1;
     }
-    return *at ? 0 : gt_fail(err, EINVAL, "expected the tar archive of gputopo bundle");
+    return *at + TAR_BLOCK <= len && *at
+               ? 0
+               : gt_fail(err, EINVAL, "byte %zu: expected the tar archive of gputopo bundle, it ends", *at);
 }

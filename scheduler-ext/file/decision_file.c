@@ -480,6 +480,18 @@ static int read_request(struct decision *decision, const cJSON *json)
 
 /* ---- a line ---- */
 
+static const char *const cluster_lists[] = {"classes", "supernodes", "nodes"};
+static const char *const decision_lists[] = {"units", "running", "promises", "passed",
+                                             "masks", "limits",  "excluded"};
+
+static bool has_lists(const cJSON *json, const char *const *lists, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!cJSON_IsArray(gt_get(json, lists[i])))
+            return false;
+    return true;
+}
+
 static int decide_again(const cJSON *cluster, const cJSON *json, const struct gt_decision_file *file,
                         struct gt_err **err)
 {
@@ -492,6 +504,9 @@ static int decide_again(const cJSON *cluster, const cJSON *json, const struct gt
     if (!cluster || !cJSON_Compare(gt_get(cluster, "cluster"), gt_get(json, "cluster"), true) ||
         !gt_json_is_unsigned(gt_get(json, "decision"), UINT64_MAX, &again.number))
         return gt_fail(err, EINVAL, "expected a decision on the cluster of an earlier line");
+    if (!has_lists(cluster, cluster_lists, GT_COUNT(cluster_lists)) ||
+        !has_lists(json, decision_lists, GT_COUNT(decision_lists)))
+        return is_wrong(&decision, "a list");
     GT_TRY(read_cluster(&decision, cluster));
     GT_TRY(read_request(&decision, json));
     GT_TRY(read_state(&decision, json));
