@@ -19,11 +19,11 @@
 /* Collects what a developer needs to see what a cluster was like, by the API server alone. It only reads. */
 
 enum {
-    ANSWER_MAX = 32 << 20,
-    OBJECTS_MAX = 24 << 20,    /* of one kind */
-    COMPANION_LOG = 4 << 20,   /* bytes of the log of a companion's pod */
-    AGENT_LOG = 64 << 10,      /* of an agent's, */
-    AGENT_LOGS_MAX = 12 << 20, /* and of all together */
+    BUNDLE_ANSWER_MAX = 32 << 20,
+    BUNDLE_OBJECTS_MAX = 24 << 20, /* of one kind */
+    COMPANION_LOG = 4 << 20,       /* bytes of the log of a companion's pod */
+    AGENT_LOG = 64 << 10,          /* of an agent's, */
+    AGENT_LOGS_MAX = 12 << 20,     /* and of all together */
     ANSWERS_OF_DECISIONS = 64,
     LOG_LINE_BYTES = 200,
     FAILED_MAX = 3,
@@ -55,7 +55,7 @@ struct bundle_series {
     unsigned failed;
 };
 
-struct bundle {
+struct collecting {
     const struct bundle_options *options;
     struct cli_api *api;
     struct bundle_entry *entries;
@@ -91,7 +91,7 @@ static const struct gt_command command = {
     .count = GT_COUNT(own_options),
 };
 
-static void bundle_done(struct bundle *bundle)
+static void bundle_done(struct collecting *bundle)
 {
     for (size_t i = 0; i < bundle->count; i++)
         free(bundle->entries[i].data);
@@ -104,14 +104,14 @@ static void bundle_done(struct bundle *bundle)
     cli_api_free_p(&bundle->api);
 }
 
-static void miss(struct bundle *bundle, const char *what, const char *why)
+static void miss(struct collecting *bundle, const char *what, const char *why)
 {
     const char *server = strstr(why, "://"), *rest = server ? strstr(server, ": ") : NULL;
     gt_buf_printf(&bundle->missing, "%s: %s\n", what, rest ? rest + 2 : why);
 }
 
 /* Takes the text over; an empty one is not worth a file. */
-static void keep(struct bundle *bundle, const char *name, struct gt_buf *text)
+static void keep(struct collecting *bundle, const char *name, struct gt_buf *text)
 {
     if (text->failed)
         miss(bundle, name, "too large");
@@ -134,10 +134,10 @@ static void keep(struct bundle *bundle, const char *name, struct gt_buf *text)
     }
 }
 
-static void fetch(struct bundle *bundle, struct bundle_series *series, const struct cli_api_text *from,
-                  const char *name)
+static void bundle_fetch(struct collecting *bundle, struct bundle_series *series,
+                         const struct cli_api_text *from, const char *name)
 {
-    gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
+    gt_auto_buf struct gt_buf text = GT_BUF(BUNDLE_ANSWER_MAX);
     gt_auto_err struct gt_err *err = NULL;
     if (series->failed == FAILED_MAX)
         return;
@@ -212,13 +212,13 @@ struct bundle_kind {
 };
 
 struct bundle_listing {
-    struct bundle *bundle;
+    struct collecting *bundle;
     const struct bundle_kind *kind;
     struct gt_buf text;
     unsigned left_out;
 };
 
-static void note_node(struct bundle *bundle, const char *name)
+static void note_node(struct collecting *bundle, const char *name)
 {
     char *copy = strdup(name);
     if (!copy || !GT_GROW(bundle->nodes, bundle->node_count, bundle->node_capacity, 256)) {
@@ -230,7 +230,7 @@ static void note_node(struct bundle *bundle, const char *name)
 }
 
 /* Pods of the namespace where gputopo is. */
-static void note_pod(struct bundle *bundle, const cJSON *object)
+static void note_pod(struct collecting *bundle, const cJSON *object)
 {
     const cJSON *containers = gt_get_at(object, "spec", "containers");
     const cJSON *first = cJSON_IsArray(containers) ? containers->child : NULL;
@@ -263,7 +263,7 @@ static void bundle_on_begin(void *arg)
 static void bundle_on_object(void *arg, cJSON *object)
 {
     struct bundle_listing *listing = arg;
-    struct bundle *bundle = listing->bundle;
+    struct collecting *bundle = listing->bundle;
     if (listing->kind->resource == &gt_kube_node_gpu_topologies)
         note_node(bundle, gt_meta_name(object));
     if (listing->kind->resource == &gt_kube_pods)
@@ -277,7 +277,7 @@ static void bundle_on_object(void *arg, cJSON *object)
     if (listing->kind->ours_only && !strstr(line, GT_USER_PREFIX) && !strstr(line, "gputopo"))
         return;
     size_t len = strlen(line);
-    if (listing->text.len + len + 1 > OBJECTS_MAX) {
+    if (listing->text.len + len + 1 > BUNDLE_OBJECTS_MAX) {
         listing->left_out++;
         return;
     }
@@ -297,9 +297,9 @@ static const struct bundle_kind kinds[] = {
     {&gt_kube_leases, "objects/leases.jsonl", true},
 };
 
-static int add_objects(struct bundle *bundle, const struct bundle_kind *kind)
+static int add_objects(struct collecting *bundle, const struct bundle_kind *kind)
 {
-    struct bundle_listing listing = {.bundle = bundle, .kind = kind, .text = GT_BUF(OBJECTS_MAX)};
+    struct bundle_listing listing = {.bundle = bundle, .kind = kind, .text = GT_BUF(BUNDLE_OBJECTS_MAX)};
     const struct cli_api_list list = {.resource = kind->resource,
                                       .on_begin = bundle_on_begin,
                                       .on_object = bundle_on_object,
@@ -329,13 +329,13 @@ static uint64_t last_decision(const char *text, size_t len)
 }
 
 /* All decisions that a companion has, in answers of a megabyte. */
-static void add_decisions(struct bundle *bundle, const struct cli_api_text *at, const char *name)
+static void add_decisions(struct collecting *bundle, const struct cli_api_text *at, const char *name)
 {
-    gt_auto_buf struct gt_buf all = GT_BUF(ANSWER_MAX);
+    gt_auto_buf struct gt_buf all = GT_BUF(BUNDLE_ANSWER_MAX);
     gt_auto_err struct gt_err *err = NULL;
     uint64_t after = 0, next = 0;
     for (unsigned i = 0; i < ANSWERS_OF_DECISIONS; i++, after = next) {
-        gt_auto_buf struct gt_buf answer = GT_BUF(ANSWER_MAX);
+        gt_auto_buf struct gt_buf answer = GT_BUF(BUNDLE_ANSWER_MAX);
         char path[64];
         snprintf(path, sizeof(path), "/debug/decisions?after=%" PRIu64, after);
         struct cli_api_text from = *at;
@@ -353,7 +353,7 @@ static void add_decisions(struct bundle *bundle, const struct cli_api_text *at, 
     keep(bundle, name, &all);
 }
 
-static void add_pod(struct bundle *bundle, const struct bundle_pod *pod)
+static void add_pod(struct collecting *bundle, const struct bundle_pod *pod)
 {
     const char *namespace_ = bundle->options->namespace_, *part = pod->companion ? "companion" : "agents";
     char name[BUNDLE_NAME_SIZE + 64], address[sizeof(pod->name) + 8], rest[200];
@@ -366,27 +366,27 @@ static void add_pod(struct bundle *bundle, const struct bundle_pod *pod)
     if (bundle->options->anonymous)
         miss(bundle, name, "left out by --anonymous: a log may name objects that are gone");
     else
-        fetch(bundle, &bundle->logs,
-              &(struct cli_api_text){&gt_kube_pods, namespace_, pod->name, "log", rest}, name);
+        bundle_fetch(bundle, &bundle->logs,
+                     &(struct cli_api_text){&gt_kube_pods, namespace_, pod->name, "log", rest}, name);
     snprintf(address, sizeof(address), "%s:%u", pod->name, pod->http);
     const struct cli_api_text at = {&gt_kube_pods, namespace_, address, "proxy", "/metrics"};
     if (!pod->http)
         return;
     snprintf(name, sizeof(name), "%s/%s/metrics.txt", part, pod->name);
-    fetch(bundle, &bundle->programs, &at, name);
+    bundle_fetch(bundle, &bundle->programs, &at, name);
     snprintf(name, sizeof(name), "%s/%s" BUNDLE_DECISIONS, part, pod->name);
     if (pod->companion)
         add_decisions(bundle, &at, name);
 }
 
-static void add_pods(struct bundle *bundle, bool companions)
+static void add_pods(struct collecting *bundle, bool companions)
 {
     for (size_t i = 0; i < bundle->pod_count; i++)
         if (bundle->pods[i].companion == companions)
             add_pod(bundle, &bundle->pods[i]);
 }
 
-static void add_page(struct bundle *bundle)
+static void add_page(struct collecting *bundle)
 {
     static const char service[] = "https:" GT_COMPANION_NAME ":https";
     static const struct {
@@ -401,20 +401,20 @@ static void add_page(struct bundle *bundle)
     struct bundle_series series = {0};
     for (size_t i = 0; i < GT_COUNT(files); i++) {
         at.rest = files[i].path;
-        fetch(bundle, &series, &at, files[i].file);
+        bundle_fetch(bundle, &series, &at, files[i].file);
     }
     if (!bundle->has_decisions) /* pods cannot be asked one by one */
         add_decisions(bundle, &at, "companion/service" BUNDLE_DECISIONS);
 }
 
-static void add_nodes(struct bundle *bundle)
+static void bundle_add_nodes(struct collecting *bundle)
 {
     char name[BUNDLE_NAME_SIZE + 64];
     struct bundle_series series = {0};
     for (size_t i = 0; i < bundle->node_count; i++) {
         const struct cli_api_text at = {&gt_kube_nodes, NULL, bundle->nodes[i], "proxy", "/configz"};
         snprintf(name, sizeof(name), "nodes/%s/configz.json", bundle->nodes[i]);
-        fetch(bundle, &series, &at, name);
+        bundle_fetch(bundle, &series, &at, name);
     }
     if (bundle->node_count)
         miss(bundle, "nodes/recording",
@@ -424,7 +424,7 @@ static void add_nodes(struct bundle *bundle)
 
 /* ---- the file ---- */
 
-static int make_names(const struct bundle *bundle, struct bundle_names **ret, struct gt_err **err)
+static int make_names(const struct collecting *bundle, struct bundle_names **ret, struct gt_err **err)
 {
     GT_TRY(bundle_names_new(ret, err));
     for (size_t i = 0; i < bundle->count; i++)
@@ -436,7 +436,7 @@ static int make_names(const struct bundle *bundle, struct bundle_names **ret, st
 
 GT_DEFINE_CLEANUP(struct bundle_names *, bundle_names_free)
 
-static void tell_about(const struct bundle *bundle, struct gt_buf *to)
+static void tell_about(const struct collecting *bundle, struct gt_buf *to)
 {
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(time(NULL), now);
@@ -449,7 +449,7 @@ static void tell_about(const struct bundle *bundle, struct gt_buf *to)
     gt_buf_puts(to, "\n");
 }
 
-static int bundle_write(struct bundle *bundle, struct gt_buf *tar, struct gt_err **err)
+static int bundle_write(struct collecting *bundle, struct gt_buf *tar, struct gt_err **err)
 {
     GT_CLEANUP(bundle_names_free) struct bundle_names *names = NULL;
     gt_auto_buf struct gt_buf about = GT_BUF(4096);
@@ -479,7 +479,7 @@ static int bundle_write(struct bundle *bundle, struct gt_buf *tar, struct gt_err
 }
 
 /* The most important first, since there is a limit. */
-static void bundle_collect(struct bundle *bundle)
+static void bundle_collect(struct collecting *bundle)
 {
     for (size_t i = 0; i < GT_COUNT(kinds); i++) {
         int r = add_objects(bundle, &kinds[i]);
@@ -488,7 +488,7 @@ static void bundle_collect(struct bundle *bundle)
     }
     add_pods(bundle, true);
     add_page(bundle);
-    add_nodes(bundle);
+    bundle_add_nodes(bundle);
     add_pods(bundle, false);
 }
 
@@ -501,8 +501,8 @@ static int bundle_run(const struct cli_verb *verb, int argc, char **argv)
     if (!options.output)
         return cli_usage(verb->name, "-o: expected the file to write");
     gt_auto_err struct gt_err *err = NULL;
-    __attribute__((cleanup(bundle_done))) struct bundle bundle = {.options = &options,
-                                                                  .missing = GT_BUF(2 << 20)};
+    __attribute__((cleanup(bundle_done))) struct collecting bundle = {.options = &options,
+                                                                      .missing = GT_BUF(2 << 20)};
     gt_auto_buf struct gt_buf tar = GT_BUF(BUNDLE_MAX);
     if (cli_api_open(&options.api, &bundle.api, &err) < 0)
         return cli_failed(verb->name, err);

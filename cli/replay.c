@@ -37,7 +37,7 @@ struct replay {
     struct gt_buf text;
 };
 
-static void add_indented(struct gt_buf *to, const char *title, const char *text)
+static void replay_add_indented(struct gt_buf *to, const char *title, const char *text)
 {
     gt_buf_printf(to, "  %s:\n", title);
     for (const char *line = text; *line;) {
@@ -59,8 +59,8 @@ static void replay_on_decision(void *arg, const struct gt_decision_again *again)
     replay->otherwise++;
     gt_buf_printf(&replay->text, "decision %" PRIu64 ", %s, %s: decided otherwise\n", again->number,
                   again->time, again->job);
-    add_indented(&replay->text, "then", again->recorded);
-    add_indented(&replay->text, "now", again->made);
+    replay_add_indented(&replay->text, "then", again->recorded);
+    replay_add_indented(&replay->text, "now", again->made);
 }
 
 static int replay_all(const char *data, size_t len, struct replay *replay, struct gt_err **err)

@@ -63,7 +63,7 @@ static int add_scripts(const char *data, size_t len, struct gt_buf *to, struct g
     return 0;
 }
 
-static bool begins(const char *line, size_t len, const char *mark)
+static bool replay_page_begins(const char *line, size_t len, const char *mark)
 {
     return len >= strlen(mark) && strncmp(line, mark, strlen(mark)) == 0;
 }
@@ -73,16 +73,16 @@ static int page_line(const char *data, size_t len, const char *line, size_t size
 {
     struct bundle_file style;
     for (size_t i = 0; i < GT_COUNT(dropped); i++)
-        if (begins(line, size, dropped[i]))
+        if (replay_page_begins(line, size, dropped[i]))
             return 0;
-    if (begins(line, size, "<link rel=\"stylesheet\"")) {
+    if (replay_page_begins(line, size, "<link rel=\"stylesheet\"")) {
         GT_TRY(page_find(data, len, BUNDLE_PAGE "ui.css", &style, err));
         gt_buf_puts(to, "<style>\n");
         gt_buf_add(to, style.data, style.len);
         gt_buf_puts(to, "</style>\n");
         return 0;
     }
-    if (begins(line, size, "</body>"))
+    if (replay_page_begins(line, size, "</body>"))
         GT_TRY(add_scripts(data, len, to, err));
     gt_buf_add(to, line, size);
     return 0;

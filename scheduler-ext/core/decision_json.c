@@ -8,7 +8,7 @@
 
 /* Numbers in order, of which -1 is GT_NONE; masks are hexadecimal texts, since JSON numbers end at 2^53. */
 
-static void add_id(struct gt_buf *to, const char *key, uint32_t id)
+static void decision_add_id(struct gt_buf *to, const char *key, uint32_t id)
 {
     gt_json_add_int(to, key, id == GT_NONE ? -1 : (int64_t)id);
 }
@@ -17,7 +17,7 @@ static void add_ids(struct gt_buf *to, const char *key, const uint32_t *ids, uin
 {
     gt_json_begin(to, key, '[');
     for (uint32_t i = 0; i < count; i++)
-        add_id(to, NULL, ids[i]);
+        decision_add_id(to, NULL, ids[i]);
     gt_json_end(to, ']');
 }
 
@@ -32,7 +32,7 @@ static void add_bits(struct gt_buf *to, const char *key, uint64_t mask)
 }
 
 /* Pairs: the first node of a run, the last one. */
-static void add_nodes(struct gt_buf *to, const char *key, const struct gt_node_set *set)
+static void decision_add_nodes(struct gt_buf *to, const char *key, const struct gt_node_set *set)
 {
     gt_json_begin(to, key, '[');
     for (uint32_t n = gt_node_set_next(set, 0), last; n != UINT32_MAX; n = gt_node_set_next(set, last + 1)) {
@@ -83,7 +83,7 @@ static void add_supernodes(struct gt_buf *to, const struct kept_cluster *cluster
             gt_json_add_unsigned(to, NULL, s);
             gt_json_add_text(to, NULL, name);
             gt_json_add_unsigned(to, NULL, tier);
-            add_id(to, NULL, super->parent);
+            decision_add_id(to, NULL, super->parent);
             gt_json_end(to, ']');
         }
     }
@@ -106,7 +106,7 @@ static void add_nodes_of(struct gt_buf *to, const struct kept_cluster *cluster)
         gt_json_add_unsigned(to, NULL, cluster->of[n].class);
         gt_json_add_unsigned(to, NULL, cluster->of[n].super);
         if (super->self != GT_NONE)
-            add_id(to, NULL, super->parent);
+            decision_add_id(to, NULL, super->parent);
         gt_json_end(to, ']');
     }
     gt_json_end(to, ']');
@@ -152,7 +152,7 @@ static void add_passed(struct gt_buf *to, const struct gt_cluster *cluster)
     for (uint32_t i = 0; i < cluster->passed_count; i++) {
         gt_json_begin(to, NULL, '{');
         gt_json_add_unsigned(to, "gpus", cluster->passed[i].gpus);
-        add_nodes(to, "nodes", &cluster->passed[i].nodes);
+        decision_add_nodes(to, "nodes", &cluster->passed[i].nodes);
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
@@ -202,7 +202,7 @@ static void add_running(struct gt_buf *to, const struct gt_plan_request *request
             continue;
         gt_json_begin(to, NULL, '[');
         gt_json_add_unsigned(to, NULL, i);
-        add_id(to, NULL, pod->node);
+        decision_add_id(to, NULL, pod->node);
         add_bits(to, NULL, pod->mask);
         gt_json_add_bool(to, NULL, pod->left_out);
         gt_json_end(to, ']');
@@ -229,7 +229,8 @@ static void add_rule(struct gt_buf *to, const struct gt_plan_rules *rules, const
     gt_json_end(to, '}');
 }
 
-static void add_rules(struct gt_buf *to, const struct gt_plan_rules *rules, uint32_t pods, uint32_t nodes)
+static void decision_add_rules(struct gt_buf *to, const struct gt_plan_rules *rules, uint32_t pods,
+                               uint32_t nodes)
 {
     gt_json_begin(to, "rules", '{');
     gt_json_begin(to, "sort", '[');
@@ -238,14 +239,14 @@ static void add_rules(struct gt_buf *to, const struct gt_plan_rules *rules, uint
     gt_json_end(to, ']');
     gt_json_begin(to, "barred", '[');
     for (unsigned i = 0; i < rules->sorts; i++)
-        add_nodes(to, NULL, &rules->barred[i]);
+        decision_add_nodes(to, NULL, &rules->barred[i]);
     gt_json_end(to, ']');
     gt_json_begin(to, "rules", '[');
     for (unsigned i = 0; i < rules->count; i++)
         add_rule(to, rules, &rules->rules[i], nodes);
     gt_json_end(to, ']');
     if (rules->excluded)
-        add_nodes(to, "excluded", rules->excluded);
+        decision_add_nodes(to, "excluded", rules->excluded);
     gt_json_add_bool(to, "incomplete", rules->incomplete);
     gt_json_end(to, '}');
 }
@@ -269,7 +270,7 @@ void gt_kept_decision_json(struct gt_cluster *cluster, const struct gt_decided *
     add_units(to, request);
     add_running(to, request);
     if (request->rules)
-        add_rules(to, request->rules, request->pod_count, cluster->node_count);
+        decision_add_rules(to, request->rules, request->pod_count, cluster->node_count);
     gt_json_add_bool(to, "several", request->several);
     gt_json_add_bool(to, "flat", request->flat);
     gt_json_add_unsigned(to, "slow", request->slow);
@@ -335,7 +336,7 @@ void gt_kept_json(const struct kept *kept, struct gt_buf *to)
     if (bits)
         memcpy(bits, excluded->data, excluded->len);
     to->failed |= !bits;
-    add_nodes(to, "excluded", &(struct gt_node_set){bits, bits ? (uint32_t)(8 * excluded->len) : 0});
+    decision_add_nodes(to, "excluded", &(struct gt_node_set){bits, bits ? (uint32_t)(8 * excluded->len) : 0});
     gt_json_end(to, '}');
     gt_buf_puts(to, "\n");
 }

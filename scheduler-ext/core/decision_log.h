@@ -4,7 +4,7 @@
 #include "scheduler-ext/core/plan_rules.h"
 
 /*
- * The last decisions, each with all that it was made from, as lines of JSON (docs/reference/decisions.md):
+ * The last decisions, each with all that it was made from, as lines of JSON (docs/reference/bundle.md):
  * file/decision_file.h makes the same plan from them again. Of a job that waits only the last decision is
  * kept. Bounded by number and bytes, the oldest go first; without memory a decision is left out, and counted.
  * No clock: the owner says what time it is.

@@ -386,7 +386,7 @@ static int read_running(const struct decision *decision, const cJSON *json)
     return 0;
 }
 
-static int read_rule(const struct decision *decision, const cJSON *json, struct gt_plan_rule *ret)
+static int decision_read_rule(const struct decision *decision, const cJSON *json, struct gt_plan_rule *ret)
 {
     uint64_t kind, domains, skew, fewest;
     if (!gt_json_is_unsigned(gt_get(json, "kind"), GT_PEER_TAKE, &kind) ||
@@ -431,7 +431,7 @@ static int read_rules(struct decision *decision, const cJSON *json)
     for (const cJSON *item = first_of(json, "rules"); item; item = item->next) {
         if (rules->count == GT_PLAN_RULES_MAX)
             return is_wrong(decision, "rules");
-        GT_TRY(read_rule(decision, item, &rules->rules[rules->count++]));
+        GT_TRY(decision_read_rule(decision, item, &rules->rules[rules->count++]));
     }
     GT_TRY(read_nodes(decision, gt_get(json, "excluded"), &decision->loose));
     rules->excluded = gt_get(json, "excluded") ? &decision->loose : NULL;

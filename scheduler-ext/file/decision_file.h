@@ -6,7 +6,7 @@
 
 struct gt_err;
 
-/* Decisions that a companion has kept (core/decision_log.h, docs/reference/decisions.md), made again. */
+/* Decisions that a companion has kept (core/decision_log.h, docs/reference/bundle.md), made again. */
 enum { GT_DECISION_LINE_MAX = 16 << 20 };
 
 struct gt_decision_again {
