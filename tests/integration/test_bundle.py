@@ -183,6 +183,19 @@ class Replay(Case):
         recorded = re.search(r'id="recorded">(.*?)</script>', text, re.S).group(1)
         self.assertEqual(json.loads(recorded), json.loads(files_of(self.path)["companion/model.json"]))
 
+    @unittest.skipUnless(chromium.program(), "there is no Chromium here: the page was not looked at")
+    def test_page_in_a_browser(self):
+        """The cluster as it was, without anybody who answers."""
+        run("replay", "--page", f"{self.folder}/page.html", self.path)
+        model = json.loads(files_of(self.path)["companion/model.json"])
+        with chromium.browser() as browser:
+            browser.open(f"file://{self.folder}/page.html")
+            browser.wait_for("document.querySelectorAll('#cluster .node .g').length > 0")
+            self.assertEqual(browser.evaluate("document.querySelectorAll('#cluster .node:not(.sample)').length"), len(model["nodes"]))
+            self.assertIn("GPUs needed", browser.evaluate("document.querySelector('#waiting-jobs').innerText"))
+            self.assertEqual(browser.complaints(), [])
+            self.assertEqual([asked for asked in browser.asked() if not asked.startswith("file:")], [])
+
 
 if __name__ == "__main__":
     test_ui.HOST, GPUTOPO = sys.argv[1:3]

@@ -197,6 +197,12 @@ static void expect_same(void *arg, const struct gt_decision_again *again)
     ++*count;
 }
 
+static void count_decision(void *arg, const struct gt_decision_again *again)
+{
+    unsigned *count = arg;
+    *count += again->made != NULL;
+}
+
 static void ignore(void *arg, const struct gt_decision_again *again)
 {
     (void)arg;
@@ -289,9 +295,87 @@ static void is_bounded(void **state)
     gt_decision_log_free(log);
 }
 
+/* ---- without memory ---- */
+
+static unsigned left; /* allocations until one fails; 0: none does */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+
+static bool fails(void)
+{
+    return left && --left == 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}
+
+/* A decision is kept whole or not at all, and made again or refused, whichever memory is lacking. */
+static void ends_without_memory(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned left_out = 0, refused = 0;
+    (void)state;
+    for (unsigned round = 0; round < test_rounds(60); round++) {
+        struct chance chance = {0};
+        struct gt_plan_failure failure;
+        struct gt_decision_log *log = NULL;
+        gt_auto_buf struct gt_buf kept = GT_BUF(1 << 20);
+        unsigned again = 0;
+        bool failed = true;
+        draw_cluster(&chance, &random);
+        draw_request(&chance, &random);
+        const struct gt_decided decided = {
+            "ns/Job/j", &chance.request, gt_plan_ruled(chance.cluster, &chance.request, &failure), &failure};
+        assert_return_code(gt_decision_log_new(&log, NULL), 0);
+        for (unsigned at = 1; !gt_decision_log_size(log).kept; at++, left = 0) {
+            left = at;
+            gt_decision_log_add(log, chance.cluster, &decided);
+        }
+        left_out += (unsigned)gt_decision_log_size(log).left_out;
+        gt_decision_log_write(log, 0, 0, &kept);
+        for (unsigned at = 1; failed; at++) {
+            gt_auto_err struct gt_err *err = NULL;
+            const struct gt_decision_file file = {count_decision, &again};
+            left = at;
+            int r = gt_decision_file_run(kept.data, kept.len, "kept", &file, &err);
+            failed = left == 0;
+            left = 0;
+            refused += r < 0;
+        }
+        assert_true(again > 0);
+        gt_decision_log_free(log);
+        chance_done(&chance);
+    }
+    assert_true(left_out > 0 && refused > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(decides_again), cmocka_unit_test(survives_any_text),
-                                       cmocka_unit_test(is_bounded)};
+                                       cmocka_unit_test(is_bounded), cmocka_unit_test(ends_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
