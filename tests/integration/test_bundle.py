@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """gputopo bundle and gputopo replay: against the double of the API server, which passes on what is asked of the
-companion to its debug pages over an invented cluster.
+companion to its debug pages over an invented cluster, or to a real companion.
 
-Usage: test_bundle.py UI_HOST GPUTOPO [unittest arguments]
+Usage: test_bundle.py UI_HOST GPUTOPO GPUTOPO_SCHEDULER [unittest arguments]
 """
 
 import io
@@ -16,14 +16,17 @@ import tarfile
 import tempfile
 import time
 import unittest
-import urllib.request
 
 import chromium
 import test_ui
-from api_double import ApiDouble, Status
+from api_double import ApiDouble, Status, StrictDouble
+from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
+from daemon_driver import wait_for
 from kube_driver import kubeconfig
+from placement_driver import gates, indexed_pod, node_status, supernode_status, template, topology
 
-GPUTOPO = None
+GPUTOPO = SCHEDULER = None
+PODS = "/api/v1/namespaces/ns/pods"
 SYSTEM = "/api/v1/namespaces/gputopo-system"
 
 
@@ -197,7 +200,51 @@ class Replay(Case):
             self.assertEqual([asked for asked in browser.asked() if not asked.startswith("file:")], [])
 
 
+class Companions(unittest.TestCase):
+    """A real companion: jobs that get places, and one that waits."""
+
+    def add_job(self, name, pods, group):
+        self.api.add("/apis/batch/v1/namespaces/ns/jobs", name, spec={
+            "completionMode": "Indexed", "completions": pods, "parallelism": pods, "template": template(8, group)})
+        for i in range(pods):
+            self.api.add(PODS, f"{name}-{i}", **{"status": {"phase": "Pending"}, **indexed_pod(name, i, gpus=8, group=group)})
+
+    def pod_of(self, name):
+        with self.api.lock:
+            return json.loads(json.dumps(self.api.objects[(self.api.place(PODS + "/x")[0], name)]))
+
+    def test_its_decisions(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.api = self.enterContext(StrictDouble(folder))
+        racks = {rack: [f"{rack}-n{n}" for n in range(4)] for rack in ("r1", "r2")}
+        for node in (node for nodes in racks.values() for node in nodes):
+            self.api.add(NODES, node, metadata={"labels": {"kubernetes.io/hostname": node}}, status=node_status())
+            self.api.add(TOPOLOGIES, node, status=topology(node))
+        for rack, nodes in racks.items():
+            self.api.add(SUPERNODES, rack, status=supernode_status(nodes))
+        config = kubeconfig(f"{folder}/config", self.api.url, "certificate-authority: ca.crt", "token: token-1")
+        companion = Companion(SCHEDULER, "--only=placement,ui", "--kubeconfig", config, "--namespace=default", "--leader-elect=false")
+        self.addCleanup(lambda: self.assertEqual(companion.stop(), 0, companion.lines))
+        self.assertTrue(wait_for(companion.is_ready), companion.lines)
+        for name, pods in (("small", 1), ("rack", 4), ("pair", 2)):
+            self.add_job(name, pods, 8 * pods)
+            self.assertTrue(wait_for(lambda name=name: gates(self.pod_of(f"{name}-0")) == []), name)
+        self.add_job("large", 4, 32)
+        self.assertTrue(wait_for(lambda: "ns/Job/large" in companion.get("/debug/decisions")[1]))
+        code, said = companion.get("/debug/decisions?after=x")[:2]
+        self.assertEqual((code, said), (400, "after: expected the number of a decision\n"))
+        self.api.fail(test_ui.Proxied(f"http://127.0.0.1:{companion.port}"), times=99, path="/services/https%3Agputopo-scheduler%3Ahttps/proxy/")
+        run("bundle", "--kubeconfig", config, "-o", f"{folder}/bundle.tar")
+        decisions = [json.loads(line) for line in files_of(f"{folder}/bundle.tar")["companion/service/decisions.jsonl"].splitlines()]
+        told = {decision["job"]: decision["text"] for decision in decisions if "job" in decision}
+        self.assertEqual(set(told), {f"ns/Job/{name}" for name in ("small", "rack", "pair", "large")})
+        self.assertRegex(told["ns/Job/small"], r"^unit 0: 8 GPUs in supernode r[12].*\npod 0: node r[12]-n[0-3], GPUs 0-7\n$")
+        self.assertIn("1 unit of 32 GPUs needed, supernodes can hold 0", told["ns/Job/large"])
+        again = run("replay", f"{folder}/bundle.tar")
+        self.assertRegex(again, r"^[4-9] decisions made again, 0 otherwise than then\n$")
+
+
 if __name__ == "__main__":
-    test_ui.HOST, GPUTOPO = sys.argv[1:3]
+    test_ui.HOST, GPUTOPO, SCHEDULER = sys.argv[1:4]
     test_ui.GPUTOPO = GPUTOPO
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
