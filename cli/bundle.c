@@ -6,6 +6,7 @@
 
 #include "api/meta.h"
 #include "api/names.h"
+#include "api/strip.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_write.h"
@@ -153,58 +154,6 @@ static void bundle_fetch(struct collecting *bundle, struct bundle_series *series
 
 /* ---- objects ---- */
 
-static const char *const env_keys[] = {
-    "env",           "envFrom",       "command",        "args",         "volumeMounts",   "lifecycle",
-    "volumeDevices", "livenessProbe", "readinessProbe", "startupProbe", "securityContext"};
-
-/* Nothing of ours depends on it, and it may be secret. */
-static void strip_containers(cJSON *spec, const char *list, bool anonymous)
-{
-    const cJSON *containers = cJSON_GetObjectItemCaseSensitive(spec, list);
-    for (cJSON *container = containers ? containers->child : NULL; container; container = container->next) {
-        for (size_t i = 0; i < GT_COUNT(env_keys); i++)
-            cJSON_DeleteItemFromObjectCaseSensitive(container, env_keys[i]);
-        if (anonymous)
-            cJSON_DeleteItemFromObjectCaseSensitive(container, "image");
-    }
-}
-
-static void strip_keys(cJSON *metadata, const char *member, bool anonymous)
-{
-    cJSON *map = cJSON_GetObjectItemCaseSensitive(metadata, member);
-    for (cJSON *item = map ? map->child : NULL, *next; item; item = next) {
-        next = item->next;
-        if (strcmp(item->string, "kubectl.kubernetes.io/last-applied-configuration") == 0 ||
-            (anonymous && !strstr(item->string, GT_USER_PREFIX)))
-            cJSON_Delete(cJSON_DetachItemViaPointer(map, item));
-    }
-}
-
-static void bundle_strip(cJSON *object, bool anonymous)
-{
-    static const char *const private[] = {"affinity",    "nodeSelector", "tolerations",
-                                          "hostAliases", "dnsConfig",    "imagePullSecrets"};
-    cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
-    cJSON *spec = cJSON_GetObjectItemCaseSensitive(object, "spec");
-    cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
-    cJSON_DeleteItemFromObjectCaseSensitive(metadata, "managedFields");
-    strip_keys(metadata, "annotations", anonymous);
-    if (anonymous)
-        strip_keys(metadata, "labels", true);
-    cJSON_DeleteItemFromObjectCaseSensitive(spec, "volumes");
-    strip_containers(spec, "containers", anonymous);
-    strip_containers(spec, "initContainers", anonymous);
-    strip_containers(spec, "ephemeralContainers", anonymous);
-    cJSON_DeleteItemFromObjectCaseSensitive(status, "images");
-    cJSON_DeleteItemFromObjectCaseSensitive(status, "volumesAttached");
-    for (size_t i = 0; anonymous && i < GT_COUNT(private); i++)
-        cJSON_DeleteItemFromObjectCaseSensitive(spec, private[i]);
-    if (anonymous) {
-        cJSON_DeleteItemFromObjectCaseSensitive(status, "containerStatuses");
-        cJSON_DeleteItemFromObjectCaseSensitive(status, "initContainerStatuses");
-    }
-}
-
 struct bundle_kind {
     const struct gt_kube_resource *resource;
     const char *file;
@@ -232,21 +181,15 @@ static void note_node(struct collecting *bundle, const char *name)
 /* Pods of the namespace where gputopo is. */
 static void note_pod(struct collecting *bundle, const cJSON *object)
 {
-    const cJSON *containers = gt_get_at(object, "spec", "containers");
-    const cJSON *first = cJSON_IsArray(containers) ? containers->child : NULL;
     const char *app = gt_meta_label(object, "app.kubernetes.io/name");
     struct bundle_pod pod = {.companion = strcmp(app, GT_COMPANION_NAME) == 0};
+    struct gt_program program;
     if (strcmp(gt_meta_namespace(object), bundle->options->namespace_) != 0 ||
-        strncmp(app, "gputopo", 7) != 0 || !gt_text_copy(pod.name, sizeof(pod.name), gt_meta_name(object)) ||
-        !gt_text_copy(pod.container, sizeof(pod.container), gt_get_string(first, "name")))
+        strncmp(app, "gputopo", 7) != 0 || !gt_program_of_pod(object, &program) ||
+        !gt_text_copy(pod.name, sizeof(pod.name), gt_meta_name(object)) ||
+        !gt_text_copy(pod.container, sizeof(pod.container), program.container))
         return;
-    const cJSON *ports = gt_get(first, "ports");
-    for (const cJSON *port = cJSON_IsArray(ports) ? ports->child : NULL; port; port = port->next) {
-        uint64_t number;
-        if (strcmp(gt_get_string(port, "name"), "http") == 0 &&
-            gt_json_is_unsigned(gt_get(port, "containerPort"), UINT16_MAX, &number))
-            pod.http = (uint16_t)number;
-    }
+    pod.http = program.http;
     if (!GT_GROW(bundle->pods, bundle->pod_count, bundle->pod_capacity, 64))
         bundle->failed = true;
     else
@@ -268,7 +211,7 @@ static void bundle_on_object(void *arg, cJSON *object)
         note_node(bundle, gt_meta_name(object));
     if (listing->kind->resource == &gt_kube_pods)
         note_pod(bundle, object);
-    bundle_strip(object, bundle->options->anonymous);
+    gt_strip(object, bundle->options->anonymous);
     gt_auto_free char *line = cJSON_PrintUnformatted(object);
     if (!line) {
         bundle->failed = true;

@@ -305,7 +305,7 @@ static int read_masks(const struct decision *decision, const cJSON *state)
 static int read_state(const struct decision *decision, const cJSON *state)
 {
     struct gt_cluster *cluster = decision->cluster;
-    uint64_t owner = 1, gpus;
+    uint64_t owner = 0, gpus;
     gt_cluster_set_rule(cluster, cJSON_IsTrue(gt_get(state, "static")) ? GT_RULE_STATIC : GT_RULE_CHURN);
     gt_cluster_set_crowded(cluster, cJSON_IsTrue(gt_get(state, "crowded")));
     gt_cluster_set_prefers_close(cluster, cJSON_IsTrue(gt_get(state, "close")));
@@ -313,7 +313,7 @@ static int read_state(const struct decision *decision, const cJSON *state)
     GT_TRY(read_promises(decision, state)); /* while all GPUs are free */
     GT_TRY(read_masks(decision, state));
     for (const cJSON *item = first_of(state, "passed"); item; item = item->next) {
-        struct gt_passed_pod pod = {.owner = owner++, .until_ms = UINT64_MAX};
+        struct gt_passed_pod pod = {.owner = ++owner, .until_ms = UINT64_MAX};
         if (!gt_json_is_unsigned(gt_get(item, "gpus"), GT_GPUS_MAX, &gpus))
             return is_wrong(decision, "passed");
         pod.gpus = (unsigned)gpus;
