@@ -9,7 +9,7 @@
  * kept. Bounded by number and bytes, the oldest go first; without memory a decision is left out, and counted.
  * No clock: the owner says what time it is.
  */
-enum { GT_DECISIONS_MAX = 256, GT_DECISIONS_BYTES = 8 << 20 };
+enum { GT_DECISIONS_MAX = 256, GT_DECISIONS_BYTES = 4 << 20 };
 
 struct gt_decision_log;
 
