@@ -313,7 +313,8 @@ static int read_state(const struct decision *decision, const cJSON *state)
     GT_TRY(read_promises(decision, state)); /* while all GPUs are free */
     GT_TRY(read_masks(decision, state));
     for (const cJSON *item = first_of(state, "passed"); item; item = item->next) {
-        struct gt_passed_pod pod = {.owner = ++owner, .until_ms = UINT64_MAX};
+        owner++;
+        struct gt_passed_pod pod = {.owner = owner, .until_ms = UINT64_MAX};
         if (!gt_json_is_unsigned(gt_get(item, "gpus"), GT_GPUS_MAX, &gpus))
             return is_wrong(decision, "passed");
         pod.gpus = (unsigned)gpus;
