@@ -214,22 +214,28 @@ static void on_proxied(void *arg, struct gt_kube_answer *answer, const char *bod
     end(api, said ? said : answer->error);
 }
 
-static int proxy_once(struct cli_api *api, const void *path, struct gt_err **err)
+struct api_path {
+    const struct cli_api_text *text;
+    const char *path;
+};
+
+static int text_once(struct cli_api *api, const void *wanted, struct gt_err **err)
 {
+    const struct api_path *path = wanted;
     struct gt_kube_call *call;
-    GT_TRY(gt_kube_start_raw(api->kube, path, GT_KUBE_ACCEPT, CONTACT_MS, CONTACT_MS, api->body->max, NULL,
-                             on_proxied, api, &call, err));
-    return wait_for_answer(api, &gt_kube_services, NULL, err);
+    GT_TRY(gt_kube_start_raw(api->kube, path->path, GT_KUBE_ACCEPT ", */*", CONTACT_MS, CONTACT_MS,
+                             api->body->max, NULL, on_proxied, api, &call, err));
+    return wait_for_answer(api, path->text->resource, NULL, err);
 }
 
-int cli_api_proxy(struct cli_api *api, const char *namespace_, const char *service, const char *path,
-                  struct gt_buf *answer, struct gt_err **err)
+int cli_api_text(struct cli_api *api, const struct cli_api_text *text, struct gt_buf *answer,
+                 struct gt_err **err)
 {
     gt_auto_buf struct gt_buf whole = GT_BUF(8192);
-    int r = gt_kube_path(&whole, &gt_kube_services, namespace_, service, "proxy", err);
-    gt_buf_puts(&whole, path);
+    int r = gt_kube_path(&whole, text->resource, text->namespace_, text->name, text->below, err);
+    gt_buf_puts(&whole, text->rest);
     if (r >= 0)
         r = gt_buf_check(&whole, "path", err);
     api->body = answer;
-    return r < 0 ? r : perform(api, proxy_once, whole.data, err);
+    return r < 0 ? r : perform(api, text_once, &(struct api_path){text, whole.data}, err);
 }

@@ -58,7 +58,14 @@ int cli_api_get(struct cli_api *api, const struct gt_kube_resource *resource, co
 /* A node's NodeGPUTopology; where there is none, -ENOENT with the names that are nearest. */
 int cli_api_get_topology(struct cli_api *api, const char *node, cJSON **ret, struct gt_err **err);
 
-/* What a Service's program answers to "GET path" ("/x?y=z"), by the API server's proxy; `service` is its name
- * with the port, "https:NAME:PORT". -EBADMSG if the program answers with an error: its line. */
-int cli_api_proxy(struct cli_api *api, const char *namespace_, const char *service, const char *path,
-                  struct gt_buf *answer, struct gt_err **err);
+/* A text below an object of the API server: of its program, where `below` is "proxy" and `name` is
+ * "NAME:PORT" or "https:NAME:PORT"; of a pod, its "log". */
+struct cli_api_text {
+    const struct gt_kube_resource *resource;
+    const char *namespace_, *name, *below; /* namespace_ NULL: it has none */
+    const char *rest;                      /* what follows in the path: "/x?y=z" */
+};
+
+/* Appends the text. -EBADMSG if the program answers with an error: its line. */
+int cli_api_text(struct cli_api *api, const struct cli_api_text *text, struct gt_buf *answer,
+                 struct gt_err **err);

@@ -25,7 +25,7 @@ struct cli_verb {
 
 extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simulate, cli_cluster,
     cli_supernodes, cli_explain, cli_isolate, cli_release, cli_isolated, cli_drain, cli_withdraw,
-    cli_check_node, cli_apply_crds;
+    cli_check_node, cli_apply_crds, cli_bundle, cli_replay;
 
 /* The verbs of this program, in the order of --help, up to NULL: verbs.c, or verbs_client.c in the client
  * alone. */

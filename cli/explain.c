@@ -71,7 +71,9 @@ static int ask_service(const struct explain_options *options, const char *questi
     gt_auto_free char *namespace_ = strndup(options->service, (size_t)(slash - options->service));
     cli_auto_api struct cli_api *api = NULL;
     GT_TRY(namespace_ ? cli_api_open(&options->api, &api, err) : gt_fail_sys(err, ENOMEM, "service"));
-    return cli_api_proxy(api, namespace_, slash + 1, question, answer, err);
+    return cli_api_text(api,
+                        &(struct cli_api_text){&gt_kube_services, namespace_, slash + 1, "proxy", question},
+                        answer, err);
 }
 
 /* By the API server; without a word about the cluster also on this machine, as in the companion's own pod. */

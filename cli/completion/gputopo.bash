@@ -19,7 +19,7 @@ _gputopo()
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        show | record | loss | plan | simulate | cluster | supernodes | explain | isolate | release | isolated | drain | check-node | withdraw | apply-crds)
+        show | record | loss | plan | simulate | cluster | supernodes | explain | isolate | release | isolated | drain | check-node | bundle | replay | withdraw | apply-crds)
             verb=${COMP_WORDS[i]}
             break
             ;;
@@ -34,7 +34,7 @@ _gputopo()
     fi
 
     if [[ -z $verb ]]; then
-        _gputopo_words "show record loss plan simulate cluster supernodes explain isolate release isolated drain check-node withdraw apply-crds --help --version" "$current"
+        _gputopo_words "show record loss plan simulate cluster supernodes explain isolate release isolated drain check-node bundle replay withdraw apply-crds --help --version" "$current"
         return
     fi
     case $verb$previous in
@@ -88,7 +88,7 @@ _gputopo()
         _gputopo_words "none 127.0.0.1:9400" "$current"
         return
         ;;
-    *--from | *--root | *--kubeconfig | *--cluster | record-o | record--output | check-node--record)
+    *--from | *--root | *--kubeconfig | *--cluster | record-o | record--output | bundle-o | bundle--output | replay--page | check-node--record)
         _gputopo_files "$current"
         return
         ;;
@@ -100,7 +100,7 @@ _gputopo()
         _gputopo_words "8 16 32 64 128" "$current"
         return
         ;;
-    *--vendor | *--reason | *--for | *--free | *--pods | *--chain | *--node | *--context | explain-n | *--namespace | *--service | *--companion)
+    *--vendor | *--reason | *--for | *--free | *--pods | *--chain | *--node | *--context | explain-n | bundle-n | *--namespace | *--service | *--companion)
         return
         ;;
     esac
@@ -117,6 +117,11 @@ _gputopo()
     isolated) _gputopo_words "-o --output --kubeconfig --context --help" "$current" ;;
     apply-crds) _gputopo_words "--kubeconfig --context --help" "$current" ;;
     explain) _gputopo_words "-n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;
+    bundle) _gputopo_words "-o --output --anonymous -n --namespace --kubeconfig --context --help" "$current" ;;
+    replay)
+        _gputopo_words "--page --help" "$current"
+        [[ $current == -* ]] || _gputopo_files "$current"
+        ;;
     record) _gputopo_words "-o --output --root --vendor --probe --help" "$current" ;;
     check-node) _gputopo_words "--from --record --compute --bandwidth --compute-seconds --fail --fault-dir --root --vendor --probe -o --output --help" "$current" ;;
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fish completion for gputopo
 
-set -l verbs show record loss plan simulate cluster supernodes explain isolate release isolated drain check-node withdraw apply-crds
+set -l verbs show record loss plan simulate cluster supernodes explain isolate release isolated drain check-node bundle replay withdraw apply-crds
 complete -c gputopo -f
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a show -d "Print how the GPUs of a node are wired"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a record -d "Save a node in a file"
@@ -16,6 +16,8 @@ complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a release -d "G
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a isolated -d "List what is out of use by hand"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a check-node -d "Check what is taken for granted"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a drain -d "Empty a supernode for maintenance"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a bundle -d "Save what is known of a cluster for a developer"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a replay -d "Make the decisions of a bundle again"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a withdraw -d "Take back what a removed gputopo has written"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a apply-crds -d "Apply definitions of custom resources"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -s V -l version -d "Print the version"
@@ -27,8 +29,8 @@ complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -s o -l output -x -a "matrix json yaml dot svg" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l node -x -d "A node of the cluster"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l agent -x -a none -d "Who knows what uses the GPUs"
-complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated drain withdraw apply-crds" -l kubeconfig -r -F -d "How to reach the cluster"
-complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated drain withdraw apply-crds" -l context -x -d "Which context of that file"
+complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated drain bundle withdraw apply-crds" -l kubeconfig -r -F -d "How to reach the cluster"
+complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated drain bundle withdraw apply-crds" -l context -x -d "Which context of that file"
 complete -c gputopo -n "__fish_seen_subcommand_from apply-crds" -F
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l reason -x -d "Why"
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l grade -x -a "bad slow suspect" -d "How bad"
@@ -51,7 +53,11 @@ complete -c gputopo -n "__fish_seen_subcommand_from explain" -l companion -x -d 
 complete -c gputopo -n "__fish_seen_subcommand_from explain" -s o -l output -x -a "text json" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from check-node" -s o -l output -x -a "text json" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l record -r -F -d "Write a recording with the checks"
-complete -c gputopo -n "__fish_seen_subcommand_from record" -s o -l output -r -F -d "Where to write"
+complete -c gputopo -n "__fish_seen_subcommand_from bundle" -l anonymous -d "Numbers for names and addresses"
+complete -c gputopo -n "__fish_seen_subcommand_from bundle" -s n -l namespace -x -d "Where gputopo is installed"
+complete -c gputopo -n "__fish_seen_subcommand_from replay" -F
+complete -c gputopo -n "__fish_seen_subcommand_from replay" -l page -r -F -d "Write the page"
+complete -c gputopo -n "__fish_seen_subcommand_from record bundle" -s o -l output -r -F -d "Where to write"
 complete -c gputopo -n "__fish_seen_subcommand_from loss" -s o -l output -x -a "text json" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from loss" -s k -l gpus -x -d "How many GPUs"
 complete -c gputopo -n "__fish_seen_subcommand_from loss" -l free -x -d "The GPUs to choose from"

@@ -10,7 +10,7 @@
 #include "scheduler-ext/serve/model_json.h"
 #include "scheduler-ext/serve/page_state.h"
 
-/* The part "ui": /ui, /debug/model and /explain for people, on every replica. */
+/* The part "ui": /ui, /debug/model, /debug/decisions and /explain for people, on every replica. */
 
 /* How often the page's state is made: while somebody looks, and for the history of health. A round of a large
  * cluster takes longer, so that it takes at most a tenth of the time. */
@@ -278,11 +278,12 @@ static void serve_explain(struct ui_part *part, const char *query, struct gt_htt
     gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
 }
 
-enum asked { ASKED_NOTHING, ASKED_MODEL, ASKED_EXPLAIN, ASKED_STATE, ASKED_NODE };
+enum asked { ASKED_NOTHING, ASKED_MODEL, ASKED_DECISIONS, ASKED_EXPLAIN, ASKED_STATE, ASKED_NODE };
 
 static enum asked what_is_asked(const char *path)
 {
-    static const char *const paths[] = {[ASKED_MODEL] = "/debug/model", "/explain", "/ui/state", "/ui/node"};
+    static const char *const paths[] = {
+        [ASKED_MODEL] = "/debug/model", "/debug/decisions", "/explain", "/ui/state", "/ui/node"};
     for (unsigned i = ASKED_MODEL; i < GT_COUNT(paths); i++)
         if (strcmp(path, paths[i]) == 0)
             return (enum asked)i;
@@ -304,6 +305,9 @@ static void serve_data(struct ui_part *part, enum asked asked, const struct gt_h
         response->content_type = "application/json";
         response->compressed = true;
         serve_model(part, strcmp(pods, "no") == 0 ? WITHOUT_PODS : WITH_PODS, response);
+        return;
+    case ASKED_DECISIONS:
+        gt_decisions_serve(part->env->placement, request->query, response);
         return;
     case ASKED_EXPLAIN:
         serve_explain(part, request->query, response);
@@ -340,7 +344,7 @@ static bool ui_part_serve(void *self, const struct gt_http_request *request,
 
 const struct gt_part gt_ui_part = {
     .name = "ui",
-    .help = "answers people: the page /ui, /debug/model and /explain",
+    .help = "answers people: the page /ui, /debug/model, /debug/decisions and /explain",
     .kinds = GT_INFORMER_CLUSTER,
     .new = ui_part_new,
     .free = ui_part_free,

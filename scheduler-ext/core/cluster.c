@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "scheduler-ext/core/internal.h"
 #include "scheduler-ext/core/pod_gpus.h"
@@ -208,6 +209,22 @@ static void free_super(struct gt_cluster *cluster, uint32_t id)
     cluster->super_gaps[cluster->super_gap_count++] = id;
 }
 
+int gt_cluster_set_ids(struct gt_cluster *cluster, const struct gt_cluster_ids *ids, struct gt_err **err)
+{
+    GT_ASSERT(!cluster->node_count && !cluster->super_count);
+    while (cluster->node_capacity < ids->node_ids)
+        GT_TRY(grow_nodes(cluster, err));
+    while (cluster->super_capacity < ids->supernode_ids)
+        GT_TRY(grow_supers(cluster, err));
+    cluster->node_count = ids->node_ids;
+    cluster->super_count = ids->supernode_ids;
+    for (uint32_t i = ids->node_count; i > 0; i--)
+        cluster->node_gaps[cluster->node_gap_count++] = ids->nodes[i - 1];
+    for (uint32_t i = ids->supernode_count; i > 0; i--)
+        cluster->super_gaps[cluster->super_gap_count++] = ids->supernodes[i - 1];
+    return 0;
+}
+
 static int new_super(struct gt_cluster *cluster, unsigned tier, uint32_t parent, uint32_t self, uint32_t *ret,
                      struct gt_err **err)
 {
@@ -252,6 +269,7 @@ int gt_cluster_add_supernode(struct gt_cluster *cluster, const char *name, unsig
         free_super(cluster, id);
         return gt_fail_sys(err, ENOMEM, "supernode %s", name);
     }
+    cluster->shape++;
     *ret = id;
     return 0;
 }
@@ -266,6 +284,7 @@ int gt_cluster_remove_supernode(struct gt_cluster *cluster, uint32_t supernode, 
     if (used)
         return gt_fail(err, EBUSY, "supernode %s: there is something in it still",
                        cluster->super_names.text[supernode]);
+    cluster->shape++;
     gt_names_remove(&cluster->super_names, supernode);
     free_super(cluster, supernode);
     return 0;
@@ -320,6 +339,7 @@ static int new_leaf(struct gt_cluster *cluster, const char *name, uint32_t id, u
 /* Adds the node, without counting it yet. */
 static void cluster_join(struct gt_cluster *cluster, uint32_t id, uint32_t leaf)
 {
+    cluster->shape++;
     cluster->super[id] = leaf;
     link_node(cluster, id);
     for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
@@ -330,6 +350,7 @@ static void cluster_leave(struct gt_cluster *cluster, uint32_t id)
 {
     gt_cluster_set_eligible(cluster, id, false); /* removes it from every count */
     uint32_t leaf = cluster->super[id];
+    cluster->shape++;
     unlink_node(cluster, id);
     for (uint32_t s = leaf; s != GT_NONE; s = cluster->supers[s].parent)
         cluster->supers[s].nodes--;

@@ -90,6 +90,16 @@ int gt_cluster_remove_supernode(struct gt_cluster *cluster, uint32_t supernode, 
 int gt_cluster_add_node(struct gt_cluster *cluster, const char *name, uint32_t class, uint32_t supernode,
                         uint32_t *ret, struct gt_err **err);
 
+/*
+ * To make a copy of a cluster: for one that is empty. Nodes and supernodes that are added next get these ids,
+ * in this order, of `node_ids` and `supernode_ids` in all; the ids must differ and lie below.
+ */
+struct gt_cluster_ids {
+    const uint32_t *nodes, *supernodes;
+    uint32_t node_count, supernode_count, node_ids, supernode_ids;
+};
+int gt_cluster_set_ids(struct gt_cluster *cluster, const struct gt_cluster_ids *ids, struct gt_err **err);
+
 /* Moves a node into another supernode, or out of all (GT_NONE). It keeps its id, state and promises. On
  * failure nothing changes. */
 int gt_cluster_move_node(struct gt_cluster *cluster, uint32_t node, uint32_t supernode, struct gt_err **err);

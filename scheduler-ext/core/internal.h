@@ -117,6 +117,8 @@ struct gt_cluster {
     uint64_t *draft_available;      /* [changed node] available before pods take any */
     uint8_t *draft_count;           /* [node] what pods leave of it; as `count` for unchanged nodes */
 
+    uint64_t shape; /* changes with nodes and supernodes, not with their state */
+
     enum gt_rule rule;
     bool crowded, prefers_close;
     unsigned slot_sizes;

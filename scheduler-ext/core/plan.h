@@ -152,6 +152,11 @@ void gt_plan_split(const struct gt_class *class, uint64_t mask, const unsigned *
 void gt_plan_failure_text(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
                           struct gt_buf *to);
 
+/* All that a plan says, for a comparison: of a placed job its units, and node and GPUs of each pod that was
+ * placed, a line each; else (`failure` not NULL) one sentence. */
+void gt_plan_result_text(const struct gt_cluster *cluster, const struct gt_plan_request *request,
+                         const struct gt_plan_failure *failure, struct gt_buf *to);
+
 /* One line for a unit: its place, and why it was chosen. */
 void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_unit *unit, uint32_t number,
                        struct gt_buf *to);

@@ -217,3 +217,29 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
     add_touched(unit->next_touched, to);
     gt_buf_puts(to, ")");
 }
+
+void gt_plan_result_text(const struct gt_cluster *cluster, const struct gt_plan_request *request,
+                         const struct gt_plan_failure *failure, struct gt_buf *to)
+{
+    if (failure) {
+        gt_plan_failure_text(cluster, failure, to);
+        return;
+    }
+    for (uint32_t u = 0; u < request->unit_count; u++) {
+        const struct gt_plan_unit *unit = &request->units[u];
+        bool told = false;
+        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+            const struct gt_plan_pod *pod = &request->pods[i];
+            struct gt_cluster_node node;
+            if (pod->running || !gt_cluster_get_node(cluster, pod->node, &node))
+                continue;
+            if (!told)
+                gt_plan_unit_text(cluster, unit, u, to);
+            gt_buf_puts(to, told ? "" : "\n");
+            told = true;
+            gt_buf_printf(to, "pod %u: node %s, GPUs ", i, node.name);
+            gt_text_add_mask(to, pod->mask);
+            gt_buf_puts(to, "\n");
+        }
+    }
+}

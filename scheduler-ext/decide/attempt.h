@@ -13,6 +13,7 @@ struct gt_attempt {
     struct gt_node_set
         unusable; /* of the excluded ones, those where none of its pods may run, if they differ */
     struct gt_demands demands;
+    struct gt_plan_failure last; /* of its last plan, where that failed */
     struct gt_plan_rules *rules; /* between its pods; NULL: none */
     struct gt_buf said;          /* what they are, for people: "; its pods ..." */
     uint32_t unsuitable;         /* of the excluded nodes: the job's pods may not run there */

@@ -14,7 +14,20 @@ static bool plan_attempt(struct gt_cache *cache, const struct gt_job_view *view,
                          struct gt_plan_failure *ret_failure)
 {
     const struct gt_plan_request request = gt_attempt_request(view, attempt);
-    return gt_demands_plan(cache, &attempt->demands, &request, ret_failure);
+    bool placed = gt_demands_plan(cache, &attempt->demands, &request, ret_failure);
+    if (!placed)
+        attempt->last = *ret_failure;
+    return placed;
+}
+
+static void log_attempt(struct gt_cluster *cluster, const struct gt_job_view *view,
+                        const struct gt_decide_spec *spec, const struct gt_attempt *attempt, bool placed)
+{
+    struct gt_plan_request request = gt_attempt_request(view, attempt);
+    request.limits = attempt->demands.limits;
+    request.limit_count = attempt->demands.limit_count;
+    gt_decision_log_add(spec->log, cluster,
+                        &(struct gt_decided){spec->name, &request, placed, &attempt->last});
 }
 
 /* ---- a part of the waiting units ---- */
@@ -284,6 +297,8 @@ static enum gt_decision decide_try_without(struct gt_cache *cache, struct gt_job
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
     }
+    if (spec->log && (found || (!leave && attempt.last.reason)))
+        log_attempt(cluster, view, spec, &attempt, found);
     if (!found) {
         if (leave)
             return GT_DECISION_WAITS; /* the attempt with all nodes says why */

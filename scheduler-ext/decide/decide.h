@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "scheduler-ext/core/decision_log.h"
 #include "scheduler-ext/core/relocate.h"
 #include "scheduler-ext/core/victims.h"
 #include "scheduler-ext/decide/view.h"
@@ -23,6 +24,8 @@ struct gt_decide_spec {
     uint64_t reserve_until;          /* end of reservations for pods that do not exist yet */
     uint64_t gpus_max;               /* most GPUs for a job of which a part may run; 0: no limit */
     bool crowded;                    /* other jobs wait for room, see gt_cluster_set_crowded() */
+    struct gt_decision_log *log;     /* takes each decision; NULL: none does */
+    const char *name;                /* of the job, for the log */
     bool keep; /* no reservation is given up, since a write that names it may be in flight */
 };
 

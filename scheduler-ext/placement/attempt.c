@@ -135,6 +135,8 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         .leave = &reconcile->pinned,
         .gpus_max = reconcile->gpus_max,
         .crowded = gt_queue_is_crowded(placement->queue, pjob),
+        .log = placement->log,
+        .name = pjob->job->key,
         .keep = true,
     };
     gt_auto_err struct gt_err *error = NULL;
@@ -144,6 +146,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         return GT_QUEUE_FAILED;
     }
     gt_placement_say_holder(placement, reserved);
+    gt_decision_log_set_time(placement->log, gt_clock_wall_ms());
     uint64_t began = gt_clock_ns();
     enum gt_decision decision =
         gt_decide(placement->spec.cache, reconcile->view, &pjob->place.reservations, &spec, &failure, &text);

@@ -468,6 +468,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
                                         .now_ms = on_now,
                                         .arg = placement};
     GT_TRY(gt_queue_new(&queue, &placement->queue, err));
+    GT_TRY(gt_decision_log_new(&placement->log, err));
     GT_TRY(gt_loop_add_timer(spec->loop, on_round, placement, &placement->round.timer, err));
     gt_writes_open(placement);
     gt_evict_open(placement);
@@ -500,6 +501,7 @@ void gt_placement_free(struct gt_placement *placement)
     free(placement->rebalance.text);
     gt_preempt_done(placement);
     gt_rebalance_done(placement);
+    gt_decision_log_free(placement->log);
     free(placement);
 }
 
@@ -606,6 +608,11 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
     const struct pjob *holder = placement->nodes.holder;
     return gt_cluster_is_reserved(gt_cache_cluster(placement->spec.cache), node) &&
            !(holder && pod && pod->job->user == holder);
+}
+
+const struct gt_decision_log *gt_placement_decisions(const struct gt_placement *placement)
+{
+    return placement ? placement->log : NULL;
 }
 
 const struct gt_owners *gt_placement_owners(const struct gt_placement *placement)

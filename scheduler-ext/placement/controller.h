@@ -3,7 +3,7 @@
 
 #include "kube/event.h"
 #include "scheduler-ext/cache/cache.h"
-#include "scheduler-ext/core/plan.h"
+#include "scheduler-ext/core/decision_log.h"
 #include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/owners/pod_groups.h"
 #include "scheduler-ext/placement/patch.h"
@@ -137,6 +137,8 @@ void gt_placement_stop(struct gt_placement *placement);
 
 /* `placement` NULL: NULL. */
 const struct gt_owners *gt_placement_owners(const struct gt_placement *placement);
+/* Its last decisions. */
+const struct gt_decision_log *gt_placement_decisions(const struct gt_placement *placement);
 
 void gt_placement_observe_pod(struct gt_placement *placement, const struct gt_pod *pod);
 void gt_placement_observe_pod_deleted(struct gt_placement *placement, const char *namespace_,

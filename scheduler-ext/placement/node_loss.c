@@ -285,8 +285,11 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     gt_auto_buf struct gt_buf text = GT_BUF(MOVE_TEXT_MAX);
     struct gt_plan_failure failure = {0};
     char why[SAID_MAX], holder[PLACEMENT_HOLDER_SIZE], braked[GT_BRAKE_WHY_SIZE];
-    struct gt_decide_spec spec = {
-        .reserve_until = reconcile->now + placement->spec.options.reserve_missing_ms, .avoid_for = holder};
+    struct gt_decide_spec spec = {.reserve_until =
+                                      reconcile->now + placement->spec.options.reserve_missing_ms,
+                                  .avoid_for = holder,
+                                  .log = placement->log,
+                                  .name = pjob->job->key};
     const char *no_place = "no pod is evicted while there is no other place for the unit: ";
     bool whole = !losses->lost;
     enum gt_decision decision = GT_DECISION_WAITS;
@@ -300,6 +303,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
                                   : NULL,
                   why);
     gt_placement_say_holder(placement, holder);
+    gt_decision_log_set_time(placement->log, gt_clock_wall_ms());
     if (leave_others(reconcile, &spec, &error) < 0) {
         gt_buf_puts(&text, gt_err_text(error));
         report_waits(reconcile, why, no_place, &text);

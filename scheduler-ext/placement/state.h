@@ -5,6 +5,7 @@
 #include "base/time_text.h"
 #include "kube/index.h"
 #include "kube/writer.h"
+#include "scheduler-ext/core/decision_log.h"
 #include "scheduler-ext/core/queue.h"
 #include "scheduler-ext/decide/backoff.h"
 #include "scheduler-ext/decide/brake.h"
@@ -308,6 +309,7 @@ struct gt_placement {
     /* reports: only why a job waits; checkpoints: that pods are asked for one */
     struct gt_write_line lifts, plans, reports, evictions, node_taints, checkpoints;
     struct gt_placement_counters counters;
+    struct gt_decision_log *log;
 };
 
 uint64_t gt_placement_now_s(void);

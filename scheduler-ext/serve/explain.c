@@ -319,3 +319,21 @@ void gt_explain(const struct gt_debug_view *view, const char *query, struct gt_h
     else
         explain_node(view, found.all[0].node, json, response);
 }
+
+enum { DECISIONS_ANSWER_MAX = 1 << 20 };
+
+void gt_decisions_serve(const struct gt_placement *placement, const char *query,
+                        struct gt_http_response *response)
+{
+    const struct gt_decision_log *log = gt_placement_decisions(placement);
+    char text[24];
+    uint64_t after = 0;
+    bool given = gt_query_get(query, "after", text, sizeof(text));
+    response->content_type = "application/x-ndjson";
+    if (given && !gt_text_to_unsigned(text, UINT64_MAX, &after)) {
+        response->status = 400;
+        response->content_type = "text/plain; charset=utf-8";
+        gt_buf_puts(&response->body, "after: expected the number of a decision\n");
+    } else if (log)
+        gt_decision_log_write(log, after, DECISIONS_ANSWER_MAX, &response->body);
+}

@@ -30,3 +30,8 @@ void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cac
 /* Gets the first value of a key in the query of a URL, with decoded escapes. False (and ret is "") where
  * there is none, where it is longer than `size` allows, or is not valid text. `query` may be NULL. */
 bool gt_query_get(const char *query, const char *key, char *ret, size_t size);
+
+/* The answer of /debug/decisions: those after the number of the query, as many as one answer takes.
+ * `placement` NULL: none. */
+void gt_decisions_serve(const struct gt_placement *placement, const char *query,
+                        struct gt_http_response *response);

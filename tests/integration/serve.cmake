@@ -6,6 +6,11 @@ if(TARGET gt_serve)
     set_target_properties(ui-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME integration/ui
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_ui.py $<TARGET_FILE:ui-host> $<TARGET_FILE:gputopo>)
+    if(TARGET gputopo-scheduler)
+        add_test(NAME integration/bundle COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_bundle.py
+                 $<TARGET_FILE:ui-host> $<TARGET_FILE:gputopo> $<TARGET_FILE:gputopo-scheduler>)
+        set_tests_properties(integration/bundle PROPERTIES LABELS integration TIMEOUT 1500)
+    endif()
     add_test(NAME integration/page
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_page.py $<TARGET_FILE:ui-host> $<TARGET_FILE:gputopo-scheduler>)
     add_test(NAME integration/ui-access

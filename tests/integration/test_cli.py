@@ -709,7 +709,7 @@ class Extras(Case):
         verbs = re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M)
         self.assertEqual(verbs[:3], ["show", "record", "loss"])
         self.assertEqual(self.complete(""), verbs + ["--help", "--version"])
-        self.assertEqual(self.complete("re"), ["record", "release"])
+        self.assertEqual(self.complete("re"), ["record", "release", "replay"])
         self.assertEqual(self.complete("show", "-o", ""), FORMATS)
         self.assertEqual(self.complete("show", "-o", "s"), ["svg"])
         self.assertEqual(self.complete("loss", "-o", ""), ["text", "json"])

@@ -296,6 +296,10 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
                                        .now_ms = gt_clock_ms(),
                                        .wall_ms =
                                            (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000};
+    if (strcmp(request->path, "/debug/decisions") == 0) {
+        gt_decisions_serve(host.placement, request->query, response);
+        return;
+    }
     if (strcmp(request->path, "/debug/model") == 0) {
         char pods[8];
         uint64_t began = gt_clock_ns();

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/part.h"
+#include "scheduler-ext/file/decision_file.h"
 #include "scheduler-ext/placement/objects.h"
 
 #include <setjmp.h>
@@ -116,15 +117,41 @@ static struct gt_job_view *gang_view(struct gang *gang)
     return view;
 }
 
+static void expect_same(void *arg, const struct gt_decision_again *again)
+{
+    unsigned *count = arg;
+    assert_string_equal(again->recorded, again->made);
+    ++*count;
+}
+
+/* What is kept of a decision is the same when it is made again, also where only a part has room. */
+static unsigned decide_again(const struct gt_decision_log *log)
+{
+    unsigned count = 0;
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_buf struct gt_buf kept = GT_BUF(1 << 20);
+    const struct gt_decision_file file = {expect_same, &count};
+    gt_decision_log_write(log, 0, kept.max, &kept);
+    if (kept.len && gt_decision_file_run(kept.data, kept.len, "kept", &file, &err) < 0)
+        fail_msg("%s", gt_err_text(err));
+    return count;
+}
+
 static enum gt_decision gang_decide(struct gang *gang, uint64_t gpus_max)
 {
-    const struct gt_decide_spec spec = {.reserve_until = 1000, .gpus_max = gpus_max, .keep = true};
+    struct gt_decision_log *log = NULL;
+    assert_return_code(gt_decision_log_new(&log, NULL), 0);
+    const struct gt_decide_spec spec = {
+        .reserve_until = 1000, .gpus_max = gpus_max, .keep = true, .log = log, .name = "ns/VolcanoJob/a"};
     struct gt_plan_failure failure;
     gt_auto_job_view struct gt_job_view *view = gang_view(gang);
     gt_buf_consume(&gang->text, gang->text.len);
     enum gt_decision decision =
         gt_decide(gang->cache, view, &gang->reservations, &spec, &failure, &gang->text);
     check_cache(gang->cache);
+    unsigned again = decide_again(log);
+    assert_true(again > 0 || decision != GT_DECISION_WAITS);
+    gt_decision_log_free(log);
     return decision;
 }
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "base/err.h"
+#include "scheduler-ext/core/decision_log.h"
 #include "scheduler-ext/decide/decide.h"
+#include "scheduler-ext/file/decision_file.h"
 #include "tests/unit/cache/cache_world.h"
 #include "tests/unit/sim/sim_test.h"
 
 /* The simulator decides as the companion does: jobs come and go, nodes fail and come back, and each job is
  * planned twice: by the policy gputopo in a simulated world, and from Kubernetes objects through the cache
- * and gt_decide(). Both learn the unit sizes by themselves. In between units of jobs that run would move. */
+ * and gt_decide(). Both learn the unit sizes by themselves. In between units of jobs that run would move. And
+ * each decision is made again from what the companion has kept of it. */
 
 enum { JOBS = 600, JOB_PODS_MAX = 64, RUNNING_MAX = 40 };
 
@@ -23,6 +27,9 @@ struct both {
     } running[RUNNING_MAX];
     unsigned running_count;
     unsigned placed, refused, moved, stayed;
+    struct gt_decision_log *log;
+    uint64_t last; /* number of the last decision that was made again */
+    unsigned again, otherwise;
     struct gt_rng random;
 };
 
@@ -45,6 +52,7 @@ static void open_both(struct both *both, const char *shape, uint64_t seed)
     assert_int_equal(gt_world_new(both->site, &both->world, NULL), 0);
     assert_int_equal(policy->open(both->world, &setup, &both->policy, NULL), 0);
     both->cache = new_cache(NULL);
+    assert_int_equal(gt_decision_log_new(&both->log, NULL), 0);
     for (uint32_t s = 0; s < both->site->super_count; s++) {
         char name[16], members[16][16];
         struct world_supernode object = {.name = name, .tier = 1};
@@ -70,6 +78,38 @@ static void close_both(struct both *both)
     gt_world_free(both->world);
     gt_site_free(both->site);
     gt_cache_free(both->cache);
+    gt_decision_log_free(both->log);
+}
+
+static void expect_same(void *arg, const struct gt_decision_again *again)
+{
+    struct both *both = arg;
+    assert_string_equal(again->recorded, again->made);
+    assert_true(again->recorded[0]);
+    assert_int_equal(again->number, both->last + 1);
+    both->last = again->number;
+    both->again++;
+}
+
+static void count_other(void *arg, const struct gt_decision_again *again)
+{
+    struct both *both = arg;
+    both->otherwise += strcmp(again->recorded, again->made) != 0;
+}
+
+/* Makes the newest decision again: with the product's rule the same, with the other one often not. */
+static void decide_again(struct both *both)
+{
+    gt_auto_buf struct gt_buf kept = GT_BUF(1 << 22);
+    const struct gt_decision_file same = {expect_same, both}, other = {count_other, both};
+    gt_auto_err struct gt_err *err = NULL;
+    gt_decision_log_write(both->log, both->last, 1 << 20, &kept);
+    if (gt_decision_file_run(kept.data, kept.len, "kept", &same, &err) < 0)
+        fail_msg("%s", gt_err_text(err));
+    char *rule = strstr(kept.data, "\"static\":false");
+    assert_non_null(rule);
+    memcpy(rule, "\"static\":true ", strlen("\"static\":true "));
+    assert_int_equal(gt_decision_file_run(kept.data, kept.len, "kept", &other, &err), 0);
 }
 
 /* `places` NULL: they are gated; else they run there. */
@@ -113,13 +153,15 @@ static bool decide(struct both *both, unsigned number, bool crowded)
     struct gt_plan_failure failure;
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     const struct gt_job_view_spec spec = {.now = 1};
-    const struct gt_decide_spec plainly = {.reserve_until = 1000, .crowded = crowded};
+    const struct gt_decide_spec plainly = {
+        .reserve_until = 1000, .crowded = crowded, .log = both->log, .name = key};
     snprintf(key, sizeof(key), "ns/Job/j%u", number);
     struct gt_cache_job *job = gt_cache_find_job(both->cache, key);
     assert_non_null(job);
     assert_int_equal(gt_job_view_make(both->cache, job, &spec, &reservations, &view, NULL), 0);
     enum gt_decision decision = gt_decide(both->cache, view, &reservations, &plainly, &failure, &text);
     assert_true(decision == GT_DECISION_PLACED || decision == GT_DECISION_WAITS);
+    decide_again(both);
     gt_job_view_free(view);
     gt_reservations_done(&reservations, gt_cache_cluster(both->cache));
     return decision == GT_DECISION_PLACED;
@@ -186,8 +228,8 @@ static void move(struct both *both, unsigned at)
     struct gt_plan_failure failure;
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     const struct gt_job_view_spec spec = {.now = 1};
-    const struct gt_decide_spec plainly = {.reserve_until = 1000};
     char key[32];
+    const struct gt_decide_spec plainly = {.reserve_until = 1000, .log = both->log, .name = key};
     memcpy(places, both->running[at].places, sizeof(places));
     give_pods(both, &job, both->running[at].number, places);
     for (uint32_t i = first; i < first + length; i++) {
@@ -201,6 +243,7 @@ static void move(struct both *both, unsigned at)
     enum gt_decision decision = gt_decide_move(both->cache, view, &reservations, first, first + length, NULL,
                                                &plainly, &failure, &text);
     assert_int_equal(decision, planned ? GT_DECISION_PLACED : GT_DECISION_WAITS);
+    decide_again(both);
     for (uint32_t i = first; planned && i < first + length; i++) {
         char node[16];
         snprintf(node, sizeof(node), "n%06u", places[i].node);
@@ -228,7 +271,7 @@ static void test_same_decisions(void **state)
         unsigned sizes[3], gpus;
     } settings[] = {{"4x6x4", {8, 24, 12}, 4}, {"3x8x8x8", {8, 32, 64}, 8}, {"5x6x8x8", {2, 16, 48}, 2}};
     (void)state;
-    unsigned moved = 0, stayed = 0;
+    unsigned moved = 0, stayed = 0, again = 0, otherwise = 0;
     for (unsigned s = 0; s < GT_COUNT(settings); s++) {
         struct both both;
         open_both(&both, settings[s].shape, 7 + s);
@@ -252,10 +295,14 @@ static void test_same_decisions(void **state)
         assert_true(both.placed > JOBS / 2);
         moved += both.moved;
         stayed += both.stayed;
+        again += both.again;
+        otherwise += both.otherwise;
         close_both(&both);
     }
     if (moved < 100 || stayed < 10)
         fail_msg("%u units moved, %u stayed", moved, stayed);
+    print_message("%u decisions made again, %u are others by the other rule\n", again, otherwise);
+    assert_true(again >= 1000 && otherwise >= 10);
 }
 
 int main(void)

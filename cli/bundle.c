@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/meta.h"
+#include "api/names.h"
+#include "api/strip.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/json_write.h"
+#include "base/text.h"
+#include "base/time_text.h"
+#include "base/version.h"
+#include "cli/api.h"
+#include "cli/bundle.h"
+#include "cli/cli.h"
+
+/* Collects what a developer needs to see what a cluster was like, by the API server alone. It only reads. */
+
+enum {
+    BUNDLE_ANSWER_MAX = 32 << 20,
+    BUNDLE_OBJECTS_MAX = 24 << 20, /* of one kind */
+    COMPANION_LOG = 4 << 20,       /* bytes of the log of a companion's pod */
+    AGENT_LOG = 64 << 10,          /* of an agent's, */
+    AGENT_LOGS_MAX = 12 << 20,     /* and of all together */
+    ANSWERS_OF_DECISIONS = 64,
+    LOG_LINE_BYTES = 200,
+    FAILED_MAX = 3,
+};
+
+struct bundle_options {
+    struct cli_parse parse;
+    struct cli_api_options api;
+    const char *output, *namespace_;
+    bool anonymous;
+};
+
+struct bundle_entry {
+    char name[BUNDLE_NAME_SIZE];
+    char *data;
+    size_t len;
+};
+
+/* A pod of ours. */
+struct bundle_pod {
+    char name[GT_API_NAME_MAX + 1], container[64];
+    uint16_t http; /* port; 0: none */
+    bool companion;
+};
+
+/* Questions of one kind: after some in a row without an answer no more are asked, since each may take long.
+ */
+struct bundle_series {
+    unsigned failed;
+};
+
+struct collecting {
+    const struct bundle_options *options;
+    struct cli_api *api;
+    struct bundle_entry *entries;
+    size_t count, capacity, bytes;
+    struct bundle_pod *pods;
+    size_t pod_count, pod_capacity;
+    char **nodes; /* names of those with a NodeGPUTopology */
+    size_t node_count, node_capacity;
+    struct gt_buf missing;
+    struct bundle_series logs, programs;
+    bool has_decisions;
+    bool failed; /* no memory */
+};
+
+static const struct gt_option own_options[] = {
+    {"output", "FILE", "write the archive to FILE, whole or not at all", gt_option_text,
+     GT_OPTION_FIELD(struct bundle_options, output), .letter = 'o'},
+    {"anonymous", NULL, "put numbers in place of names and addresses, and leave out what cannot be replaced",
+     gt_option_set, GT_OPTION_FIELD(struct bundle_options, anonymous)},
+    {"namespace", "NAME", "where gputopo is installed (default: gputopo-system)", gt_option_any_text,
+     GT_OPTION_FIELD(struct bundle_options, namespace_), .letter = 'n'},
+    CLI_API_OPTIONS(struct bundle_options),
+    CLI_HELP_OPTION,
+};
+
+static const struct gt_command command = {
+    .about =
+        "Save what is known of a cluster in one file (tar) for a developer: our objects, Events, logs and "
+        "metrics, "
+        "the state and the last decisions of gputopo-scheduler, and settings of kubelets. gputopo replay "
+        "reads it. missing.txt in it says what could not be had.",
+    .options = own_options,
+    .count = GT_COUNT(own_options),
+};
+
+static void bundle_done(struct collecting *bundle)
+{
+    for (size_t i = 0; i < bundle->count; i++)
+        free(bundle->entries[i].data);
+    for (size_t i = 0; i < bundle->node_count; i++)
+        free(bundle->nodes[i]);
+    free(bundle->entries);
+    free(bundle->pods);
+    free(bundle->nodes);
+    gt_buf_done(&bundle->missing);
+    cli_api_free_p(&bundle->api);
+}
+
+static void miss(struct collecting *bundle, const char *what, const char *why)
+{
+    const char *server = strstr(why, "://"), *rest = server ? strstr(server, ": ") : NULL;
+    gt_buf_printf(&bundle->missing, "%s: %s\n", what, rest ? rest + 2 : why);
+}
+
+/* Takes the text over; an empty one is not worth a file. */
+static void keep(struct collecting *bundle, const char *name, struct gt_buf *text)
+{
+    if (text->failed)
+        miss(bundle, name, "too large");
+    else if (bundle->bytes + text->len > BUNDLE_MAX - (4 << 20))
+        miss(bundle, name, "left out: the bundle would be larger than 50 MB");
+    else if (text->len) {
+        if (!GT_GROW(bundle->entries, bundle->count, bundle->capacity, 64)) {
+            bundle->failed = true;
+            return;
+        }
+        struct bundle_entry *entry = &bundle->entries[bundle->count];
+        if (!gt_text_copy(entry->name, sizeof(entry->name), name)) {
+            miss(bundle, name, "its name is too long");
+            return;
+        }
+        entry->len = text->len;
+        entry->data = gt_buf_take(text);
+        bundle->bytes += entry->len + 1024;
+        bundle->count++;
+    }
+}
+
+static void bundle_fetch(struct collecting *bundle, struct bundle_series *series,
+                         const struct cli_api_text *from, const char *name)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(BUNDLE_ANSWER_MAX);
+    gt_auto_err struct gt_err *err = NULL;
+    if (series->failed == FAILED_MAX)
+        return;
+    if (cli_api_text(bundle->api, from, &text, &err) >= 0) {
+        series->failed = 0;
+        keep(bundle, name, &text);
+        return;
+    }
+    miss(bundle, name, gt_err_text(err));
+    if (++series->failed == FAILED_MAX)
+        miss(bundle, name, "three in a row failed, so no further ones of this kind were asked for");
+}
+
+/* ---- objects ---- */
+
+struct bundle_kind {
+    const struct gt_kube_resource *resource;
+    const char *file;
+    bool ours_only; /* objects that name us */
+};
+
+struct bundle_listing {
+    struct collecting *bundle;
+    const struct bundle_kind *kind;
+    struct gt_buf text;
+    unsigned left_out;
+};
+
+static void note_node(struct collecting *bundle, const char *name)
+{
+    char *copy = strdup(name);
+    if (!copy || !GT_GROW(bundle->nodes, bundle->node_count, bundle->node_capacity, 256)) {
+        free(copy);
+        bundle->failed = true;
+        return;
+    }
+    bundle->nodes[bundle->node_count++] = copy;
+}
+
+/* Pods of the namespace where gputopo is. */
+static void note_pod(struct collecting *bundle, const cJSON *object)
+{
+    const char *app = gt_meta_label(object, "app.kubernetes.io/name");
+    struct bundle_pod pod = {.companion = strcmp(app, GT_COMPANION_NAME) == 0};
+    struct gt_program program;
+    if (strcmp(gt_meta_namespace(object), bundle->options->namespace_) != 0 ||
+        strncmp(app, "gputopo", 7) != 0 || !gt_program_of_pod(object, &program) ||
+        !gt_text_copy(pod.name, sizeof(pod.name), gt_meta_name(object)) ||
+        !gt_text_copy(pod.container, sizeof(pod.container), program.container))
+        return;
+    pod.http = program.http;
+    if (!GT_GROW(bundle->pods, bundle->pod_count, bundle->pod_capacity, 64))
+        bundle->failed = true;
+    else
+        bundle->pods[bundle->pod_count++] = pod;
+}
+
+static void bundle_on_begin(void *arg)
+{
+    struct bundle_listing *listing = arg;
+    gt_buf_consume(&listing->text, listing->text.len);
+    listing->left_out = 0;
+}
+
+static void bundle_on_object(void *arg, cJSON *object)
+{
+    struct bundle_listing *listing = arg;
+    struct collecting *bundle = listing->bundle;
+    if (listing->kind->resource == &gt_kube_node_gpu_topologies)
+        note_node(bundle, gt_meta_name(object));
+    if (listing->kind->resource == &gt_kube_pods)
+        note_pod(bundle, object);
+    gt_strip(object, bundle->options->anonymous);
+    gt_auto_free char *line = cJSON_PrintUnformatted(object);
+    if (!line) {
+        bundle->failed = true;
+        return;
+    }
+    if (listing->kind->ours_only && !strstr(line, GT_USER_PREFIX) && !strstr(line, "gputopo"))
+        return;
+    size_t len = strlen(line);
+    if (listing->text.len + len + 1 > BUNDLE_OBJECTS_MAX) {
+        listing->left_out++;
+        return;
+    }
+    line[len] = '\n';
+    gt_buf_add(&listing->text, line, len + 1);
+}
+
+static const struct bundle_kind kinds[] = {
+    {&gt_kube_node_gpu_topologies, "objects/nodegputopologies.jsonl", false},
+    {&gt_kube_supernodes, "objects/supernodes.jsonl", false},
+    {&gt_kube_gpu_placements, "objects/gpuplacements.jsonl", false},
+    {&gt_kube_nodes, "objects/nodes.jsonl", false},
+    {&gt_kube_pods, "objects/pods.jsonl", true},
+    {&gt_kube_events, "objects/events.jsonl", true},
+    {&gt_kube_resource_slices, "objects/resourceslices.jsonl", true},
+    {&gt_kube_resource_claims, "objects/resourceclaims.jsonl", true},
+    {&gt_kube_leases, "objects/leases.jsonl", true},
+};
+
+static int add_objects(struct collecting *bundle, const struct bundle_kind *kind)
+{
+    struct bundle_listing listing = {.bundle = bundle, .kind = kind, .text = GT_BUF(BUNDLE_OBJECTS_MAX)};
+    const struct cli_api_list list = {.resource = kind->resource,
+                                      .on_begin = bundle_on_begin,
+                                      .on_object = bundle_on_object,
+                                      .arg = &listing};
+    gt_auto_err struct gt_err *err = NULL;
+    char why[64];
+    int r = cli_api_list(bundle->api, &list, &err);
+    if (r < 0)
+        miss(bundle, kind->file, gt_err_text(err));
+    snprintf(why, sizeof(why), "%u objects are left out: too many bytes", listing.left_out);
+    if (listing.left_out)
+        miss(bundle, kind->file, why);
+    keep(bundle, kind->file, &listing.text);
+    gt_buf_done(&listing.text);
+    return r;
+}
+
+/* ---- programs ---- */
+
+/* The number of the last decision of an answer; 0: it has none. */
+static uint64_t last_decision(const char *text, size_t len)
+{
+    static const char key[] = "\"decision\":";
+    const char *line = len > 1 ? memrchr(text, '\n', len - 1) : NULL;
+    const char *found = len ? strstr(line ? line : text, key) : NULL;
+    return found ? strtoull(found + strlen(key), NULL, 10) : 0;
+}
+
+/* All decisions that a companion has, in answers of a megabyte. */
+static void add_decisions(struct collecting *bundle, const struct cli_api_text *at, const char *name)
+{
+    gt_auto_buf struct gt_buf all = GT_BUF(BUNDLE_ANSWER_MAX);
+    gt_auto_err struct gt_err *err = NULL;
+    uint64_t after = 0, next = 0;
+    for (unsigned i = 0; i < ANSWERS_OF_DECISIONS; i++, after = next) {
+        gt_auto_buf struct gt_buf answer = GT_BUF(BUNDLE_ANSWER_MAX);
+        char path[64];
+        snprintf(path, sizeof(path), "/debug/decisions?after=%" PRIu64, after);
+        struct cli_api_text from = *at;
+        from.rest = path;
+        if (cli_api_text(bundle->api, &from, &answer, &err) < 0) {
+            miss(bundle, name, gt_err_text(err));
+            break;
+        }
+        next = last_decision(answer.data ? answer.data : "", answer.len);
+        if (next <= after)
+            break;
+        gt_buf_add(&all, answer.data, answer.len);
+        bundle->has_decisions = true;
+    }
+    keep(bundle, name, &all);
+}
+
+static void add_pod(struct collecting *bundle, const struct bundle_pod *pod)
+{
+    const char *namespace_ = bundle->options->namespace_, *part = pod->companion ? "companion" : "agents";
+    char name[BUNDLE_NAME_SIZE + 64], address[sizeof(pod->name) + 8], rest[200];
+    size_t most = pod->companion ? COMPANION_LOG : AGENT_LOG;
+    if (!pod->companion && most > AGENT_LOGS_MAX / bundle->pod_count)
+        most = AGENT_LOGS_MAX / bundle->pod_count;
+    snprintf(name, sizeof(name), "%s/%s/log.txt", part, pod->name);
+    snprintf(rest, sizeof(rest), "?container=%s&tailLines=%zu&limitBytes=%zu", pod->container,
+             most / LOG_LINE_BYTES, most);
+    if (bundle->options->anonymous)
+        miss(bundle, name, "left out by --anonymous: a log may name objects that are gone");
+    else
+        bundle_fetch(bundle, &bundle->logs,
+                     &(struct cli_api_text){&gt_kube_pods, namespace_, pod->name, "log", rest}, name);
+    snprintf(address, sizeof(address), "%s:%u", pod->name, pod->http);
+    const struct cli_api_text at = {&gt_kube_pods, namespace_, address, "proxy", "/metrics"};
+    if (!pod->http)
+        return;
+    snprintf(name, sizeof(name), "%s/%s/metrics.txt", part, pod->name);
+    bundle_fetch(bundle, &bundle->programs, &at, name);
+    snprintf(name, sizeof(name), "%s/%s" BUNDLE_DECISIONS, part, pod->name);
+    if (pod->companion)
+        add_decisions(bundle, &at, name);
+}
+
+static void add_pods(struct collecting *bundle, bool companions)
+{
+    for (size_t i = 0; i < bundle->pod_count; i++)
+        if (bundle->pods[i].companion == companions)
+            add_pod(bundle, &bundle->pods[i]);
+}
+
+static void add_page(struct collecting *bundle)
+{
+    static const char service[] = "https:" GT_COMPANION_NAME ":https";
+    static const struct {
+        const char *path, *file;
+    } files[] = {{"/debug/model", BUNDLE_MODEL},
+                 {"/ui/state", BUNDLE_STATE},
+                 {"/ui", BUNDLE_PAGE "index.html"},
+                 {"/ui/ui.css", BUNDLE_PAGE "ui.css"},
+                 {"/ui/page.js", BUNDLE_PAGE "page.js"},
+                 {"/ui/map.js", BUNDLE_PAGE "map.js"},
+                 {"/ui/panels.js", BUNDLE_PAGE "panels.js"},
+                 {"/ui/views.js", BUNDLE_PAGE "views.js"}};
+    struct cli_api_text at = {&gt_kube_services, bundle->options->namespace_, service, "proxy", NULL};
+    struct bundle_series series = {0};
+    for (size_t i = 0; i < GT_COUNT(files); i++) {
+        at.rest = files[i].path;
+        bundle_fetch(bundle, &series, &at, files[i].file);
+    }
+    if (!bundle->has_decisions) /* pods cannot be asked one by one */
+        add_decisions(bundle, &at, "companion/service" BUNDLE_DECISIONS);
+}
+
+static void bundle_add_nodes(struct collecting *bundle)
+{
+    char name[BUNDLE_NAME_SIZE + 64];
+    struct bundle_series series = {0};
+    for (size_t i = 0; i < bundle->node_count; i++) {
+        const struct cli_api_text at = {&gt_kube_nodes, NULL, bundle->nodes[i], "proxy", "/configz"};
+        snprintf(name, sizeof(name), "nodes/%s/configz.json", bundle->nodes[i]);
+        bundle_fetch(bundle, &series, &at, name);
+    }
+    if (bundle->node_count)
+        miss(bundle, "nodes/recording",
+             "only the node itself has it: gputopo record there. What the agent has read of "
+             "GPUs, their users and faults is in objects/nodegputopologies.jsonl");
+}
+
+/* ---- the file ---- */
+
+static int make_names(const struct collecting *bundle, struct bundle_names **ret, struct gt_err **err)
+{
+    GT_TRY(bundle_names_new(ret, err));
+    for (size_t i = 0; i < bundle->count; i++)
+        if (strstr(bundle->entries[i].name, ".json"))
+            GT_TRY(bundle_names_learn(*ret, bundle->entries[i].data, bundle->entries[i].len, err));
+    bundle_names_sort(*ret);
+    return 0;
+}
+
+GT_DEFINE_CLEANUP(struct bundle_names *, bundle_names_free)
+
+static void tell_about(const struct collecting *bundle, struct gt_buf *to)
+{
+    char now[GT_TIME_TEXT_SIZE];
+    gt_time_text(time(NULL), now);
+    gt_json_begin(to, NULL, '{');
+    gt_json_add_int(to, "version", 1);
+    gt_json_add_text(to, "time", now);
+    gt_json_add_text(to, "gputopo", gt_version);
+    gt_json_add_bool(to, "anonymous", bundle->options->anonymous);
+    gt_json_end(to, '}');
+    gt_buf_puts(to, "\n");
+}
+
+static int bundle_write(struct collecting *bundle, struct gt_buf *tar, struct gt_err **err)
+{
+    GT_CLEANUP(bundle_names_free) struct bundle_names *names = NULL;
+    gt_auto_buf struct gt_buf about = GT_BUF(4096);
+    uint64_t now = (uint64_t)time(NULL);
+    GT_TRY(bundle->options->anonymous ? make_names(bundle, &names, err) : 0);
+    tell_about(bundle, &about);
+    bundle_tar_add(tar, "about.json", about.data, about.len, now);
+    for (size_t i = 0; i <= bundle->count; i++) {
+        struct bundle_entry *entry = i < bundle->count ? &bundle->entries[i] : NULL;
+        const char *name = entry ? entry->name : "missing.txt",
+                   *data = entry ? entry->data : bundle->missing.data;
+        size_t len = entry ? entry->len : bundle->missing.len;
+        gt_auto_buf struct gt_buf named = GT_BUF(BUNDLE_NAME_SIZE), text = GT_BUF(BUNDLE_MAX);
+        if (names && strncmp(name, BUNDLE_PAGE, strlen(BUNDLE_PAGE)) != 0) {
+            bundle_names_replace(names, name, strlen(name), &named);
+            (strstr(name, BUNDLE_DECISIONS) ? bundle_names_replace_decisions
+                                            : bundle_names_replace)(names, data ? data : "", len, &text);
+            name = named.data;
+            data = text.data;
+            len = text.len;
+        }
+        if (named.failed || text.failed || !bundle_tar_add(tar, name, data ? data : "", len, now))
+            return gt_fail(err, EFBIG, "%s: it does not fit", entry ? entry->name : "missing.txt");
+    }
+    bundle_tar_end(tar);
+    return gt_buf_check(tar, "the bundle", err);
+}
+
+/* The most important first, since there is a limit. */
+static void bundle_collect(struct collecting *bundle)
+{
+    for (size_t i = 0; i < GT_COUNT(kinds); i++) {
+        int r = add_objects(bundle, &kinds[i]);
+        if (r < 0 && !bundle->count && r != -EACCES && r != -ENOENT)
+            return; /* there is no server, or it does not know us */
+    }
+    add_pods(bundle, true);
+    add_page(bundle);
+    bundle_add_nodes(bundle);
+    add_pods(bundle, false);
+}
+
+static int bundle_run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct bundle_options options = {.parse = {.verb = verb->name}, .namespace_ = "gputopo-system"};
+    int exit_code;
+    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
+        return exit_code;
+    if (!options.output)
+        return cli_usage(verb->name, "-o: expected the file to write");
+    gt_auto_err struct gt_err *err = NULL;
+    __attribute__((cleanup(bundle_done))) struct collecting bundle = {.options = &options,
+                                                                      .missing = GT_BUF(2 << 20)};
+    gt_auto_buf struct gt_buf tar = GT_BUF(BUNDLE_MAX);
+    if (cli_api_open(&options.api, &bundle.api, &err) < 0)
+        return cli_failed(verb->name, err);
+    bundle_collect(&bundle);
+    if (!bundle.count)
+        gt_fail(&err, ENODATA, "nothing could be had: %.*s",
+                (int)strcspn(bundle.missing.data ? bundle.missing.data : "", "\n"),
+                bundle.missing.data ? bundle.missing.data : "");
+    else if (bundle.failed)
+        gt_fail_sys(&err, ENOMEM, "the bundle");
+    if (err || bundle_write(&bundle, &tar, &err) < 0 ||
+        gt_file_write(options.output, tar.data, tar.len, 0600, &err) < 0)
+        return cli_failed(verb->name, err);
+    return CLI_DONE;
+}
+
+const struct cli_verb cli_bundle = {"bundle", bundle_run, "save what is known of a cluster for a developer"};

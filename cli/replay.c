@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "cli/bundle.h"
+#include "cli/cli.h"
+#include "scheduler-ext/file/decision_file.h"
+
+/* Makes the decisions of a bundle again. */
+
+struct replay_options {
+    struct cli_parse parse;
+    const char *page;
+};
+
+static const struct gt_option own_options[] = {
+    {"page", "FILE", "write the page with the cluster as it was to FILE, as HTML for a browser",
+     gt_option_any_text, GT_OPTION_FIELD(struct replay_options, page)},
+    CLI_HELP_OPTION,
+};
+
+static const struct gt_command command = {
+    .arguments = "FILE",
+    .about =
+        "Make the decisions of a bundle again, and say where this version decides otherwise. FILE is the "
+        "archive of gputopo bundle.",
+    .options = own_options,
+    .count = GT_COUNT(own_options),
+};
+
+struct replay {
+    uint64_t same, otherwise;
+    struct gt_buf text;
+};
+
+static void replay_add_indented(struct gt_buf *to, const char *title, const char *text)
+{
+    gt_buf_printf(to, "  %s:\n", title);
+    for (const char *line = text; *line;) {
+        size_t len = strcspn(line, "\n");
+        gt_buf_puts(to, "    ");
+        gt_buf_add(to, line, len);
+        gt_buf_puts(to, "\n");
+        line += len + (line[len] != 0);
+    }
+}
+
+static void replay_on_decision(void *arg, const struct gt_decision_again *again)
+{
+    struct replay *replay = arg;
+    if (strcmp(again->recorded, again->made) == 0) {
+        replay->same++;
+        return;
+    }
+    replay->otherwise++;
+    gt_buf_printf(&replay->text, "decision %" PRIu64 ", %s, %s: decided otherwise\n", again->number,
+                  again->time, again->job);
+    replay_add_indented(&replay->text, "then", again->recorded);
+    replay_add_indented(&replay->text, "now", again->made);
+}
+
+static int replay_all(const char *data, size_t len, struct replay *replay, struct gt_err **err)
+{
+    const struct gt_decision_file decisions = {replay_on_decision, replay};
+    struct bundle_file file;
+    size_t at = 0;
+    bool any = false;
+    for (int r; (r = bundle_tar_next(data, len, &at, &file, err));) {
+        if (r < 0)
+            return r;
+        if (!strstr(file.name, BUNDLE_DECISIONS))
+            continue;
+        any = true;
+        GT_TRY(gt_decision_file_run(file.data, file.len, file.name, &decisions, err));
+    }
+    if (!any)
+        return gt_fail(err, ENODATA, "there are no decisions in it, missing.txt in it says why");
+    gt_buf_printf(&replay->text, "%" PRIu64 " decision%s made again, %" PRIu64 " otherwise than then\n",
+                  replay->same + replay->otherwise, replay->same + replay->otherwise == 1 ? "" : "s",
+                  replay->otherwise);
+    return 0;
+}
+
+static int replay_run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct replay_options options = {.parse = {.verb = verb->name}};
+    int first, exit_code;
+    if (!cli_parse_options(&command, argc, argv, &options.parse, &first, &exit_code))
+        return exit_code;
+    if (!argv[first] || argv[first + 1])
+        return cli_usage(verb->name, "expected one file, that of gputopo bundle");
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_free char *data = NULL;
+    size_t len;
+    struct replay replay = {.text = GT_BUF(CLI_OUTPUT_MAX)};
+    gt_auto_buf struct gt_buf page = GT_BUF(CLI_OUTPUT_MAX);
+    if (gt_file_read(AT_FDCWD, argv[first], BUNDLE_MAX, &data, &len, &err) < 0)
+        return cli_failed(verb->name, err);
+    int r = options.page ? bundle_page(data, len, &page, &err) : replay_all(data, len, &replay, &err);
+    if (r < 0) {
+        gt_wrap(&err, "%s", argv[first]);
+        exit_code = cli_failed(verb->name, err);
+    } else if (options.page)
+        exit_code = cli_write_file(verb->name, options.page, page.data);
+    else
+        exit_code = cli_print(verb->name, &replay.text);
+    gt_buf_done(&replay.text);
+    return exit_code != CLI_DONE || !replay.otherwise ? exit_code : CLI_FAILED;
+}
+
+const struct cli_verb cli_replay = {"replay", replay_run, "make the decisions of a bundle again"};

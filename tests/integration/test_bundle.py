@@ -1,0 +1,250 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""gputopo bundle and gputopo replay: against the double of the API server, which passes on what is asked of the
+companion to its debug pages over an invented cluster, or to a real companion.
+
+Usage: test_bundle.py UI_HOST GPUTOPO GPUTOPO_SCHEDULER [unittest arguments]
+"""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+
+import chromium
+import test_ui
+from api_double import ApiDouble, Status, StrictDouble
+from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
+from daemon_driver import wait_for
+from kube_driver import kubeconfig
+from placement_driver import gates, indexed_pod, node_status, supernode_status, template, topology
+
+GPUTOPO = SCHEDULER = None
+PODS = "/api/v1/namespaces/ns/pods"
+SYSTEM = "/api/v1/namespaces/gputopo-system"
+
+
+def run(*arguments, code=0):
+    done = subprocess.run([GPUTOPO, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != code:
+        raise AssertionError(f"{arguments}: {done.returncode}, {done.stderr}{done.stdout}")
+    return done.stderr if code == 2 or (code == 1 and not done.stdout) else done.stdout
+
+
+def files_of(path):
+    with tarfile.open(path) as tar:
+        return {member.name: tar.extractfile(member).read().decode() for member in tar}
+
+
+def container(name, **more):
+    return {"name": name, "image": "registry.example/image:1", "env": [{"name": "TOKEN", "value": "hunter2"}], **more}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.api = self.enterContext(ApiDouble(self.folder))
+        self.config = kubeconfig(f"{self.folder}/config", self.api.url, "certificate-authority: ca.crt", "token: token-1")
+        for node in ("rack-a-n01", "rack-a-n02"):
+            self.api.add("/api/v1/nodes", node, status={"addresses": [{"type": "InternalIP", "address": "10.1.2.3"}], "images": [{"names": ["x"]}]})
+            self.api.add("/apis/topology.metax-tech.com/v1alpha1/nodegputopologies", node, metadata={"managedFields": [{"manager": "secret"}]})
+            self.api.configz[node] = {"kubeletconfig": {"topologyManagerPolicy": "restricted", "clusterDNS": ["10.9.9.9"]}}
+        self.pod("gputopo-system", "gputopo-scheduler-1", "gputopo-scheduler", 9401)
+        self.pod("gputopo-system", "gputopo-agent-1", "gputopo-agent", 9400)
+        self.pod("team", "train-0", "train", None, limits={"metax-tech.com/gpu": "8"})
+        self.pod("team", "web-0", "web", None)
+
+    def pod(self, namespace, name, app, port, limits=None):
+        self.api.add(f"/api/v1/namespaces/{namespace}/pods", name, metadata={"labels": {"app.kubernetes.io/name": app}}, spec={
+            "nodeName": "rack-a-n01", "volumes": [{"name": "v", "secret": {"secretName": "s"}}],
+            "containers": [container("main", ports=[{"name": "http", "containerPort": port}] if port else [], resources={"limits": limits or {}})]})
+
+    def companion(self, url, agents=True):
+        self.api.fail(test_ui.Proxied(url), times=99, path="/pods/gputopo-scheduler-1%3A9401/proxy/debug")
+        self.api.fail(Status(200, body=b"gputopo_up 1\n"), times=99, path="/pods/gputopo-scheduler-1%3A9401/proxy/metrics")
+        self.api.fail(test_ui.Proxied(url), times=99, path="/services/https%3Agputopo-scheduler%3Ahttps/proxy/")
+        self.api.fail(Status(200, body=b"it began on rack-a-n01\n"), times=99, path="/log?")
+        if agents:
+            self.api.fail(Status(200, body=b"gputopo_gpus 8\n"), times=99, path="/pods/gputopo-agent-1%3A9400/proxy/metrics")
+
+    def bundle(self, *arguments, name="bundle.tar"):
+        run("bundle", "--kubeconfig", self.config, "-o", f"{self.folder}/{name}", *arguments)
+        return f"{self.folder}/{name}"
+
+    def rewrite(self, path, change):
+        """The same bundle with other decisions."""
+        with tarfile.open(path) as old, tarfile.open(f"{path}.changed", "w", format=tarfile.USTAR_FORMAT) as new:
+            for member in old:
+                data = old.extractfile(member).read()
+                if member.name.endswith("/decisions.jsonl"):
+                    data = change(data.decode()).encode()
+                member.size = len(data)
+                new.addfile(member, io.BytesIO(data))
+        return f"{path}.changed"
+
+
+class Bundle(Case):
+    def test_has_everything(self):
+        with test_ui.serving("--patience=1000") as url:
+            self.companion(url)
+            started = time.monotonic()
+            path = self.bundle()
+        self.assertLess(time.monotonic() - started, 60)
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        files = files_of(path)
+        self.assertEqual(json.loads(files["about.json"])["version"], 1)
+        nodes = [json.loads(line) for line in files["objects/nodes.jsonl"].splitlines()]
+        self.assertEqual([node["metadata"]["name"] for node in nodes], ["rack-a-n01", "rack-a-n02"])
+        pods = [json.loads(line)["metadata"]["name"] for line in files["objects/pods.jsonl"].splitlines()]
+        self.assertEqual(sorted(pods), ["gputopo-agent-1", "gputopo-scheduler-1", "train-0"])
+        self.assertIn("rack-a-n02", files["objects/nodegputopologies.jsonl"])
+        for secret in ("hunter2", "secretName", "managedFields"):
+            self.assertNotIn(secret, "".join(files.values()))
+        self.assertEqual(files["agents/gputopo-agent-1/metrics.txt"], "gputopo_gpus 8\n")
+        self.assertEqual(files["companion/gputopo-scheduler-1/log.txt"], "it began on rack-a-n01\n")
+        self.assertIn("restricted", files["nodes/rack-a-n02/configz.json"])
+        self.assertGreater(len(json.loads(files["companion/model.json"])["jobs"]), 3)
+        self.assertGreater(files["companion/gputopo-scheduler-1/decisions.jsonl"].count('"decision":'), 0)
+        missing = files["missing.txt"].splitlines()
+        self.assertTrue([line for line in missing if line.startswith("nodes/recording: only the node itself")], missing)
+        self.assertEqual({request.method for request in self.api.requests}, {"GET"})
+
+    def test_says_what_could_not_be_had(self):
+        self.api.fail(Status(403, 'pods "gputopo-agent-1:9400" is forbidden', body=None), times=99, path="/pods/gputopo-agent-1%3A9400/proxy")
+        with test_ui.serving() as url:
+            self.companion(url, agents=False)
+            self.api.configz.clear()
+            self.api.fail(Status(403, "events is forbidden"), times=9, path="/events")
+            missing = files_of(self.bundle())["missing.txt"]
+        self.assertRegex(missing, r"(?m)^objects/events.jsonl: .*403 Forbidden: events is forbidden")
+        self.assertRegex(missing, r"(?m)^agents/gputopo-agent-1/metrics.txt: .*403")
+        self.assertRegex(missing, r"(?m)^nodes/rack-a-n01/configz.json: .*403")
+
+    def test_of_no_cluster(self):
+        self.api.stop()
+        said = run("bundle", "--kubeconfig", self.config, "-o", f"{self.folder}/none", code=1)
+        self.assertRegex(said, "^gputopo: bundle: nothing could be had: .*")
+        self.assertFalse(os.path.exists(f"{self.folder}/none"))
+        self.assertIn("-o: expected the file", run("bundle", code=2))
+
+    def test_names_are_numbers(self):
+        with test_ui.serving() as url:
+            self.companion(url)
+            plain, files = files_of(self.bundle()), files_of(self.bundle("--anonymous", name="anonymous.tar"))
+        names = {job["name"] for job in json.loads(plain["companion/model.json"])["jobs"]}
+        names |= {node["name"] for node in json.loads(plain["companion/model.json"])["nodes"]} | {"train-0", "team", "10.1.2.3", "10.9.9.9"}
+        text = "\n".join(name + "\n" + data for name, data in files.items() if not name.startswith("page/"))
+        for name in names:
+            self.assertIsNone(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text), name)
+        self.assertIn("left out by --anonymous", files["missing.txt"])
+        again, before = run("replay", f"{self.folder}/anonymous.tar"), run("replay", f"{self.folder}/bundle.tar")
+        self.assertEqual(again, before)
+        self.assertRegex(again, r"^[1-9][0-9]* decisions? made again, 0 otherwise than then\n$")
+
+
+class Replay(Case):
+    def setUp(self):
+        super().setUp()
+        with test_ui.serving() as url:
+            self.companion(url)
+            self.path = self.bundle()
+
+    def test_decides_the_same(self):
+        self.assertRegex(run("replay", self.path), r"^[1-9][0-9]* decisions? made again, 0 otherwise than then\n$")
+
+    def test_says_where_it_decides_otherwise(self):
+        """As a version with another rule would: here GPUs that were free then are not in the file."""
+        changed = self.rewrite(self.path, lambda text: re.sub(r'"masks":\[.*?\]\],', '"masks":[[0,"0","ff","0",true]],', text))
+        said = run("replay", changed, code=1)
+        self.assertRegex(said, r"decision [0-9]+, 20[-0-9T:.]+Z, ns/.*: decided otherwise\n  then:\n    .*\n(    .*\n)*  now:\n    .*\n")
+        self.assertRegex(said, r"[0-9]+ decisions? made again, [1-9][0-9]* otherwise than then\n$")
+
+    def test_of_another_file(self):
+        with open(self.path, "rb") as file:
+            cut = file.read()[:3000]
+        for text, says in ((b"", "expected the tar archive"), (b"x" * 1024, "byte 0: expected the tar archive"),
+                           (cut, "expected the tar archive")):
+            with open(f"{self.folder}/other", "wb") as file:
+                file.write(text)
+            self.assertIn(says, run("replay", f"{self.folder}/other", code=1))
+        broken = self.rewrite(self.path, lambda text: text.replace('"masks":', '"masks":7,"x":'))
+        self.assertRegex(run("replay", broken, code=1), r"^gputopo: replay: .*: companion/gputopo-scheduler-1/decisions.jsonl: line 2: a list: expected as")
+
+    def test_page(self):
+        page = f"{self.folder}/page.html"
+        self.assertEqual(run("replay", "--page", page, self.path), "")
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        self.assertNotIn('src="', text)
+        self.assertEqual(text.count("<script"), text.count("</script>"))
+        recorded = re.search(r'id="recorded">(.*?)</script>', text, re.S).group(1)
+        self.assertEqual(json.loads(recorded), json.loads(files_of(self.path)["companion/model.json"]))
+
+    @unittest.skipUnless(chromium.program(), "there is no Chromium here: the page was not looked at")
+    def test_page_in_a_browser(self):
+        """The cluster as it was, without anybody who answers."""
+        run("replay", "--page", f"{self.folder}/page.html", self.path)
+        model = json.loads(files_of(self.path)["companion/model.json"])
+        with chromium.browser() as browser:
+            browser.open(f"file://{self.folder}/page.html")
+            browser.wait_for("document.querySelectorAll('#cluster .node .g').length > 0")
+            self.assertEqual(browser.evaluate("document.querySelectorAll('#cluster .node:not(.sample)').length"), len(model["nodes"]))
+            self.assertIn("GPUs needed", browser.evaluate("document.querySelector('#waiting-jobs').innerText"))
+            self.assertEqual(browser.complaints(), [])
+            self.assertEqual([asked for asked in browser.asked() if not asked.startswith("file:")], [])
+
+
+class Companions(unittest.TestCase):
+    """A real companion: jobs that get places, and one that waits."""
+
+    def add_job(self, name, pods, group):
+        self.api.add("/apis/batch/v1/namespaces/ns/jobs", name, spec={
+            "completionMode": "Indexed", "completions": pods, "parallelism": pods, "template": template(8, group)})
+        for i in range(pods):
+            self.api.add(PODS, f"{name}-{i}", **{"status": {"phase": "Pending"}, **indexed_pod(name, i, gpus=8, group=group)})
+
+    def pod_of(self, name):
+        with self.api.lock:
+            return json.loads(json.dumps(self.api.objects[(self.api.place(PODS + "/x")[0], name)]))
+
+    def test_its_decisions(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.api = self.enterContext(StrictDouble(folder))
+        racks = {rack: [f"{rack}-n{n}" for n in range(4)] for rack in ("r1", "r2")}
+        for node in (node for nodes in racks.values() for node in nodes):
+            self.api.add(NODES, node, metadata={"labels": {"kubernetes.io/hostname": node}}, status=node_status())
+            self.api.add(TOPOLOGIES, node, status=topology(node))
+        for rack, nodes in racks.items():
+            self.api.add(SUPERNODES, rack, status=supernode_status(nodes))
+        config = kubeconfig(f"{folder}/config", self.api.url, "certificate-authority: ca.crt", "token: token-1")
+        companion = Companion(SCHEDULER, "--only=placement,ui", "--kubeconfig", config, "--namespace=default", "--leader-elect=false")
+        self.addCleanup(lambda: self.assertEqual(companion.stop(), 0, companion.lines))
+        self.assertTrue(wait_for(companion.is_ready), companion.lines)
+        for name, pods in (("small", 1), ("rack", 4), ("pair", 2)):
+            self.add_job(name, pods, 8 * pods)
+            self.assertTrue(wait_for(lambda name=name: gates(self.pod_of(f"{name}-0")) == []), name)
+        self.add_job("large", 4, 32)
+        self.assertTrue(wait_for(lambda: "ns/Job/large" in companion.get("/debug/decisions")[1]))
+        code, said = companion.get("/debug/decisions?after=x")[:2]
+        self.assertEqual((code, said), (400, "after: expected the number of a decision\n"))
+        self.api.fail(test_ui.Proxied(f"http://127.0.0.1:{companion.port}"), times=99, path="/services/https%3Agputopo-scheduler%3Ahttps/proxy/")
+        run("bundle", "--kubeconfig", config, "-o", f"{folder}/bundle.tar")
+        decisions = [json.loads(line) for line in files_of(f"{folder}/bundle.tar")["companion/service/decisions.jsonl"].splitlines()]
+        told = {decision["job"]: decision["text"] for decision in decisions if "job" in decision}
+        self.assertEqual(set(told), {f"ns/Job/{name}" for name in ("small", "rack", "pair", "large")})
+        self.assertRegex(told["ns/Job/small"], r"^unit 0: 8 GPUs in supernode r[12].*\npod 0: node r[12]-n[0-3], GPUs 0-7\n$")
+        self.assertIn("1 unit of 32 GPUs needed, supernodes can hold 0", told["ns/Job/large"])
+        again = run("replay", f"{folder}/bundle.tar")
+        self.assertRegex(again, r"^[4-9] decisions made again, 0 otherwise than then\n$")
+
+
+if __name__ == "__main__":
+    test_ui.HOST, GPUTOPO, SCHEDULER = sys.argv[1:4]
+    test_ui.GPUTOPO = GPUTOPO
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
