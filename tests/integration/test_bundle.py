@@ -184,7 +184,7 @@ class Replay(Case):
         self.assertNotIn('src="', text)
         self.assertEqual(text.count("<script"), text.count("</script>"))
         recorded = re.search(r'id="recorded">(.*?)</script>', text, re.S).group(1)
-        self.assertEqual(json.loads(recorded), json.loads(files_of(self.path)["companion/model.json"]))
+        self.assertEqual(json.loads(recorded), json.loads(files_of(self.path)["companion/state.json"]))
 
     @unittest.skipUnless(chromium.program(), "there is no Chromium here: the page was not looked at")
     def test_page_in_a_browser(self):
@@ -193,9 +193,8 @@ class Replay(Case):
         model = json.loads(files_of(self.path)["companion/model.json"])
         with chromium.browser() as browser:
             browser.open(f"file://{self.folder}/page.html")
-            browser.wait_for("document.querySelectorAll('#cluster .node .g').length > 0")
-            self.assertEqual(browser.evaluate("document.querySelectorAll('#cluster .node:not(.sample)').length"), len(model["nodes"]))
-            self.assertIn("GPUs needed", browser.evaluate("document.querySelector('#waiting-jobs').innerText"))
+            browser.wait_for("document.querySelectorAll('#waits-lines li').length > 0")
+            self.assertIn(str(len(model["nodes"])), browser.evaluate("document.querySelector('#summary').innerText"))
             self.assertEqual(browser.complaints(), [])
             self.assertEqual([asked for asked in browser.asked() if not asked.startswith("file:")], [])
 
