@@ -65,7 +65,7 @@ class ClaimLifeCases:
         reboot.off(self.cluster, 1)
         shutil.rmtree(node.cdi)
         containerd = reboot.on(self.cluster, 1)
-        self.dra.told("boots", f"plugin {DRIVER}")
+        self.dra.told("boots", "DRA driver")
         same((node.specs(), node.prepared()), (set(), {node.claim_of("boots")["metadata"]["name"]: held}), "specs and claims without an agent")
         node.start()
         until("another container", lambda: self.dra.container("boots")[0] != before[0] or (False, self.dra.events("boots")[-2:]), 180)
@@ -75,12 +75,11 @@ class ClaimLifeCases:
 
     @contextlib.contextmanager
     def small_disk(self, directory):
-        """The node has this directory on a disk of its own. Yields what tells both written things: claims, and names beside them."""
+        """The node has this directory on a disk of its own, from its boot on. Yields what tells both written things: claims, and names
+        beside them."""
         node = self.dra.node
-        node.agent.stop()
-        self.cluster.ask(1, "mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "small", directory)
+        self.boot("mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "small", directory)
         try:
-            node.start()
             root = pathlib.Path(f"/proc/{node.agent.pid()}/root")
 
             def written():
@@ -88,9 +87,15 @@ class ClaimLifeCases:
                 return (root / STATE.relative_to("/") / "claims.json").read_text(), files - {"filler"}
             yield written
         finally:
-            node.agent.stop()
-            self.cluster.ask(1, "umount", directory)
-            node.start()
+            self.boot("umount", directory)
+
+    def boot(self, *command):
+        """`command`: before containerd, which watches directories, and kubelet begin."""
+        self.dra.node.agent.stop()
+        reboot.off(self.cluster, 1)
+        self.cluster.ask(1, *command)
+        reboot.on(self.cluster, 1)
+        self.dra.node.start()
 
     def full_disk(self):
         """For the CDI file, the second of two that are written, then for the claim itself: a sentence, and nothing is half-written."""
