@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims over time: pods that share one come and go, and the kubelet loses what it knew of them."""
-from harness.claims import claim, claiming
+"""Claims over time: pods that share one come and go, the kubelet loses what it knew of them, a node boots, and a disk is full."""
+import contextlib
+import pathlib
+import shutil
+import signal
+
+from harness import reboot
+from harness.claims import DRIVER, claim, claiming
 from harness.waiting import same, until
 
 TURNS, EACH = 40, 5  # so many pods come while so many others go
 FORGOTTEN_S = 300
+STATE = pathlib.Path("/var/lib/kubelet/plugins") / DRIVER  # in the node
+FILL = 'head -c 1M /dev/zero >"$1/filler" 2>/dev/null || :'
 
 
 class ClaimLifeCases:
@@ -48,8 +56,71 @@ class ClaimLifeCases:
         until("no prepared claim", lambda: not node.prepared() or (False, node.prepared()), FORGOTTEN_S)
         self.dra.empty()
 
+    def boots(self):
+        """Power fails under a pod, and with it goes what is in memory, the CDI files: it runs again with its GPUs, once the agent is back."""
+        node = self.dra.node
+        held, before = self.dra.run_pod("boots", 2), self.dra.container("boots")
+        node.agent.signal(signal.SIGKILL)
+        node.agent.process.wait(60)
+        reboot.off(self.cluster, 1)
+        shutil.rmtree(node.cdi)
+        containerd = reboot.on(self.cluster, 1)
+        self.dra.told("boots", "DRA driver")
+        same((node.specs(), node.prepared()), (set(), {node.claim_of("boots")["metadata"]["name"]: held}), "specs and claims without an agent")
+        node.start()
+        until("another container", lambda: self.dra.container("boots")[0] != before[0] or (False, self.dra.events("boots")[-2:]), 180)
+        self.dra.running("boots")
+        same((node.check_claimed("boots"), len(node.specs()), containerd.poll()), (held, 1, None), "GPUs, specs, and containerd's end")
+        self.dra.empty()
+
+    @contextlib.contextmanager
+    def small_disk(self, directory):
+        """The node has this directory on a disk of its own, from its boot on. Yields what tells both written things: claims, and names
+        beside them."""
+        node = self.dra.node
+        self.boot("mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "small", directory)
+        try:
+            root = pathlib.Path(f"/proc/{node.agent.pid()}/root")
+
+            def written():
+                files = {path.name for at in (STATE, node.cdi) for path in (root / at.relative_to("/")).iterdir() if path.is_file()}
+                return (root / STATE.relative_to("/") / "claims.json").read_text(), files - {"filler"}
+            yield written
+        finally:
+            self.boot("umount", directory)
+
+    def boot(self, *command):
+        """`command`: before containerd, which watches directories, and kubelet begin."""
+        self.dra.node.agent.stop()
+        reboot.off(self.cluster, 1)
+        self.cluster.ask(1, *command)
+        reboot.on(self.cluster, 1)
+        self.dra.node.start()
+
+    def full_disk(self):
+        """For the CDI file, the second of two that are written, then for the claim itself: a sentence, and nothing is half-written."""
+        node = self.dra.node
+        for directory in (node.cdi, STATE):
+            with self.small_disk(directory) as written:
+                nothing = written()
+                self.cluster.ask(1, "sh", "-c", FILL, "sh", directory)
+                self.dra.apply(claiming("late", "gpus-2"))
+                self.dra.told("late", "No space left on device")
+                until("nothing to be left of the claim", lambda: written() == nothing or (False, written()), 20)
+                self.cluster.ask(1, "rm", directory / "filler")
+                self.dra.running("late")
+                planned = node.allocated(node.claim_of("late"))
+                same(node.seen("late").made_up(), node.machine.expected_nodes(planned), "device nodes in the pod")
+                same(len(written()[1] - nothing[1]), 1, "CDI files of claims")
+                self.dra.delete("late")
+                until("nothing to be left of the claim", lambda: written() == nothing or (False, written()))
+        self.dra.run_pod("after", 2)
+        self.dra.empty()
+
     def run(self):
         def case(name, run):
             return self.report.case(f"Kubernetes {self.dra.version}, claims: {name}", run, self.dra.tidy)
         case(f"{TURNS * EACH} pods of a shared claim come and go: the survivor keeps its GPUs", self.shared)
         case("the kubelet has lost its state: what runs keeps its GPUs, the rest is given back", self.state_lost)
+        case("a node boots, its CDI files are gone: its pod runs again with its GPUs", self.boots)
+        case("the disk is full for the claim or its CDI file: a sentence, nothing half-written, and the pod runs when there is room", self.full_disk)

@@ -24,6 +24,7 @@ REFUSED = "PlanRefused"
 
 class RuleCases:
     scheduler, spaces_by_labels = "default-scheduler", True
+    at_once = False  # Volcano allocates pods in the order of ranks, and tries none again
 
     def __init__(self, report, cluster, build):
         self.report, self.cluster, self.build = report, cluster, build
@@ -159,7 +160,7 @@ class RuleCases:
         for name, pods in jobs.items():
             if not self.runs(pods):
                 job = Job(pictures[int(pods[0]["metadata"]["labels"][WORLD])], pods)
-                if place := job.placement():
+                if place := job.placement(at_once=self.at_once):
                     found[name] = place
                 elif job.placement(by_rank=True):
                     self.kept["the order in which pods are bound"] += 1
@@ -245,7 +246,7 @@ class RuleCases:
 
 class VolcanoRuleCases(RuleCases):
     """Volcano's scheduler with our plugins: a PodGroup for each job, and no gates. Its process does not know labels of Namespaces."""
-    scheduler, spaces_by_labels = "volcano", False
+    scheduler, spaces_by_labels, at_once = "volcano", False, True
 
     def __init__(self, report, cluster, build, directory, program):
         super().__init__(report, cluster, build)
@@ -273,13 +274,6 @@ class VolcanoRuleCases(RuleCases):
     @staticmethod
     def reason(pods):
         return next((one["reason"] for pod in pods for one in pod["status"].get("conditions", []) if one["type"] == "PodScheduled"), "nothing said")
-
-    def placeable(self, jobs):
-        """Without those for which Volcano's predicates, asked before the job's other pods are there, have refused nodes."""
-        found = super().placeable(jobs)
-        early = {name for name in found if any("its scheduler has refused" in text for text in self.told(jobs[name]))}
-        self.kept["a predicate that is asked too early"] += len(early)
-        return {name: nodes for name, nodes in found.items() if name not in early}
 
     def refused(self):
         """Pods of a job that were bound while others of it were not, as a refusal in the middle of a job would leave it, are no rest."""

@@ -218,7 +218,8 @@ class Placed:
     def gone(self, selector, namespace="default"):
         until(f"the pods of {selector} to be gone", lambda: not self.cluster.get("pods", "-n", namespace, "-l", selector)["items"])
 
-    KINDS = ("trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io", "leaderworkersets.leaderworkerset.x-k8s.io",
+    REMADE = "trainjobs.trainer.kubeflow.org"  # Trainer 2.1.0 makes the JobSet again while a deletion of the TrainJob waits for its end
+    KINDS = ("jobsets.jobset.x-k8s.io", "leaderworkersets.leaderworkerset.x-k8s.io",
              "rayservices.ray.io", "rayjobs.ray.io", "rayclusters.ray.io", "mpijobs.kubeflow.org", "tfjobs.kubeflow.org", "xgboostjobs.kubeflow.org",
              "paddlejobs.kubeflow.org", "jaxjobs.kubeflow.org", "job", "statefulset", "deployment", "pytorchjobs.kubeflow.org", "jobs.batch.volcano.sh", "elasticjobs.elastic.iml.github.io")
 
@@ -226,6 +227,8 @@ class Placed:
         """Nothing of a case is left in the namespace default, and every GPU is free."""
         known = self.cluster.kubectl("api-resources", "-o", "name").split()
         kinds = [kind for kind in self.KINDS if "." not in kind or kind in known]
+        if self.REMADE in known:
+            self.cluster.kubectl("delete", self.REMADE, "--all", "--wait", "--cascade=background")
         self.cluster.kubectl("delete", ",".join(kinds), "--all", "--wait", "--cascade=foreground")
         self.cluster.kubectl("delete", "pods", "--all", "--wait")
 

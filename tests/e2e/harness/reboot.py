@@ -24,7 +24,7 @@ mkdir "$node/run"
 
 def off(cluster, number):
     node = cluster.state / f"node{number}"
-    containers = [path.name for path in (node / "run/containerd/io.containerd.runtime.v2.task/k8s.io").iterdir()]
+    containers = [path.name for path in node.glob("run/containerd/io.containerd.runtime.v2.task/k8s.io/*")]
     cluster.ask(number, "sh", "-c", OFF, "sh", node)
     remove_cgroups(containers)
 

@@ -269,13 +269,16 @@ class Job:
         return any(one == other if key is None else value_of(self.world.nodes[one], key) is not None
                    and value_of(self.world.nodes[one], key) == value_of(self.world.nodes[other], key) for key in keys)
 
-    def placement(self, by_plan=True, by_rank=False):
+    def bound_at_once(self, nodes):
+        return all(self.passes(at, node, dict(enumerate(nodes[:at])), False) for at, node in enumerate(nodes))
+
+    def placement(self, by_plan=True, by_rank=False, at_once=False):
         """One in which all of its pods get bound, whatever the order; `by_rank`: in that of the ranks, where a refused pod is tried
-        again after the others. `by_plan`: each pod is pinned."""
+        again after the others. `at_once`: in that of the ranks, too, where none is tried again. `by_plan`: each pod is pinned."""
         for nodes in self.placements():
             self.tried += 1
-            if not self.waits() or (self.bound_by_rank(nodes, by_plan) if by_rank else
-                                    self.bound_by_any_order(nodes, by_plan, {}, set())):
+            if not self.waits() or ((self.bound_by_rank(nodes, by_plan) if by_rank else self.bound_by_any_order(nodes, by_plan, {}, set()))
+                                    and (not at_once or self.bound_at_once(nodes))):
                 return nodes
         return None
 

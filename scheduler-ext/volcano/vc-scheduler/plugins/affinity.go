@@ -5,6 +5,8 @@ package plugins
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -170,8 +172,44 @@ func (p *affinity) judge(number int, all bool) (why error) {
 			}
 		}
 	}
+	if why != nil && !all && p.passes(p.session.ssn.Jobs[p.session.list[number].Job]) {
+		for n, is := range nodes {
+			nodes[n] = min(is, asked)
+		}
+		why = nil
+	}
 	p.session.core.answer(number, nodes)
 	return why
+}
+
+// passes is whether all of the job's plan passes in the order in which it will be allocated: who is allocated first may be why a
+// predicate refuses a node no more.
+func (p *affinity) passes(job *api.JobInfo) bool {
+	ssn, tasks := p.session.ssn, slices.Collect(maps.Values(job.TaskStatusIndex[api.Pending]))
+	slices.SortFunc(tasks, func(l, r *api.TaskInfo) int { return map[bool]int{true: -1, false: 1}[ssn.TaskOrderFn(l, r)] })
+	stmt := framework.NewStatement(ssn)
+	defer stmt.Discard()
+	for _, task := range tasks {
+		number, found := p.session.tasks[task.UID]
+		if !found || task.SchGated {
+			continue
+		}
+		at, err := p.session.core.place(number)
+		if err != nil || at == noNode {
+			continue // of a unit that has no place
+		}
+		node := ssn.NodeList[at]
+		delete(p.session.placed, task.UID)
+		p.session.write(task, node.Name, nil)
+		if ssn.PrePredicateFn(task) != nil || ssn.PredicateForAllocateAction(task, node) != nil {
+			return false
+		}
+		if stmt.Allocate(task, node) != nil {
+			_ = stmt.UnAllocate(task)
+			return false
+		}
+	}
+	return true
 }
 
 // predicate is called from many goroutines; they only read what prePredicate has written.

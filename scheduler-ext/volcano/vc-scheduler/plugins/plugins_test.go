@@ -115,7 +115,7 @@ func (w *world) group(name string) *schedulingv1.PodGroup {
 func (w *world) nodes() (nodes []*v1.Node) {
 	for n := range w.racks * w.perRack {
 		node := util.BuildNode(w.node(n), api.BuildResourceList("64", "512Gi", []api.ScalarResource{{Name: "pods", Value: "110"},
-			{Name: gpu, Value: "8"}}...), map[string]string{})
+			{Name: gpu, Value: "8"}}...), map[string]string{v1.LabelHostname: w.node(n)})
 		node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
 		if node.Name == w.taint {
 			node.Spec.Taints = []v1.Taint{{Key: "away", Effect: v1.TaintEffectNoExecute}}
@@ -347,6 +347,29 @@ func TestPredicates(t *testing.T) {
 			}
 		}
 		test.Close()
+	}
+}
+
+// TestPredicatesInOrder has a node that is too full for a spread constraint until another pod of the job is there.
+func TestPredicatesInOrder(t *testing.T) {
+	w := &world{racks: 1, perRack: 2}
+	w.gang("beside", 1, 0, "", false)
+	w.gang("big", 2, 8, "16", false)
+	w.run("beside", 0)
+	for _, pod := range w.pods {
+		pod.Labels["spread"] = "yes"
+		if pod.Spec.NodeName == "" {
+			pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelHostname,
+				WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"spread": "yes"}}}}
+		}
+	}
+	w.publish(t)
+	test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName))
+	defer test.Close()
+	allocate.New().Execute(ssn)
+	nodes := allocated(ssn, "big")
+	if nodes["big-worker-0"] != "r0-n1" || nodes["big-worker-1"] != "r0-n0" {
+		t.Errorf("they are on %v: %s", nodes, ssn.Jobs["ns/big"].FitError())
 	}
 }
 
