@@ -4,7 +4,7 @@ import json
 
 from harness.account import Account, patch
 from harness.install import NAMESPACE
-from harness.placed import GATE, annotation
+from harness.placed import GATE, annotation, job, pod_template
 from harness.report import quick
 from harness.waiting import Failed, until
 
@@ -42,7 +42,17 @@ class PolicyCases:
         """What the API server says where a rule of this policy is broken."""
         return f'"gputopo-{policy}.rules.{GROUP}" denied the request' if self.by_webhook else f"ValidatingAdmissionPolicy 'gputopo-{policy}'"
 
-    def rows(self, run, placement, other):
+    def gated(self):
+        """A pod with our gate, which stays since somebody else's gate holds its job."""
+        template = pod_template(8, group=16)
+        del template["spec"]["nodeSelector"]
+        template["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
+        self.cluster.kubectl("create", "-f", "-", data=job("gated", 2, template))
+        items = until("gated pods", lambda: [item for item in self.cluster.get("pods", "-l", "job-name=gated")["items"]
+                                             if {"name": GATE} in item["spec"]["schedulingGates"]])
+        return items[0]["metadata"]["name"]
+
+    def rows(self, run, placement, other, gated):
         """(user, arguments of kubectl, data, the policy that refuses it or None). `run`: a pod of a planned job, `other`: its node's fellow."""
         node, name = run["spec"]["nodeName"], run["metadata"]["name"]
         taint, status = {"taints": [{"key": "a", "effect": "NoSchedule"}]}, ("--subresource=status", DRY)
@@ -61,8 +71,8 @@ class PolicyCases:
         made = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "GPUPlacement", "metadata": {"name": "forged", "namespace": "default"},
                 "spec": {"job": "default/Job/j", "pods": 1, "gpus": 1, "templates": [{"pods": 1, "gpus": 1}], "onLostPlan": "Report"}}
         supernode = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "Supernode", "metadata": {"name": "forged"}}
-        bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "gated", "annotations": {f"{PLAN}node": node}}}
-        path = "/api/v1/namespaces/default/pods/gated/binding?dryRun=All"
+        bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": gated, "annotations": {f"{PLAN}node": node}}}
+        path = f"/api/v1/namespaces/default/pods/{gated}/binding?dryRun=All"
         own, foreign = ({"metadata": {"labels": {f"metax-tech.com/{key}": "x"}}} for key in ("gpu.family", "other"))
         annotations = [{"metadata": {"annotations": {key: "x"}}} for key in ("metax-tech.com/gpu.topology.scores", "other", f"{PLAN}gpus")]
         agent = [
@@ -109,19 +119,19 @@ class PolicyCases:
         image = {"spec": {"containers": [{"name": run["spec"]["containers"][0]["name"], "image": "other"}]}}
         companion = [
             (("delete", "pod", name, DRY), None, "pods"),
-            (("delete", "pod", "gated", DRY), None, "pods"),
+            (("delete", "pod", gated, DRY), None, "pods"),
             (("patch", "pod", name, "--type=strategic", "-p", json.dumps(image), DRY), None, "pods"),
             (patch("pod", name, {"spec": {"activeDeadlineSeconds": 9}}, DRY), None, "pods"),
-            (patch("pod", "gated", {"spec": {"nodeSelector": {"a": "b"}}}, DRY), None, "pods"),
-            (patch("pod", "gated", {"spec": {"schedulingGates": None}}, DRY), None, "pods"),
-            (patch("pod", "gated", {"spec": {"schedulingGates": [{"name": "example.com/quota"}]}}, DRY), None, None),
-            (patch("pod", "gated", annotations[2], DRY), None, None),
+            (patch("pod", gated, {"spec": {"nodeSelector": {"a": "b"}}}, DRY), None, "pods"),
+            (patch("pod", gated, {"spec": {"schedulingGates": None}}, DRY), None, "pods"),
+            (patch("pod", gated, {"spec": {"schedulingGates": [{"name": "example.com/quota"}]}}, DRY), None, None),
+            (patch("pod", gated, annotations[2], DRY), None, None),
             (patch("pod", name, annotations[2], DRY), None, "pods"),
-            (patch("pod", "gated", annotations[1], DRY), None, "pods"),
-            (patch("pod", "gated", {"metadata": {"labels": {"a": "b"}}}, DRY), None, "pods"),
-            (patch("pod", "gated", {"status": {"phase": "Failed"}}, *status), None, "pods"),
+            (patch("pod", gated, annotations[1], DRY), None, "pods"),
+            (patch("pod", gated, {"metadata": {"labels": {"a": "b"}}}, DRY), None, "pods"),
+            (patch("pod", gated, {"status": {"phase": "Failed"}}, *status), None, "pods"),
             (("patch", "pod", name, "--type=strategic", "-p", json.dumps(condition("Ready")), *status), None, "pods"),
-            (("patch", "pod", "gated", "--type=strategic", "-p", json.dumps(condition("GPUPlacement")), *status), None, None),
+            (("patch", "pod", gated, "--type=strategic", "-p", json.dumps(condition("GPUPlacement")), *status), None, None),
         ]
         users = User(self.cluster, "as-agent", AGENT, node), User(self.cluster, "as-alice", ALICE), User(self.cluster, "as-companion", COMPANION)
         for user, rows in zip(users, (agent + foreign_node, people, companion)):
@@ -141,14 +151,11 @@ class PolicyCases:
         run = self.cluster.get("pods", "-l", "job-name=train")["items"][0]
         placement = next(item["metadata"]["name"] for item in self.cluster.get("gpl")["items"] if "train" in item["metadata"]["name"])
         other, = {"node1", "node2"} - {annotation(run, "node")}
-        gated = pod("gated")
-        gated["spec"]["schedulingGates"] = [{"name": GATE}, {"name": "example.com/quota"}]
-        self.cluster.kubectl("create", "-f", "-", data=gated)
         try:
-            rows = list(self.rows(run, placement, other))
+            rows = list(self.rows(run, placement, other, self.gated()))
             until("the first rule to be in force", lambda: self.marks(rows[0][3]) in " ".join(rows[0][0].run(*rows[0][1], data=rows[0][2])[2].split()), 60)
             for row in rows:
                 self.check(*row)
         finally:
-            self.cluster.kubectl("delete", "pod", "gated", "--wait=false")
+            self.cluster.kubectl("delete", "pod", gated, "--wait=false")
         return f"{sum(bool(row[3]) for row in rows)} requests refused, {sum(not row[3] for row in rows)} not"
