@@ -58,6 +58,8 @@ static int loop_add(struct gt_loop *loop, struct gt_source model, struct gt_sour
 int gt_loop_add_fd(struct gt_loop *loop, int fd, uint32_t events, gt_fd_callback *callback, void *arg,
                    struct gt_source **ret, struct gt_err **err)
 {
+    if (fd < 0)
+        return gt_fail_sys(err, EBADF, "event loop: watch descriptor %d", fd);
     return loop_add(
         loop, (struct gt_source){.fd = fd, .events = (short)events, .on_fd = callback, .arg = arg}, ret, err);
 }
@@ -143,7 +145,7 @@ static int loop_wait(struct gt_loop *loop, struct gt_err **err)
 static void loop_dispatch(struct gt_source *source, uint64_t now)
 {
     if (source->fd >= 0 && source->happened) {
-        source->on_fd(source->arg, (uint32_t)source->happened);
+        source->on_fd(source->arg, source->happened & POLLNVAL ? POLLERR : (uint32_t)source->happened);
     } else if (source->fd < 0 && source->armed && source->due <= now) {
         source->armed = false;
         source->on_timer(source->arg);
