@@ -2,6 +2,7 @@
 #include "base/loop.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -10,6 +11,9 @@
 #include <sys/timerfd.h>
 
 enum { EVENTS_AT_ONCE = 32, SIGNALS_MAX = 65 };
+
+_Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR && EPOLLHUP == POLLHUP,
+               "callers name events as poll.h does");
 
 struct gt_source {
     struct gt_loop *loop;

@@ -7,13 +7,13 @@
 #include "base/err.h"
 
 /*
- * The event loop of a daemon: one thread, based on epoll. Callbacks of descriptors, timers and signals run on
- * that thread. Other threads reach it through base/mailbox.h.
+ * The event loop of a daemon: one thread, based on epoll (the client's: on poll). Callbacks of descriptors,
+ * timers and signals run on that thread. Other threads reach it through base/mailbox.h.
  */
 struct gt_loop;
 struct gt_source;
 
-typedef void gt_fd_callback(void *arg, uint32_t epoll_events);
+typedef void gt_fd_callback(void *arg, uint32_t events);
 typedef void gt_timer_callback(void *arg);
 typedef void gt_signal_callback(void *arg, int signal);
 
@@ -24,7 +24,8 @@ void gt_loop_free(struct gt_loop *loop);
 GT_DEFINE_CLEANUP(struct gt_loop *, gt_loop_free)
 #define gt_auto_loop GT_CLEANUP(gt_loop_free)
 
-/* Watches `fd` (not owned: the caller closes it, after gt_source_free) for EPOLLIN, EPOLLOUT... */
+/* Watches `fd` (not owned: the caller closes it, after gt_source_free) for POLLIN, POLLOUT..., which
+ * are epoll's, too. */
 int gt_loop_add_fd(struct gt_loop *loop, int fd, uint32_t events, gt_fd_callback *callback, void *arg,
                    struct gt_source **ret, struct gt_err **err);
 

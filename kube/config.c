@@ -128,7 +128,7 @@ int gt_kube_config_pod(const char *dir, struct gt_kube_config *ret, struct gt_er
         r = file_below(dir, "token", &config.token_file, err);
     if (r < 0)
         return r;
-    gt_auto_close int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    gt_auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char name[NAMESPACE_MAX];
     if (fd >= 0 && gt_file_read_attribute(fd, "namespace", name, sizeof(name)) > 0) {
         config.namespace_ = strdup(name);

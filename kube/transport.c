@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "base/clock.h"
 #include "kube/curl_load.h"
@@ -80,11 +80,11 @@ static void on_socket(void *arg, uint32_t events)
 {
     struct watch *watch = arg;
     int happened = 0;
-    if (events & EPOLLIN)
+    if (events & POLLIN)
         happened |= CURL_CSELECT_IN;
-    if (events & EPOLLOUT)
+    if (events & POLLOUT)
         happened |= CURL_CSELECT_OUT;
-    if (events & (EPOLLERR | EPOLLHUP))
+    if (events & (POLLERR | POLLHUP))
         happened |= CURL_CSELECT_ERR;
     round_of(watch->transport, watch->fd, happened);
 }
@@ -121,9 +121,9 @@ static int socket_callback(CURL *easy, curl_socket_t fd, int what, void *arg, vo
     }
     uint32_t events = 0;
     if (what & CURL_POLL_IN)
-        events |= EPOLLIN;
+        events |= POLLIN;
     if (what & CURL_POLL_OUT)
-        events |= EPOLLOUT;
+        events |= POLLOUT;
     if (gt_loop_add_fd(transport->loop, fd, events, on_socket, watch, &watch->source, NULL) < 0)
         transport->starved = true;
     return 0;

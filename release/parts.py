@@ -17,6 +17,8 @@ LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aa
 # what our own programs open at run time, so that nothing tells: whatever talks to the API server
 OPENED = ("libcurl-gnutls.so.4",)
 TALKERS = ("gputopo", "gputopo-agent", "gputopo-scheduler")
+# what the vendor's library, which is opened at run time from the node's /opt, may be linked with
+FOR_VENDOR = ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 COMMON_LICENSES = pathlib.Path("/usr/share/common-licenses")
 SOURCES = pathlib.Path(__file__).resolve().parent.parent
 

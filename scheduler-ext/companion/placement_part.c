@@ -33,7 +33,7 @@ struct placement_part {
     bool serves_https;   /* without it there is no webhook */
     const char *clients; /* accepted names in the API server's certificate; "": no certificate needed */
     const char *namespace_, *not_asked; /* namespaces that are excluded from the webhook */
-    uint64_t mutated, validated, refused, forbidden;
+    uint64_t mutated, validated, broken, refused, forbidden;
     uint64_t pods_made; /* pods with GPUs in other namespaces */
 };
 
@@ -255,7 +255,8 @@ static void answer_review(struct placement_part *part, review *answer, uint64_t 
 
 static bool is_webhook(const char *path)
 {
-    return strcmp(path, "/webhook/mutate") == 0 || strcmp(path, "/webhook/validate") == 0;
+    return strcmp(path, "/webhook/mutate") == 0 || strcmp(path, "/webhook/validate") == 0 ||
+           strcmp(path, "/webhook/forbid") == 0;
 }
 
 struct refusal {
@@ -318,6 +319,8 @@ static bool placement_part_serve(void *self, const struct gt_http_request *reque
         answer_review(part, gt_webhook_mutate, &part->mutated, request, response);
     else if (strcmp(request->path, "/webhook/validate") == 0)
         answer_review(part, gt_webhook_validate, &part->validated, request, response);
+    else if (strcmp(request->path, "/webhook/forbid") == 0)
+        answer_review(part, gt_webhook_forbid, &part->broken, request, response);
     else
         return false;
     return true;
@@ -441,6 +444,7 @@ static void placement_part_metrics(const void *self, struct gt_buf *to)
     gt_prom_by(to, "gputopo_webhook_reviews_total", "Questions of the API server, by kind.", "kind",
                (const struct gt_prom_sample[]){{"mutate", part->mutated},
                                                {"validate", part->validated},
+                                               {"forbid", part->broken},
                                                {"nonsense", part->refused},
                                                {"forbidden", part->forbidden},
                                                {NULL, 0}});

@@ -38,8 +38,7 @@ static void free_review(struct review *review)
 }
 #define auto_review __attribute__((cleanup(free_review)))
 
-enum { WARNING_MAX = 1024 };
-enum { PATCH_MAX = 1 << 20 }; /* more than 256 KiB of annotations can have of forged plans */
+enum { WARNING_MAX = 1024, PATCH_MAX = 1 << 20 }; /* more than 256 KiB of annotations have of forged plans */
 
 struct review_verdict {
     struct gt_buf patch; /* operations of a JSON patch, separated by commas */
@@ -80,8 +79,6 @@ static cJSON *changeable(const struct review *review, const char *key)
     return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(review->json, "request"), key);
 }
 
-static const char status_invalid[] = "Invalid"; /* StatusReasonInvalid of the API machinery */
-
 static int write_answer(const struct review *review, const struct review_verdict *verdict, struct gt_buf *to,
                         struct gt_err **err)
 {
@@ -93,8 +90,9 @@ static int write_answer(const struct review *review, const struct review_verdict
     gt_json_add_bool(to, "allowed", !verdict->refusal);
     if (verdict->refusal) {
         gt_json_begin(to, "status", '{');
-        gt_json_add_unsigned(to, "code", 422);
-        gt_json_add_text(to, "reason", status_invalid);
+        bool forbidden = gt_err_code(verdict->refusal) == EPERM;
+        gt_json_add_unsigned(to, "code", forbidden ? 403 : 422);
+        gt_json_add_text(to, "reason", forbidden ? "Forbidden" : "Invalid"); /* of the API machinery */
         gt_json_add_text(to, "message", gt_err_text(verdict->refusal));
         gt_json_end(to, '}');
     } else if (verdict->patch.len) {
@@ -194,11 +192,6 @@ static bool is_grouped(const struct gt_webhook *webhook, const struct seen_pod *
         return true;
     *ret_doubt = seen->kind != GT_JOB_KINDS;
     return *ret_doubt;
-}
-
-static const char *warning_for(const struct seen_pod *seen, bool grouped)
-{
-    return gt_pod_annotation(&seen->pod.meta, GT_KEY_ATOMIC) && !grouped ? lone_atomic : NULL;
 }
 
 /* ---- changes ---- */
@@ -331,10 +324,8 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
     } else if (pod->gpus.total) {
         if (own && grouped && !pod->node_name)
             gt_buf_add(&verdict.patch, own_patch.data, own_patch.len);
-        const char *warning =
-            grouped && !doubt && pod->node_name ? on_a_node : warning_for(&seen, grouped && !doubt);
-        if (warning)
-            gt_key_warnings_add(&verdict.warnings, "%s", warning);
+        if (grouped && !doubt ? pod->node_name != NULL : gt_pod_annotation(&pod->meta, GT_KEY_ATOMIC) != NULL)
+            gt_key_warnings_add(&verdict.warnings, "%s", grouped && !doubt ? on_a_node : lone_atomic);
         if (!pod->meta.owner_kind) /* otherwise a controller made it, and nobody would see that */
             gt_user_keys_check(review.object, &verdict.warnings);
         bool waits = grouped && !pod->node_name && !pod->gated;
@@ -592,5 +583,17 @@ int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size
     enum gt_job_kind kind = gt_owner_kind_of(version, webhook_is(name, "Deployment") ? "ReplicaSet" : name);
     if (!*sub && !webhook_is(name, "Pod"))
         judge_owner(webhook, &review, kind, &verdict);
+    return write_answer(&review, &verdict, answer, err);
+}
+
+int gt_webhook_forbid(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
+                      struct gt_err **err)
+{
+    (void)webhook;
+    auto_review struct review review = {0};
+    auto_verdict struct review_verdict verdict = {0};
+    GT_TRY(read_review(body, len, &review, err));
+    gt_fail(&verdict.refusal, EPERM,
+            "it breaks a rule that docs/reference/permissions.md lists by this name");
     return write_answer(&review, &verdict, answer, err);
 }

@@ -36,3 +36,7 @@ int gt_webhook_mutate(const struct gt_webhook *webhook, const char *body, size_t
  * every owner may be deleted. One that would not fit even into the empty cluster gets a warning. */
 int gt_webhook_validate(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
                         struct gt_err **err);
+
+/* Refuses what it is asked about: the API server's conditions let pass only what breaks a rule of ours. */
+int gt_webhook_forbid(const struct gt_webhook *webhook, const char *body, size_t len, struct gt_buf *answer,
+                      struct gt_err **err);

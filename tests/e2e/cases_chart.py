@@ -14,6 +14,7 @@ import yaml
 from cases_daemonset import OPEN, PROBE_RESOURCE, DaemonSetCases
 from cases_described import DescribedCases
 from cases_network import NetworkCases
+from cases_policies import PolicyCases
 from cases_publish import PublishCases
 from cases_releases import SUPERNODES, ReleaseCases
 from harness import install, pods, reboot
@@ -320,6 +321,7 @@ class ChartCases:
         """What a release lacks is left out, or refused by name."""
         kinds = [{item["kind"] for item in yaml.safe_load_all(self.render((), "--kube-version", version)) if item} for version in ("1.28.15", "1.30.0")]
         same(kinds[1] - kinds[0], {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}, "what 1.28 lacks")
+        self.rules_for_the_webhook()
         if "recursiveReadOnly" in self.render((), "--kube-version", "1.28.15"):
             raise Failed("1.28 is given recursiveReadOnly")
         self.render(("placement.enabled=false",), "--kube-version", "1.26.8")
@@ -332,6 +334,29 @@ class ChartCases:
                     raise Failed(f"{value} on {version}: {refusal}") from refusal
             else:
                 raise Failed(f"{value} was taken on {version}")
+
+    def rules_for_the_webhook(self):
+        """Each policy with its rules, but for those about an agent's own node."""
+        policies, hooks = {}, {}
+        for item in yaml.safe_load_all(self.render((), "--kube-version", "1.30.0")):
+            if item and item["kind"] == "ValidatingAdmissionPolicy":
+                policies[item["metadata"]["name"]] = item["spec"]
+        for item in yaml.safe_load_all(self.render((), "--kube-version", "1.29.0")):
+            if item and item["kind"] == "ValidatingWebhookConfiguration":
+                hooks = {hook["name"].partition(".")[0]: hook for hook in item["webhooks"] if ".rules." in hook["name"]}
+        same(sorted(hooks), sorted(policies), "the webhook's rules")
+        for name, spec in policies.items():
+            conditions, hook = [one["expression"] for one in hooks[name]["matchConditions"]], hooks[name]
+            same((hook["rules"], hook["failurePolicy"]), (spec["matchConstraints"]["resourceRules"], "Fail"), name)
+            same([one["expression"] for one in spec["matchConditions"]], conditions[:len(spec["matchConditions"])], name)
+            for rule in spec["validations"]:
+                text = rule["expression"]
+                for variable in spec.get("variables", ()):
+                    text = text.replace(f"variables.{variable['name']}", f"({variable['expression']})") if variable["name"] != "node" else text
+                if (f"({text})" in conditions[-1]) == ("variables.node" in text) and text != "false":
+                    raise Failed(f"{name}: {text} is {'not ' if 'variables.node' not in text else ''}asked for by the webhook")
+            if any(word in text for text in conditions for word in (".?", "[?", "variables.")):
+                raise Failed(f"{name}: Kubernetes 1.28 does not know this: {conditions}")
 
     # cases of a release
 
@@ -742,6 +767,7 @@ class ChartCases:
                 case("helm install: nodes have GPUs and objects", self.installed_on_1_28) and \
                 case("a job is placed and runs", self.placed):
             case("gputopo explain asks by the API server", self.explained)
+            case("the webhook refuses what the admission policies refuse elsewhere", PolicyCases(self, by_webhook=True).enforced)
             case("helm uninstall takes back what was written", self.removed)
 
     @quick
@@ -774,6 +800,7 @@ class ChartCases:
             return
         if case("a job is placed and runs", self.placed):
             case("gputopo explain asks by the API server", self.explained)
+            case("the admission policies refuse what they should", PolicyCases(self).enforced)
             if releases.old:
                 case("the release before is upgraded under running pods by what install.md says", releases.upgrade)
                 case("helm rollback under running pods", releases.rollback)

@@ -5,6 +5,7 @@
 import copy
 import json
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -488,6 +489,12 @@ class Image(unittest.TestCase):
     def test_names(self):
         names = self.index["manifests"][0]["annotations"]
         self.assertEqual(names["io.containerd.image.name"], f"localhost/gputopo:{VERSION}")
+
+    def test_the_page_lists_what_is_in_it(self):
+        if BUILD.name != "build" or platform.machine() != "x86_64":
+            self.skipTest("the page is about the release, on amd64")
+        done = subprocess.run([ROOT / "release/contents.py", BUILD, "--check"], stdout=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
 
     def test_the_same_input_gives_the_same_bytes(self):
         self.assertEqual(self.make("two.tar").read_bytes(), self.archive.read_bytes())

@@ -105,8 +105,8 @@ def check_sources(path, known):
 # a statement of the sources that gives a condition or an Event its reason, and words in such statements that are none
 REASONED = re.compile(r"\breason\b|\b\w*say\(|_state\(|_event\(|_tell\(|condition_of\(|\bnames\[\]|\bfacts\[|CONDITION_REFUSED|GT_REASON_")
 REASON = re.compile(r'"((?:GPU|CDI|[A-Z][a-z])[A-Za-z]+)"')
-NO_REASONS = {"Audit", "Conflict", "ConfigMap", "DisruptionTarget", "Discovered", "DoesNotExist", "Evict", "Exists", "False", "GPUPlacement", "HyperNode",
-              "Join", "LinksHealthy", "Move", "Node", "NodeGPUTopology", "NotIn", "Observe", "Place", "Placed", "Pod", "PodScheduled", "Preempt", "PreemptionByScheduler", "Project", "Ready",
+NO_REASONS = {"Audit", "Conflict", "ConfigMap", "DisruptionTarget", "Discovered", "DoesNotExist", "Evict", "Exists", "False", "Forbidden", "GPUPlacement", "HyperNode",
+              "Invalid", "Join", "LinksHealthy", "Move", "Node", "NodeGPUTopology", "NotIn", "Observe", "Place", "Placed", "Pod", "PodScheduled", "Preempt", "PreemptionByScheduler", "Project", "Ready",
               "Recreate", "Report", "Supernode", "True", "Unknown", "Unschedulable", "UsageKnown", "VendorLibrary"}
 
 

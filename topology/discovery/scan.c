@@ -26,7 +26,7 @@ static int check_descriptors(const char *root, struct gt_err **err)
     int fds[DESCRIPTORS_AT_ONCE], r = 0;
     unsigned count = 0;
     for (; r == 0 && count < GT_COUNT(fds); count += r == 0) {
-        fds[count] = open(root, O_PATH | O_CLOEXEC);
+        fds[count] = open(root, O_RDONLY | O_CLOEXEC);
         if (fds[count] < 0)
             r = gt_fail_sys(err, errno, "%s", root);
     }

@@ -337,6 +337,19 @@ static void validate(struct world *world, const char *operation, const char *kin
     cJSON_Delete(json);
 }
 
+/* What the API server asks about by its conditions breaks a rule. */
+static void test_forbidden(void **state)
+{
+    struct world *world = *state;
+    cJSON *json = ask(world, gt_webhook_forbid, "UPDATE", pod_kind, TEMPLATE(""), TEMPLATE(""));
+    assert_true(cJSON_IsFalse(json_at(json, "response.allowed")));
+    assert_int_equal(json_at(json, "response.status.code")->valueint, 403);
+    assert_string_equal(json_text(json, "response.status.reason"), "Forbidden");
+    assert_string_equal(json_text(json, "response.status.message"),
+                        "it breaks a rule that docs/reference/permissions.md lists by this name");
+    cJSON_Delete(json);
+}
+
 static void test_refused_pods(void **state)
 {
     struct world *world = *state;
@@ -590,6 +603,7 @@ static void test_nonsense(void **state)
         assert_string_not_equal(gt_err_text(err), "");
         assert_int_equal(answer.len, 0);
         assert_true(gt_webhook_validate(&world->webhook, bad[i], strlen(bad[i]), &answer, NULL) < 0);
+        assert_true(gt_webhook_forbid(&world->webhook, bad[i], strlen(bad[i]), &answer, NULL) < 0);
     }
     /* A review with an invalid object is answered: the API server makes its own checks. */
     static const char *const odd[] = {"null",
@@ -676,6 +690,7 @@ int main(void)
         TEST(test_annotation_of_another_template),
         TEST(test_siblings),
         TEST(test_what_is_not_ours),
+        TEST(test_forbidden),
         TEST(test_refused_pods),
         TEST(test_pod_against_its_owner),
         TEST(test_refused_owners),

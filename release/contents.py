@@ -1,0 +1,54 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The libraries in the image, and which part needs each, as docs/reference/image.md lists them: contents.py BUILD [--check]
+
+Writes the table between its marks; --check only says whether the page has another one, and ends with 1 if so."""
+import pathlib
+import sys
+
+import parts
+
+PAGE = parts.SOURCES / "docs/reference/image.md"
+BEGIN, END = "<!-- made by release/contents.py -->\n", "<!-- end -->\n"
+
+
+def users(path, programs, paths, vendor):
+    """What needs this library itself: programs of ours before libraries."""
+    told = [f"`{name}`" for name, program in programs.items() if path in parts.needed(str(program)) or path == parts.LOADERS[parts.processor(program)]]
+    name = pathlib.Path(path).name
+    if name in parts.OPENED:
+        told.append("loaded by those that ask the API server")
+    if path in vendor:
+        told.append("the vendor's library")
+    return told or sorted({f"`{parts.owner(other)}`" for other in paths - {path} if path in parts.needed(other)})
+
+
+def table(build):
+    programs = {name: parts.program_of(build, name) for name in parts.PROGRAMS}
+    kind = parts.processor(next(iter(programs.values())))
+    vendor = {parts.library(soname, kind) for soname in parts.FOR_VENDOR} - {None}
+    paths = vendor.union(*map(parts.libraries, vendor), *(parts.libraries(program) | parts.opened(build, name) for name, program in programs.items()))
+    packages = {}
+    for path in paths:
+        packages.setdefault(parts.owner(path), set()).add(path)
+    yield "| Debian's package | files | needed by |\n|---|---|---|\n"
+    for package, files in sorted(packages.items()):
+        why = dict.fromkeys(word for path in sorted(files) for word in users(path, programs, paths, vendor) if word != f"`{package}`")
+        yield f"| {package} | {', '.join(f'`{pathlib.Path(path).name}`' for path in sorted(files))} | {', '.join(why)} |\n"
+
+
+def main():
+    build, check = pathlib.Path(sys.argv[1]), "--check" in sys.argv[2:]
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    text = before + BEGIN + "".join(table(build)) + END + after
+    if text == PAGE.read_text():
+        return 0
+    print(f"docs/reference/image.md {'does not list what is in the image: release/contents.py BUILD mends it' if check else 'is written'}")
+    if not check:
+        PAGE.write_text(text)
+    return check
+
+
+if __name__ == "__main__":
+    sys.exit(main())
