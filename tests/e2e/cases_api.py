@@ -427,7 +427,7 @@ class ApiCases:
                            ({"all": True, "reason": "two\nlines"}, "should match")):
             alice.may_not(why, *patch("ngt", "node1", {"spec": {"isolated": [{"reason": "x", "by": name, **wrong}]}}))
         value = {"link": ["0", "1"], "bandwidthGBps": 5, "at": "2026-11-29T09:00:00Z", "by": name}
-        for wrong, why in (({"by": "bob"}, "a new entry says by:"), ({"gpu": "1"}, "one of gpu and link"), ({"bandwidthGBps": 0}, "greater than or equal"),
+        for wrong, why in (({"by": "bob"}, "a new entry says by:"), ({"gpu": "1"}, "one of gpu and link"), ({"bandwidthGBps": 0}, "bandwidthGBps is more than 0"),
                            ({"bandwidthGBps": 1e9}, "less than or equal"), ({"at": "today"}, "date-time")):
             alice.may_not(why, *patch("ngt", "node1", {"spec": {"measured": [{**value, **wrong}]}}))
         alice.may(*patch("ngt", "node1", {"spec": {"measured": [value]}}))
