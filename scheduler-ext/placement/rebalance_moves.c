@@ -383,7 +383,7 @@ static enum unit_state unit_state_of(const struct gt_placement *placement, uint3
         const struct gt_cache_pod *pod = pod_of(placement, move);
         pods++;
         left += pod && !pod->deleting;
-        owner = owner ? owner : job_of(placement, move->job);
+        owner = owner ? owner : pod ? pod->job->user : job_of(placement, move->job);
     }
     if (!left)
         return owner && awaits_successors(owner) ? UNIT_LEAVES : UNIT_HAS_MOVED;

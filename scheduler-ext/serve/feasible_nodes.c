@@ -267,7 +267,7 @@ void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_ca
         gt_buf_printf(to, "%s too few left: free GPUs are reserved for planned or starting pods", have);
         break;
     case GT_REFUSED_NODE_RESERVED:
-        gt_buf_printf(to, "%s reserved for a larger job that has waited for long", are);
+        gt_buf_printf(to, "%s reserved for a larger job that has waited for long, or by people", are);
         break;
     case GT_REFUSED_NUMA:
         gt_buf_printf(to, "%s enough GPUs free, but spread over NUMA nodes so that %s would refuse the pod",

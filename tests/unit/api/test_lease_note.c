@@ -96,7 +96,8 @@ static void when_moves_were_made(void **state)
     assert_int_equal(gt_lease_note_moved(buf.data, times, 2), 2);
     assert_memory_equal(times, made, sizeof(made));
     assert_int_equal(gt_lease_note_moved(buf.data, times, 1), 1);
-    assert_int_equal(gt_lease_note_moved("moved:,x,7,99999999999999999999999999999999 unmoved:3", times, 2), 1);
+    assert_int_equal(gt_lease_note_moved("moved:,x,7,99999999999999999999999999999999 unmoved:3", times, 2),
+                     1);
     assert_int_equal(times[0], 7);
     assert_int_equal(gt_lease_note_moved("", times, 2), 0);
 }
