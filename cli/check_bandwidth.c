@@ -213,10 +213,11 @@ static bool bandwidth_median(const struct bandwidth *all, bool direct, double *r
     for (unsigned i = 0; i < all->count; i++)
         if (all->pairs[i].direct == direct)
             values[count++] = all->pairs[i].gbps;
+    if (!count)
+        return false;
     qsort(values, count, sizeof(values[0]), bandwidth_order);
-    if (count)
-        *ret = values[count / 2];
-    return count;
+    *ret = values[count / 2];
+    return true;
 }
 
 static void bandwidth_judge_kind(const struct bandwidth *all, bool direct, struct cli_check *check)
