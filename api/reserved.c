@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/text.h"
 #include "base/time_text.h"
 
 static int64_t read_time(const char *text, size_t len)

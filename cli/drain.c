@@ -6,11 +6,10 @@
 #include "api/meta.h"
 #include "api/movable.h"
 #include "api/names.h"
-#include "api/pod.h"
+#include "api/pod_patch.h"
 #include "api/supernode.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/json_write.h"
 #include "cli/api.h"
 #include "cli/cli.h"
 
@@ -155,14 +154,13 @@ static int drain_move(struct cli_drain *drain, const struct drained_pod *pod, st
 {
     gt_auto_buf struct gt_buf body = GT_BUF(DRAIN_BODY_MAX);
     bool moves = pod->way == DRAIN_MOVE;
-    if (moves) {
-        gt_json_begin(&body, NULL, '{');
-        gt_json_begin(&body, "metadata", '{');
-        gt_json_add_text(&body, "uid", pod->uid);
-        gt_json_begin(&body, "annotations", '{');
-        gt_json_add_text(&body, GT_ANNOTATION_MOVE_TO, GT_MOVE_ANYWHERE);
-        gt_buf_puts(&body, "}}}");
-    } else
+    const struct gt_pod_patch patch = {.uid = pod->uid,
+                                       .annotations =
+                                           &(struct gt_pair){GT_ANNOTATION_MOVE_TO, GT_MOVE_ANYWHERE},
+                                       .annotation_count = 1};
+    if (moves)
+        gt_pod_patch_write(&patch, &body);
+    else
         gt_eviction_write(pod->namespace_, pod->name, pod->uid, &body);
     GT_TRY(gt_buf_check(&body, "request", err));
     const struct gt_kube_request request = {.verb = moves ? GT_KUBE_MERGE_PATCH : GT_KUBE_CREATE,

@@ -70,7 +70,7 @@ void gt_cache_say_reserved(const struct gt_cache *cache, uint32_t node, struct g
         gt_buf_printf(to, " for %.*s", (int)reserved.for_len, reserved.for_);
 }
 
-static bool is_wrong(struct cache_reserved *at)
+static bool cache_reserved_is_wrong(struct cache_reserved *at)
 {
     struct gt_reserved reserved;
     bool reported = at->reported;
@@ -85,12 +85,12 @@ const char *gt_cache_next_wrong_reserved(struct gt_cache *cache, bool *ret_is_no
     *ret_is_node = true;
     for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
          node = gt_table_after(&cache->nodes, node->hash, node))
-        if (is_wrong(&node->reserved))
+        if (cache_reserved_is_wrong(&node->reserved))
             return node->name;
     *ret_is_node = false;
     for (struct cache_supernode *super = gt_table_after(&cache->supernodes, 0, NULL); super;
          super = gt_table_after(&cache->supernodes, super->hash, super))
-        if (is_wrong(&super->reserved))
+        if (cache_reserved_is_wrong(&super->reserved))
             return super->name;
     return NULL;
 }

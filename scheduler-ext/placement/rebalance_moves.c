@@ -6,9 +6,9 @@
 #include "api/meta.h"
 #include "api/movable.h"
 #include "api/names.h"
+#include "api/pod_patch.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/json_write.h"
 #include "base/time_text.h"
 #include "scheduler-ext/placement/reconcile.h"
 
@@ -269,12 +269,10 @@ static void ask_for_checkpoint(struct gt_placement *placement, const struct gt_c
     if (gt_write_find(&placement->checkpoints, pod->meta.namespace_, pod->meta.name))
         return;
     gt_time_text((int64_t)gt_placement_now_s(), now);
-    gt_json_begin(&body, NULL, '{');
-    gt_json_begin(&body, "metadata", '{');
-    gt_json_add_text(&body, "uid", pod->uid);
-    gt_json_begin(&body, "annotations", '{');
-    gt_json_add_text(&body, GT_ANNOTATION_CHECKPOINT_ASKED, now);
-    gt_buf_puts(&body, "}}}");
+    const struct gt_pod_patch patch = {.uid = pod->uid,
+                                       .annotations = &(struct gt_pair){GT_ANNOTATION_CHECKPOINT_ASKED, now},
+                                       .annotation_count = 1};
+    gt_pod_patch_write(&patch, &body);
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
                                             .resource = &gt_kube_pods,
                                             .namespace_ = pod->meta.namespace_,
