@@ -6,6 +6,7 @@
 #include "api/meta.h"
 #include "api/movable.h"
 #include "api/names.h"
+#include "api/node.h"
 #include "api/pod_patch.h"
 #include "api/supernode.h"
 #include "base/err.h"
@@ -64,7 +65,9 @@ static int drain_cordon(struct cli_drain *drain, const char *node, unsigned *cor
         return 0;
     }
     GT_TRY(r);
-    if (cJSON_IsTrue(gt_get_at(object, "spec", "unschedulable")))
+    gt_auto_node_object struct gt_node_object known = {0};
+    GT_TRY(gt_node_object_read(object, GT_RESOURCE_GPU, &known, err));
+    if (known.cordoned)
         return 0;
     ++*cordoned;
     return drain->dry_run ? 0 : cli_api_request(drain->api, &request, NULL, err);
