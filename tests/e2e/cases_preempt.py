@@ -66,7 +66,6 @@ class PreemptCases:
         same(self.placed.metric(EVICTED), evicted, f"evicted pods {WATCHED} s later")
         return f"{evicted - before:.0f} pods left in {time.monotonic() - start:.0f} s, none in the last {WATCHED} s"
 
-    @quick
     def pod(self):
         """kube-scheduler preempts for a pod of 8 GPUs, where the companion says."""
         self.fill()

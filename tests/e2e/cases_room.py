@@ -55,7 +55,6 @@ class RoomCases(NodeLossCases):
             self.cluster.kubectl("delete", "pdb", "small")
         return f"it started after {took:.1f} s"
 
-    @quick
     def emptied(self):
         """A rack is reserved by people, and drained: what may move leaves, nothing new comes, and it is said."""
         self.movable()
