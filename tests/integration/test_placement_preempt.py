@@ -99,6 +99,16 @@ class Preempt(PlacementCase):
         self.hi(10, preemptionPolicy="Never")
         self.check_nobody_leaves()
 
+    def test_one_that_never_preempts_speaks_for_itself(self):
+        """A job of lower priority that is like it preempts."""
+        self.world(1)
+        for node in range(4):
+            self.single(f"x-{node}", f"s0-n{node}", 0)
+        self.start(retry=200, preemptafter=300, eviction=1500, preempt=1)
+        self.add_gang("never", 2, 16, priority=10, preemptionPolicy="Never")
+        self.add_gang("hi", 2, 16, priority=9)
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2, 10), self.host.job("ns/Job/hi"))
+
     def test_a_budget_keeps_a_unit(self):
         """The eviction of one pod is refused: its unit stays, and the other one leaves."""
         kept = []
