@@ -92,11 +92,11 @@ bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
     if (!view->grouped || attempt_emptied(cache, view, reservations, spec->avoid, &attempt, &request) < 0)
         return false;
     request.freed = spec->freed;
-    if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count)) {
-        request.limit_count = 0; /* pods without GPUs may be evicted, too: that is up to the caller */
-        if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count))
-            return false;
-    }
+    bool found = gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count);
+    request.limit_count = 0;
+    if (!found && (!spec->others_leave ||
+                   !gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count)))
+        return false;
     *ret_places = take_places(view, &attempt);
     return true;
 }

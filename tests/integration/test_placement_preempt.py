@@ -9,7 +9,7 @@ import unittest
 from api_double import ApiError
 from daemon_driver import wait_for
 from placement_case import PlacementCase
-from placement_driver import indexed_pod, node_status, planned_node, pod_spec, replica
+from placement_driver import RESOURCE, indexed_pod, node_status, planned_node, pod_spec, replica
 
 
 class Preempt(PlacementCase):
@@ -248,6 +248,24 @@ class Preempt(PlacementCase):
             self.run_on(f"x-{node}", f"s0-n{node}", range(8))
         self.start(retry=200, preemptafter=300, preempt=1)
         self.hi(10)
+        self.check_nobody_leaves()
+
+    def test_nobody_leaves_where_other_pods_have_the_cpus(self):
+        """Pods without GPUs stay, so that the job would lack CPUs."""
+        self.world(1)
+        for number, node in enumerate(self.nodes):
+            status = node_status()
+            status["allocatable"].update(cpu="64", memory="256Gi", pods="110")
+            self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}}, spec={}, status=status)
+            self.add_pod(f"daemon-{number}", {"metadata": {}, "status": {"phase": "Running"}, "spec": {"nodeName": node, "containers": [
+                {"name": "main", "resources": {"requests": {"cpu": "60"}}}]}})
+            self.single(f"x-{number}", node, 0)
+        self.start(retry=200, preemptafter=300, preempt=1)
+        self.add_job("hi", 2, 16, backoffLimit=6)
+        for rank in range(2):
+            pod = indexed_pod("hi", rank, group=16, priority=10)
+            pod["spec"]["containers"][0]["resources"]["requests"] = {RESOURCE: "8", "cpu": "16"}
+            self.add_pod(f"hi-{rank}", pod)
         self.check_nobody_leaves()
 
     def test_a_pod_that_never_goes_is_not_waited_for(self):
