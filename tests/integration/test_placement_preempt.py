@@ -268,6 +268,19 @@ class Preempt(PlacementCase):
             self.add_pod(f"hi-{rank}", pod)
         self.check_nobody_leaves()
 
+    def test_nobody_leaves_where_the_job_keeps_away(self):
+        """Only one node has no pod that its pods keep away from."""
+        self.world(1)
+        for number, node in enumerate(self.nodes):
+            self.single(f"x-{number}", node, 0)
+            if number:
+                self.add_pod(f"z-{number}", {"metadata": {"labels": {"app": "z"}}, "spec": {
+                    "nodeName": node, "containers": [{"name": "main"}]}, "status": {"phase": "Running"}})
+        self.start(retry=200, preemptafter=300, preempt=1)
+        self.hi(10, affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "z"}}}]}})
+        self.check_nobody_leaves()
+
     def test_a_pod_that_never_goes_is_not_waited_for(self):
         self.world(1)
         for node in range(4):
