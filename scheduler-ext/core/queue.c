@@ -328,8 +328,7 @@ static bool is_behind_holder(const struct gt_queue *queue, const struct item *it
 {
     const struct item *holder = queue->holder;
     return holder && holder != item &&
-           (order(holder, item) < 0 ||
-            (holder->preempts && item->entry.priority < holder->entry.priority));
+           (order(holder, item) < 0 || (holder->preempts && item->entry.priority < holder->entry.priority));
 }
 
 bool gt_queue_is_behind_holder(struct gt_queue *queue, const struct gt_queue_entry *entry)

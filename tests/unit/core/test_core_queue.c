@@ -41,9 +41,9 @@ struct world {
     char order[64];    /* the first letters of those that were tried */
     bool refuse_all;
     const struct job *preempts; /* others leave for it */
-    const struct job *never; /* it would not fit even into the empty cluster */
-    struct space spaces[3];  /* jobs are in the first one unless a test says otherwise */
-    unsigned looks;          /* at what namespaces hold */
+    const struct job *never;    /* it would not fit even into the empty cluster */
+    struct space spaces[3];     /* jobs are in the first one unless a test says otherwise */
+    unsigned looks;             /* at what namespaces hold */
 };
 
 static unsigned free_in(const struct world *world, unsigned supernode, bool restricted)
