@@ -18,6 +18,7 @@ struct item {
     uint64_t start;      /* in the fair queue of namespaces */
     uint64_t round;      /* the last one that tried it */
     bool blocked;        /* it had no room when it was last tried */
+    bool preempts;       /* others were leaving for it then */
     uint64_t infeasible; /* the last round in which no nodes would help it; 0: none */
     bool never;          /* when it was last tried, it would not have fit even into the empty cluster */
     uint64_t never_ms;   /* the last time that it was so; 0: it never was */
@@ -322,9 +323,12 @@ void gt_queue_wake(struct gt_queue *queue)
     queue->woken = true;
 }
 
+/* The room that others make is for no job of lower priority, also where that runs in part. */
 static bool is_behind_holder(const struct gt_queue *queue, const struct item *item)
 {
-    return queue->holder && queue->holder != item && order(queue->holder, item) < 0;
+    const struct item *holder = queue->holder;
+    return holder && holder != item &&
+           (order(holder, item) < 0 || (holder->preempts && item->entry.priority < holder->entry.priority));
 }
 
 bool gt_queue_is_behind_holder(struct gt_queue *queue, const struct gt_queue_entry *entry)
@@ -483,8 +487,9 @@ bool gt_queue_run(struct gt_queue *queue, uint64_t budget_ms)
         } else {
             set_blocked(queue, item, result == GT_QUEUE_BLOCKED || result == GT_QUEUE_PREEMPTS);
             set_never(queue, item, result == GT_QUEUE_NEVER, now);
+            item->preempts = result == GT_QUEUE_PREEMPTS;
         }
-        if (item && result == GT_QUEUE_PREEMPTS && !is_behind_holder(queue, item))
+        if (item && item->preempts && !is_behind_holder(queue, item))
             queue_hold(queue, item, now);
         else if (item && item->blocked)
             queue_consider(queue, item, now);

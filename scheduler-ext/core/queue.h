@@ -23,8 +23,8 @@
  * the pods that ran on them at that time have ended. There is one holder at a time. When its reservation
  * ends, its waiting time for the next one starts again. The next holder is a job that has waited for
  * `patience_ms`: first one without an earlier reservation, then the one whose reservation ended longest ago.
- * A job that only grows is never the holder. Nor is one that never fits; its patience begins when it could
- * fit.
+ * A job that only grows is the holder only while others leave for it. One that never fits is never the
+ * holder; its patience begins when it could fit.
  */
 struct gt_queue;
 
@@ -55,7 +55,7 @@ enum gt_queue_result {
     GT_QUEUE_DONE,     /* it leaves the queue: it is placed, or needs nothing */
     GT_QUEUE_BLOCKED,  /* there is no room for it */
     GT_QUEUE_PREEMPTS, /* likewise, and others leave for it: unless it may not use the holder's nodes, it
-                          becomes the holder at once */
+                          becomes the holder at once, and jobs of lower priority may not use its nodes */
     GT_QUEUE_NEVER,    /* it would not fit even into the empty cluster: it stays, and hinders no other job */
     GT_QUEUE_FAILED,   /* something else, which does not affect other jobs */
 };

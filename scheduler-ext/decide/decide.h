@@ -80,6 +80,7 @@ struct gt_decide_victims {
     const uint64_t *freed;           /* [node] GPUs that become free anyway; NULL: none */
     struct gt_running_pod *victims;  /* candidates, see victims.h; the victims get `chosen` */
     uint32_t count;
+    bool others_leave; /* pods without GPUs may be evicted, too, which is up to the caller */
 };
 
 /*

@@ -83,6 +83,24 @@ bool gt_decide_fits(struct gt_cache *cache, const struct gt_job_view *view,
     return true;
 }
 
+/* Whether the job fits without the victims within its pods' rules, too: choosing does not know these. */
+static bool victims_suffice(struct gt_cluster *cluster, struct gt_plan_request *request,
+                            const struct gt_decide_victims *spec)
+{
+    size_t nodes = gt_cluster_nodes(cluster);
+    gt_auto_free uint64_t *freed = calloc(nodes + 1, sizeof(*freed));
+    struct gt_plan_failure failure;
+    if (!freed)
+        return false;
+    for (size_t n = 0; spec->freed && n < nodes; n++)
+        freed[n] = spec->freed[n];
+    for (uint32_t i = 0; i < spec->count; i++)
+        if (spec->victims[i].chosen)
+            freed[spec->victims[i].node] |= spec->victims[i].mask;
+    request->freed = freed;
+    return gt_plan_ruled(cluster, request, &failure);
+}
+
 bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
                        const struct gt_reservations *reservations, const struct gt_decide_victims *spec,
                        struct gt_plan_pod **ret_places)
@@ -92,11 +110,14 @@ bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
     if (!view->grouped || attempt_emptied(cache, view, reservations, spec->avoid, &attempt, &request) < 0)
         return false;
     request.freed = spec->freed;
-    if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count)) {
-        request.limit_count = 0; /* pods without GPUs may be evicted, too: that is up to the caller */
-        if (!gt_victims_choose(gt_cache_cluster(cache), &request, spec->victims, spec->count))
-            return false;
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    bool found = gt_victims_choose(cluster, &request, spec->victims, spec->count);
+    if (!found && spec->others_leave) {
+        request.limit_count = 0;
+        found = gt_victims_choose(cluster, &request, spec->victims, spec->count);
     }
+    if (!found || (!spec->others_leave && !victims_suffice(cluster, &request, spec)))
+        return false;
     *ret_places = take_places(view, &attempt);
     return true;
 }

@@ -345,8 +345,11 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     found = found && !pjob->place.too_many_gpus;
     if (!found)
         gt_node_set_done(&chosen);
-    if (pjob && !found && placement->nodes.holder != pjob)
+    if (pjob && !found && placement->nodes.holder != pjob) {
+        if (preempts)
+            gt_preempt_end(placement);
         return false; /* the current holder goes on */
+    }
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     if (placement->nodes.holder)
         gt_cluster_end_promises(cluster, GT_PROMISE_NODE, placement->nodes.holder->job->number);

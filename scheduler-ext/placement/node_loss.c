@@ -295,8 +295,9 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     enum gt_decision decision = GT_DECISION_WAITS;
     gt_auto_err struct gt_err *error = NULL;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set there = {0};
-    bool makes_room =
-        losses->asked && gt_rebalance_node(placement, reconcile->view->members[losses->first].pod);
+    const struct gt_cache_pod *lost = reconcile->view->members[losses->first].pod;
+    bool makes_room = losses->asked && !gt_pod_annotation(&lost->meta, GT_KEY_MOVE_TO) &&
+                      gt_rebalance_node(placement, lost); /* what people ask for comes first */
     gt_moves_text(reconcile->view, losses->first, losses->stuck ? GT_CACHE_LOSS_NONE : losses->why,
                   makes_room      ? "it makes room for a waiting job (--rebalance=evict)"
                   : losses->asked ? "people ask for it (" GT_ANNOTATION_MOVE_TO ")"

@@ -125,9 +125,9 @@ void gt_placement_note_reserved(struct gt_placement *placement)
 {
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set nodes = {0};
     bool is_node;
-    if (!gt_cache_has_reserved(placement->spec.cache))
-        return;
-    gt_cache_reserved_nodes(placement->spec.cache, &nodes, NULL);
+    if (!gt_cache_has_reserved(placement->spec.cache) ||
+        gt_cache_reserved_nodes(placement->spec.cache, &nodes, NULL) < 0)
+        return; /* without memory what was noted stays */
     gt_cluster_promise_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_PEOPLE, 0, &nodes);
     for (const char *name; (name = gt_cache_next_wrong_reserved(placement->spec.cache, &is_node));) {
         const char *text = GT_ANNOTATION_RESERVED

@@ -62,18 +62,35 @@ static int preempt_add(struct placement_preempt *preempt, const struct gt_cache_
     return 0;
 }
 
-static bool preempt_is_barred(const struct placement_preempt *preempt, const struct gt_cache_pod *pod,
+/* A unit runs whole or not at all. */
+static bool preempt_is_of_unit(const struct gt_cache_pod *pod, const struct gt_cache_pod *of)
+{
+    if (pod->job != of->job)
+        return false;
+    const char *unit = gt_pod_annotation(&of->meta, GT_KEY_PLAN_UNIT),
+               *other = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT);
+    return pod == of || (unit && other && strcmp(unit, other) == 0);
+}
+
+/* Whether an eviction was refused of this pod, or of another one of its unit. */
+static bool preempt_is_barred(const struct gt_placement *placement, const struct gt_cache_pod *pod,
                               uint64_t now)
 {
-    uint64_t uid = gt_digest_keyed(pod->uid);
-    for (uint32_t i = 0; i < preempt->count; i++)
-        if (preempt->victims[i].uid == uid)
-            return preempt->victims[i].barred_until_ms > now;
+    const struct placement_preempt *preempt = &placement->preempt;
+    for (uint32_t i = 0; i < preempt->count; i++) {
+        const struct gt_cache_pod *barred = preempt->victims[i].barred_until_ms > now
+                                                ? preempt_pod_of(placement, &preempt->victims[i])
+                                                : NULL;
+        if (barred && preempt_is_of_unit(pod, barred))
+            return true;
+    }
     return false;
 }
 
 void gt_preempt_end(struct gt_placement *placement)
 {
+    if (placement->preempt.job && placement->nodes.holder == placement->preempt.job)
+        placement->nodes.reserved_digest = 0; /* it may need others now */
     placement->preempt.job = NULL;
     preempt_forget(&placement->preempt, gt_clock_ms());
 }
@@ -107,7 +124,7 @@ static bool preempt_may_leave(const struct reconcile *reconcile, const struct gt
 {
     return pod->priority < priority && pod->job != reconcile->pjob->job &&
            strcmp(pod->meta.owner_kind, "Node") != 0 &&
-           !preempt_is_barred(&reconcile->placement->preempt, pod, reconcile->now);
+           !preempt_is_barred(reconcile->placement, pod, reconcile->now);
 }
 
 static bool collect_candidates(const struct reconcile *reconcile, int32_t priority,
@@ -135,14 +152,6 @@ static bool collect_candidates(const struct reconcile *reconcile, int32_t priori
         }
     }
     return true;
-}
-
-/* A unit runs whole or not at all. */
-static bool preempt_is_of_unit(const struct gt_cache_pod *pod, const struct gt_cache_pod *of)
-{
-    const char *unit = gt_pod_annotation(&of->meta, GT_KEY_PLAN_UNIT),
-               *other = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT);
-    return pod->job == of->job && unit && other && strcmp(unit, other) == 0;
 }
 
 static void choose_units(struct preempt_candidates *candidates)
@@ -188,6 +197,22 @@ static void say_left(const struct gt_placement *placement, struct gt_buf *to)
                       left == 1 ? "s" : "");
 }
 
+/* Whether a pod of lower priority leaves a node of these, or is to: otherwise the job just waits. */
+static bool preempt_any_leaves(const struct reconcile *reconcile, const struct preempt_candidates *candidates,
+                               const struct gt_plan_pod *places, int32_t priority)
+{
+    struct gt_cache *cache = reconcile->placement->spec.cache;
+    for (uint32_t i = 0; i < candidates->count; i++)
+        if (candidates->running[i].chosen)
+            return true;
+    for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));)
+        for (uint32_t i = 0; pod->deleting && pod->priority < priority && i < reconcile->view->count; i++)
+            if (pod->node != GT_NONE && places[i].node == pod->node &&
+                places[i].mask & gt_cache_pod_gpus(cache, pod))
+                return true;
+    return false;
+}
+
 /* Keeps the result of the search; false: no memory, nothing is kept. */
 static bool preempt_keep(struct reconcile *reconcile, const struct preempt_candidates *candidates,
                          const struct gt_plan_pod *places)
@@ -225,7 +250,7 @@ static bool preempt_search(struct reconcile *reconcile, int32_t priority)
                                        &reconcile->pjob->place.reservations, &spec, &places);
     uint64_t now = gt_clock_ms();
     placement->preempt.next_ms = now + PREEMPT_REST * (now - began);
-    if (!found)
+    if (!found || !preempt_any_leaves(reconcile, &candidates, places, priority))
         return false;
     choose_units(&candidates);
     return preempt_keep(reconcile, &candidates, places);
@@ -272,6 +297,8 @@ bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure
     if (!preempt_is_due(reconcile))
         return false;
     if (!preempt_search(reconcile, priority)) {
+        if (preempt->job == pjob)
+            gt_preempt_end(placement);
         pjob->wait.preempt_after_ms = reconcile->now + placement->times.retry_ms;
         return false;
     }

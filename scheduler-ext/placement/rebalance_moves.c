@@ -199,6 +199,8 @@ static void take_over(struct pjob *pjob, struct placement_moves *moves)
     moves->began_ms = gt_clock_ms();
     free(to->stopped);
     *to = *moves;
+    if (pjob->placement->preempt.job == pjob) /* in vain: it needs the nodes of the moves now */
+        gt_preempt_end(pjob->placement);
     gt_placement_mark(pjob); /* the next round takes the first step */
 }
 

@@ -193,8 +193,10 @@ static bool look_at_preemption(const struct gt_extender *e, const struct gt_exte
     struct gt_cluster_node node;
     *ret = (struct extender_preemption){.priority = INT64_MIN};
     gt_json_is_int(gt_get(request->victims[at], "NumPDBViolations"), &ret->violations);
-    if (!gt_cluster_get_node(cluster, id, &node))
-        return true; /* nothing is known of it */
+    if (!gt_cluster_get_node(cluster, id, &node)) {
+        ret->priority = INT64_MAX; /* nothing is known of it: others come first */
+        return true;
+    }
     if ((pod->planned != GT_NONE && pod->planned != id) ||
         (e->spec.placement && gt_placement_is_reserved(e->spec.placement, pod->known, id)))
         return false;

@@ -174,6 +174,7 @@ class Preempts(Case):
     def test_too_few_gpus_and_unknown_nodes(self):
         self.assertEqual(self.ask({"n1": (["n1-0"], 0), "n2": (["n2-0", "n2-1"], 0)}, gpus=4), ["n2"])
         self.assertEqual(self.ask({"new": (["x"], 0)}), ["new"])
+        self.assertEqual(self.ask({"new": (["x"], 0), "n1": (["n1-0"], 0)}), ["n1"])
         self.assertEqual(self.ask({}), [])
 
     def test_a_pod_without_gpus_goes_anywhere(self):

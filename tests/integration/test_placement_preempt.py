@@ -6,9 +6,10 @@ import sys
 import time
 import unittest
 
+from api_double import ApiError
 from daemon_driver import wait_for
 from placement_case import PlacementCase
-from placement_driver import indexed_pod, planned_node, pod_spec, replica
+from placement_driver import RESOURCE, indexed_pod, node_status, planned_node, pod_spec, replica
 
 
 class Preempt(PlacementCase):
@@ -98,6 +99,16 @@ class Preempt(PlacementCase):
         self.hi(10, preemptionPolicy="Never")
         self.check_nobody_leaves()
 
+    def test_one_that_never_preempts_speaks_for_itself(self):
+        """A job of lower priority that is like it preempts."""
+        self.world(1)
+        for node in range(4):
+            self.single(f"x-{node}", f"s0-n{node}", 0)
+        self.start(retry=200, preemptafter=300, eviction=1500, preempt=1)
+        self.add_gang("never", 2, 16, priority=10, preemptionPolicy="Never")
+        self.add_gang("hi", 2, 16, priority=9)
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2, 10), self.host.job("ns/Job/hi"))
+
     def test_a_budget_keeps_a_unit(self):
         """The eviction of one pod is refused: its unit stays, and the other one leaves."""
         kept = []
@@ -113,6 +124,120 @@ class Preempt(PlacementCase):
         self.assertNotIn(kept[0], self.api.evicted)
         self.assertTrue(self.pod(kept[0]))
 
+    def single(self, name, node, priority):
+        """A pod of 8 GPUs on a node, in no unit."""
+        made = replica(name, uid=name, gated=False)
+        made["spec"]["priority"] = priority
+        self.add_pod(name, made)
+        self.run_on(name, node, range(8))
+
+    def test_a_budget_keeps_the_rest_of_a_unit(self):
+        """One eviction is refused while that of another pod of the unit has not gone through: both stay."""
+        self.world(1)
+        self.add_job("lo", 2, 16)
+        for rank in range(2):
+            self.add_pod(f"lo-{rank}", indexed_pod("lo", rank, group=16, priority=0))
+        asked, later = [], []
+
+        def budget(name):
+            if name == "lo-0":
+                return "Cannot evict pod as it would violate the pod's disruption budget."
+            if name == "lo-1" and not later:
+                asked.append(name)
+                raise ApiError(409, "the pod has just changed")
+            return None
+        self.api.budget = budget
+        self.start(retry=200, preemptafter=300, eviction=1500, preempt=1)
+        self.wait_lifted("lo-0", "lo-1")
+        for rank in range(2):
+            self.bind(f"lo-{rank}")
+        free = [node for node in self.nodes if node not in {self.pod(f"lo-{rank}")["spec"]["nodeName"] for rank in range(2)}]
+        self.single("mid", free[0], 5)
+        self.single("high", free[1], 20)
+        self.hi(10)
+        self.assertTrue(wait_for(lambda: any(e["reason"] == "PreemptionRefused" for e in self.events())))
+        self.assertTrue(asked)
+        later.append(True)
+        time.sleep(2)
+        self.assertEqual(self.api.evicted, [])
+
+    def test_successors_come_after_the_job(self):
+        """Their job runs in part, and one of its pods ends slowly: no successor takes the other one's place."""
+        self.world(1)
+        self.add_job("lo", 4, 8)
+        for rank in range(4):
+            self.add_pod(f"lo-{rank}", indexed_pod("lo", rank, group=8, priority=0))
+        self.start(retry=200, preemptafter=300, eviction=1000, preempt=1)
+        self.wait_lifted(*(f"lo-{rank}" for rank in range(4)))
+        for rank in range(4):
+            self.bind(f"lo-{rank}")
+        self.hi(10)
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2), self.host.job("ns/Job/hi"))
+        for name in self.api.evicted:
+            self.add_pod(f"{name}-again", indexed_pod("lo", int(name[-1]), group=8, priority=0))
+        self.end(self.api.evicted[0])
+        time.sleep(4)
+        self.assertTrue(self.host.job("ns/Job/hi")["holds"], self.host.job("ns/Job/lo"))
+        self.assertFalse(self.is_lifted(f"{self.api.evicted[0]}-again"), self.host.job("ns/Job/lo"))
+        self.leave()
+        self.assertEqual(len(self.api.evicted), 2)
+
+    def test_a_job_that_runs_in_part_keeps_off(self):
+        """It comes first in the queue, but its priority is lower: the room is not for it."""
+        self.world(1)
+        self.add_job("part", 2, 8)
+        for rank in range(2):
+            self.add_pod(f"part-{rank}", indexed_pod("part", rank, group=8, priority=5, preemptionPolicy="Never"))
+        self.start(**{"retry": 200, "preemptafter": 300, "eviction": 1000, "return": 100, "preempt": 1})
+        self.wait_lifted("part-0", "part-1")
+        for rank in range(2):
+            self.bind(f"part-{rank}")
+        taken = self.pod("part-1")["spec"]["nodeName"]
+        free = [node for node in self.nodes if node not in (taken, self.pod("part-0")["spec"]["nodeName"])]
+        for number, node in enumerate(free):
+            self.single(f"x-{number}", node, 0)
+        self.end("part-1")
+        self.single("high", taken, 20)
+        time.sleep(0.5)
+        self.add_pod("part-1-again", indexed_pod("part", 1, group=8, priority=5, preemptionPolicy="Never"))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/part").get("state") == "waits"), self.host.job("ns/Job/part"))
+        self.hi(10)
+        self.assertTrue(wait_for(lambda: {"x-0", "x-1"} <= set(self.api.evicted)), self.host.job("ns/Job/hi"))
+        self.end("x-0")
+        time.sleep(1)
+        self.assertFalse(self.is_lifted("part-1-again"))
+        self.leave()
+
+    def test_moves_after_a_preemption_in_vain(self):
+        """What became free cannot be used. A pod moves instead, and the nodes that this frees are held, no others."""
+        self.world(2)
+        self.add_job("u", 1, 8)
+        made = indexed_pod("u", 0, group=8, priority=20)
+        made["metadata"]["annotations"]["metax-tech.com/movable"] = "true"
+        self.add_pod("u-0", made)
+        self.start(**{"retry": 200, "preemptafter": 300, "eviction": 1000, "patience": 300, "preempt": 1, "rebalance": 2})
+        self.wait_lifted("u-0")
+        self.bind("u-0")
+        home = self.pod("u-0")["spec"]["nodeName"]
+        other = {"s0": "s1", "s1": "s0"}[home[:2]]
+        near = [node for node in self.nodes if node.startswith(home[:2]) and node != home]
+        far = [f"{other}-n{number}" for number in range(4)]
+        self.single("low", far[0], 0)
+        for number, node in enumerate([*near[1:], *far[2:]]):
+            self.single(f"high-{number}", node, 20)
+        self.hi(10)
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["low"]), self.host.job("ns/Job/hi"))
+        self.api.add("/api/v1/nodes", far[0], spec={"unschedulable": True}, status=node_status())
+        self.end("low")
+        self.assertTrue(wait_for(lambda: any(e["reason"] == "MovesBegun" for e in self.events())), self.host.job("ns/Job/hi"))
+        self.assertTrue(wait_for(lambda: "u-0" in self.api.evicted), self.host.job("ns/Job/hi"))
+        for name in ("one", "two"):
+            self.add_gang(name, 1, 8, priority=1)
+        time.sleep(1)
+        self.end("u-0")
+        self.wait_lifted("hi-0", "hi-1", seconds=10)
+        self.assertEqual({planned_node(self.pod(f"hi-{i}")) for i in range(2)}, {home, near[0]})
+
     def test_nobody_leaves_in_vain(self):
         """Even without all pods of lower priority there is no room for the unit."""
         self.world(1)
@@ -123,6 +248,37 @@ class Preempt(PlacementCase):
             self.run_on(f"x-{node}", f"s0-n{node}", range(8))
         self.start(retry=200, preemptafter=300, preempt=1)
         self.hi(10)
+        self.check_nobody_leaves()
+
+    def test_nobody_leaves_where_other_pods_have_the_cpus(self):
+        """Pods without GPUs stay, so that the job would lack CPUs."""
+        self.world(1)
+        for number, node in enumerate(self.nodes):
+            status = node_status()
+            status["allocatable"].update(cpu="64", memory="256Gi", pods="110")
+            self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}}, spec={}, status=status)
+            self.add_pod(f"daemon-{number}", {"metadata": {}, "status": {"phase": "Running"}, "spec": {"nodeName": node, "containers": [
+                {"name": "main", "resources": {"requests": {"cpu": "60"}}}]}})
+            self.single(f"x-{number}", node, 0)
+        self.start(retry=200, preemptafter=300, preempt=1)
+        self.add_job("hi", 2, 16, backoffLimit=6)
+        for rank in range(2):
+            pod = indexed_pod("hi", rank, group=16, priority=10)
+            pod["spec"]["containers"][0]["resources"]["requests"] = {RESOURCE: "8", "cpu": "16"}
+            self.add_pod(f"hi-{rank}", pod)
+        self.check_nobody_leaves()
+
+    def test_nobody_leaves_where_the_job_keeps_away(self):
+        """Only one node has no pod that its pods keep away from."""
+        self.world(1)
+        for number, node in enumerate(self.nodes):
+            self.single(f"x-{number}", node, 0)
+            if number:
+                self.add_pod(f"z-{number}", {"metadata": {"labels": {"app": "z"}}, "spec": {
+                    "nodeName": node, "containers": [{"name": "main"}]}, "status": {"phase": "Running"}})
+        self.start(retry=200, preemptafter=300, preempt=1)
+        self.hi(10, affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "z"}}}]}})
         self.check_nobody_leaves()
 
     def test_a_pod_that_never_goes_is_not_waited_for(self):

@@ -40,9 +40,10 @@ struct world {
     uint64_t turn_end; /* of the holder */
     char order[64];    /* the first letters of those that were tried */
     bool refuse_all;
-    const struct job *never; /* it would not fit even into the empty cluster */
-    struct space spaces[3];  /* jobs are in the first one unless a test says otherwise */
-    unsigned looks;          /* at what namespaces hold */
+    const struct job *preempts; /* others leave for it */
+    const struct job *never;    /* it would not fit even into the empty cluster */
+    struct space spaces[3];     /* jobs are in the first one unless a test says otherwise */
+    unsigned looks;             /* at what namespaces hold */
 };
 
 static unsigned free_in(const struct world *world, unsigned supernode, bool restricted)
@@ -85,6 +86,8 @@ static enum gt_queue_result try(void *arg, void *what, bool restricted)
         world->order[len] = (char)('a' + (job - world->jobs) % 26);
     if (job == world->never)
         return GT_QUEUE_NEVER;
+    if (job == world->preempts && !restricted)
+        return GT_QUEUE_PREEMPTS;
     if (world->refuse_all)
         return GT_QUEUE_BLOCKED;
     unsigned run = job->nodes < NODES_OF_SUPERNODE ? job->nodes : NODES_OF_SUPERNODE, found = 0;
@@ -422,6 +425,65 @@ static void test_behind_the_holder(void **state)
         assert_false(gt_queue_is_behind_holder(world->queue, &entry)); /* it is the holder */
         free_world(world);
     }
+}
+
+/* Pods leave for a job: it holds its nodes at once, and jobs of lower priority keep off, also those that run
+ * in part. */
+static void test_who_preempts_holds_at_once(void **state)
+{
+    (void)state;
+    struct world *world = new_world(5);
+    for (unsigned n = 0; n < NODES; n++)
+        world->busy_until[n] = 100;
+    struct job *part = add(world, 1, 10, 0, 1, true, 0);
+    struct job *job = add(world, 8, 10, 3, 2, false, 0);
+    world->now = 1;
+    run(world);
+    assert_null(world->holder); /* nobody has waited for long enough */
+    world->preempts = job;
+    run(world);
+    assert_ptr_equal(world->holder, job);
+    assert_true(gt_queue_is_crowded(world->queue, part));
+    world->now = 6;
+    run(world);
+    assert_ptr_equal(world->holder, job);
+    for (unsigned n = 0; n < NODES_OF_SUPERNODE; n++)
+        world->busy_until[n] = 0;
+    assert_true(world->kept[0]);
+    run(world);
+    assert_int_equal(part->started, UINT64_MAX);
+    struct job *high = add(world, 8, 10, 9, 3, false, 0);
+    world->preempts = high;
+    run(world);
+    assert_ptr_equal(world->holder, high); /* it comes first */
+    world->preempts = job;
+    run(world);
+    assert_ptr_equal(world->holder, high); /* and it has a reservation */
+    gt_queue_remove(world->queue, high);
+    run(world);
+    assert_ptr_equal(world->holder, job);
+    world->preempts = NULL; /* nobody leaves any more: the order counts again */
+    run(world);
+    run(world);
+    assert_int_equal(part->started, 6);
+    free_world(world);
+}
+
+/* A job that fails and one that preempts have one shape: who comes behind does not preempt by that. */
+static void test_preempting_is_for_one(void **state)
+{
+    (void)state;
+    struct world *world = new_world(UINT64_MAX);
+    world->refuse_all = true;
+    struct job *job = add(world, 1, 1, 0, 1, false, 77);
+    struct job *like = add(world, 1, 1, 0, 2, false, 77);
+    world->preempts = job;
+    run(world);
+    assert_ptr_equal(world->holder, job); /* even without patience */
+    assert_ptr_equal(like->like, job);
+    gt_queue_remove(world->queue, job);
+    assert_null(world->holder);
+    free_world(world);
 }
 
 static void expect_holder(struct world *world, uint64_t now, const struct job *holder, uint64_t turn_end)
@@ -821,6 +883,8 @@ int main(void)
         cmocka_unit_test(test_big_jobs_wait_no_longer_than_the_bound),
         cmocka_unit_test(test_infeasible_job_reserves_nothing),
         cmocka_unit_test(test_holder_gives_way_to_who_goes_before),
+        cmocka_unit_test(test_who_preempts_holds_at_once),
+        cmocka_unit_test(test_preempting_is_for_one),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_rounds_in_vain_rest),
         cmocka_unit_test(test_many_jobs),
