@@ -30,6 +30,17 @@ PODS = "/api/v1/namespaces/ns/pods"
 SYSTEM = "/api/v1/namespaces/gputopo-system"
 
 
+# Of a NodeGPUTopology: people, machines and switches in it, and what others say of them.
+SEEN = {"spec": {"isolated": [{"gpu": "3", "by": "alice@corp.example", "reason": "slow"}]},
+        "status": {"gpus": [{"serial": "SN-0815"}], "network": [{"port": "eth0", "switch": "LEAF-07", "switchPort": "swp12"}],
+                   "conditions": [{"message": "of these:\nrack-a-n01\n10.1.2.3 and\nfe80::17, LEAF-07 is\tlost, pod train-0-xyz is not there"}]}}
+
+
+def keys_of(value):
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return (set(value) if isinstance(value, dict) else set()).union(*map(keys_of, values))
+
+
 def run(*arguments, code=0):
     done = subprocess.run([GPUTOPO, *arguments], capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != code:
@@ -52,16 +63,20 @@ class Case(unittest.TestCase):
         self.api = self.enterContext(ApiDouble(self.folder))
         self.config = kubeconfig(f"{self.folder}/config", self.api.url, "certificate-authority: ca.crt", "token: token-1")
         for node in ("rack-a-n01", "rack-a-n02"):
-            self.api.add("/api/v1/nodes", node, status={"addresses": [{"type": "InternalIP", "address": "10.1.2.3"}], "images": [{"names": ["x"]}]})
-            self.api.add("/apis/topology.metax-tech.com/v1alpha1/nodegputopologies", node, metadata={"managedFields": [{"manager": "secret"}]})
-            self.api.configz[node] = {"kubeletconfig": {"topologyManagerPolicy": "restricted", "clusterDNS": ["10.9.9.9"]}}
+            self.api.add("/api/v1/nodes", node, status={"addresses": [{"type": "InternalIP", "address": "10.1.2.3"}], "images": [{"names": ["x"]}],
+                "nodeInfo": {"machineID": "machine-1"}})
+            self.api.add("/apis/topology.metax-tech.com/v1alpha1/nodegputopologies", node, metadata={"managedFields": [{"manager": "secret"}]}, **SEEN)
+            self.api.configz[node] = {"kubeletconfig": {"topologyManagerPolicy": "restricted", "clusterDNS": ["10.9.9.9"],
+                                                        "staticPodURLHeader": {"Authorization": ["Bearer hunter2"]}}}
         self.pod("gputopo-system", "gputopo-scheduler-1", "gputopo-scheduler", 9401)
         self.pod("gputopo-system", "gputopo-agent-1", "gputopo-agent", 9400)
         self.pod("team", "train-0", "train", None, limits={"metax-tech.com/gpu": "8"})
         self.pod("team", "web-0", "web", None)
 
     def pod(self, namespace, name, app, port, limits=None):
-        self.api.add(f"/api/v1/namespaces/{namespace}/pods", name, metadata={"labels": {"app.kubernetes.io/name": app}}, spec={
+        self.api.add(f"/api/v1/namespaces/{namespace}/pods", name, metadata={"labels": {"app.kubernetes.io/name": app},
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hunter2", "vault.example/token": "hunter2"}}, status={
+            "containerStatuses": [{"name": "main", "lastState": {"terminated": {"exitCode": 7, "message": "password hunter2"}}}]}, spec={
             "nodeName": "rack-a-n01", "volumes": [{"name": "v", "secret": {"secretName": "s"}}],
             "containers": [container("main", ports=[{"name": "http", "containerPort": port}] if port else [], resources={"limits": limits or {}})]})
 
@@ -109,6 +124,7 @@ class Bundle(Case):
         self.assertEqual(files["agents/gputopo-agent-1/metrics.txt"], "gputopo_gpus 8\n")
         self.assertEqual(files["companion/gputopo-scheduler-1/log.txt"], "it began on rack-a-n01\n")
         self.assertIn("restricted", files["nodes/rack-a-n02/configz.json"])
+        self.assertIn('"exitCode":7', files["objects/pods.jsonl"])
         self.assertGreater(len(json.loads(files["companion/model.json"])["jobs"]), 3)
         self.assertGreater(files["companion/gputopo-scheduler-1/decisions.jsonl"].count('"decision":'), 0)
         missing = files["missing.txt"].splitlines()
@@ -139,9 +155,13 @@ class Bundle(Case):
             plain, files = files_of(self.bundle()), files_of(self.bundle("--anonymous", name="anonymous.tar"))
         names = {job["name"] for job in json.loads(plain["companion/model.json"])["jobs"]}
         names |= {node["name"] for node in json.loads(plain["companion/model.json"])["nodes"]} | {"train-0", "team", "10.1.2.3", "10.9.9.9"}
-        text = "\n".join(name + "\n" + data for name, data in files.items() if not name.startswith("page/"))
-        for name in names:
-            self.assertIsNone(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text), name)
+        text = "\n".join(name + "\n" + data for name, data in files.items() if not name.startswith("page/")).replace("\\n", " ")
+        for name in names | {"alice", "corp.example", "SN-0815", "LEAF-07", "swp12", "fe80::17", "machine-1"}:
+            self.assertIsNone(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w])", text), name)
+        self.assertIn(" is not there", files["objects/nodegputopologies.jsonl"])
+        for file in ("companion/state.json", "companion/model.json"):
+            self.assertEqual(keys_of(json.loads(files[file])), keys_of(json.loads(plain[file])))
+        self.assertEqual(json.loads(files["companion/model.json"])["legend"], json.loads(plain["companion/model.json"])["legend"])
         self.assertIn("left out by --anonymous", files["missing.txt"])
         again, before = run("replay", f"{self.folder}/anonymous.tar"), run("replay", f"{self.folder}/bundle.tar")
         self.assertEqual(again, before)
