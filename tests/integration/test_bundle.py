@@ -202,6 +202,7 @@ class Replay(Case):
         with open(page, encoding="utf-8") as file:
             text = file.read()
         self.assertNotIn('src="', text)
+        self.assertEqual(text.index("Content-Security-Policy"), text.rindex("Content-Security-Policy"))
         self.assertEqual(text.count("<script"), text.count("</script>"))
         recorded = re.search(r'id="recorded">(.*?)</script>', text, re.S).group(1)
         self.assertEqual(json.loads(recorded), json.loads(files_of(self.path)["companion/state.json"]))
@@ -216,6 +217,8 @@ class Replay(Case):
             browser.wait_for("document.querySelectorAll('#waits-lines li').length > 0")
             self.assertIn(str(len(model["nodes"])), browser.evaluate("document.querySelector('#summary').innerText"))
             self.assertEqual(browser.complaints(), [])
+            browser.evaluate("navigator.sendBeacon('http://127.0.0.1:9/x') || 0")
+            self.assertIn("connect-src", "".join(map(str, browser.complaints())))
             self.assertEqual([asked for asked in browser.asked() if not asked.startswith("file:")], [])
 
 
