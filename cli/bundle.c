@@ -25,7 +25,8 @@ enum {
     COMPANION_LOG = 4 << 20,       /* bytes of the log of a companion's pod */
     AGENT_LOG = 64 << 10,          /* of an agent's, */
     AGENT_LOGS_MAX = 12 << 20,     /* and of all together */
-    ANSWERS_OF_DECISIONS = 64,
+    ANSWERS_OF_DECISIONS = 128,
+    DECISIONS_BYTES = 12 << 20,                /* of one companion */
     BUNDLE_FILES_MAX = BUNDLE_MAX - (4 << 20), /* of all but missing.txt */
     LOG_LINE_BYTES = 200,
     FAILED_MAX = 3, /* in a row */
@@ -292,12 +293,14 @@ static uint64_t last_decision(const char *text, size_t len)
     return found ? strtoull(found + strlen(key), NULL, 10) : 0;
 }
 
-/* All decisions that a companion has, in answers of a megabyte. */
+/* The last decisions that a companion has, in answers of a megabyte that can be read alone. */
 static void add_decisions(struct collecting *bundle, const struct cli_api_text *at, const char *name)
 {
     gt_auto_buf struct gt_buf all = GT_BUF(BUNDLE_ANSWER_MAX);
     gt_auto_err struct gt_err *err = NULL;
+    size_t sizes[ANSWERS_OF_DECISIONS];
     uint64_t after = 0, next = 0;
+    unsigned dropped = 0;
     for (unsigned i = 0; i < ANSWERS_OF_DECISIONS; i++, after = next) {
         gt_auto_buf struct gt_buf answer = GT_BUF(BUNDLE_ANSWER_MAX);
         char path[64];
@@ -311,9 +314,14 @@ static void add_decisions(struct collecting *bundle, const struct cli_api_text *
         next = last_decision(answer.data ? answer.data : "", answer.len);
         if (next <= after)
             break;
+        sizes[i] = answer.len;
+        while (dropped < i && all.len + answer.len > DECISIONS_BYTES)
+            gt_buf_consume(&all, sizes[dropped++]);
         gt_buf_add(&all, answer.data, answer.len);
         bundle->has_decisions = true;
     }
+    if (dropped)
+        miss(bundle, name, "the oldest decisions are left out: too many bytes");
     keep(bundle, name, &all);
 }
 

@@ -88,14 +88,14 @@ static const cJSON *first_of(const cJSON *object, const char *key)
     return cJSON_IsArray(list) ? list->child : NULL;
 }
 
-/* Pairs of nodes, the first and the last of a run. */
+/* Pairs of nodes, the first and the last of a run, in order. */
 static int read_nodes(const struct decision *decision, const cJSON *list, struct gt_node_set *to)
 {
     const cJSON *at = cJSON_IsArray(list) ? list->child : NULL;
-    uint32_t first, last;
-    while (at) {
+    uint32_t first, last = 0, next = 0;
+    for (; at; next = last + 1) {
         if (!next_id(&at, GT_CLUSTER_NODES_MAX, false, &first) ||
-            !next_id(&at, GT_CLUSTER_NODES_MAX, false, &last) || last < first)
+            !next_id(&at, GT_CLUSTER_NODES_MAX, false, &last) || first < next || last < first)
             return decision_is_wrong(decision, "a list of nodes");
         for (uint32_t n = first; n <= last; n++)
             GT_TRY(gt_node_set_add(to, n, decision->err));

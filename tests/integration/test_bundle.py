@@ -142,6 +142,18 @@ class Bundle(Case):
         self.assertRegex(missing, r"(?m)^agents/gputopo-agent-1/metrics.txt: .*403")
         self.assertRegex(missing, r"(?m)^nodes/rack-a-n01/configz.json: .*403")
 
+    def test_of_too_many_decisions(self):
+        """The last ones are kept."""
+        text = "x" * (1 << 20)
+        for i in range(40):
+            self.api.fail(Status(200, body=f'{{"cluster":1,"nodes":[]}}\n{{"job":"{text}","decision":{i + 1}}}\n'.encode()), path="/proxy/debug/decisions")
+        self.api.fail(Status(200, body=b""), path="/proxy/debug/decisions")
+        self.api.fail(Status(404), times=99, path="/proxy")
+        files = files_of(self.bundle())
+        kept = re.findall(r'"decision":([0-9]+)', files["companion/gputopo-scheduler-1/decisions.jsonl"])
+        self.assertEqual(kept, [str(i) for i in range(30, 41)])
+        self.assertIn("the oldest decisions are left out", files["missing.txt"])
+
     def test_of_no_cluster(self):
         self.api.stop()
         said = run("bundle", "--kubeconfig", self.config, "-o", f"{self.folder}/none", code=1)
@@ -184,6 +196,8 @@ class Replay(Case):
         said = run("replay", changed, code=1)
         self.assertRegex(said, r"decision [0-9]+, 20[-0-9T:.]+Z, ns/.*: decided otherwise\n  then:\n    .*\n(    .*\n)*  now:\n    .*\n")
         self.assertRegex(said, r"[0-9]+ decisions? made again, [1-9][0-9]* otherwise than then\n$")
+        changed = self.rewrite(self.path, lambda text: text.replace('"text":"', '"text":"\\u001b[2J').replace('"job":"', '"job":"\\u001b[2J'))
+        self.assertNotIn("\x1b", run("replay", changed, code=1))
 
     def test_of_another_file(self):
         with open(self.path, "rb") as file:
@@ -195,6 +209,8 @@ class Replay(Case):
             self.assertIn(says, run("replay", f"{self.folder}/other", code=1))
         broken = self.rewrite(self.path, lambda text: text.replace('"masks":', '"masks":7,"x":'))
         self.assertRegex(run("replay", broken, code=1), r"^gputopo: replay: .*: companion/gputopo-scheduler-1/decisions.jsonl: line 2: a list: expected as")
+        unordered = self.rewrite(self.path, lambda text: text.replace('"excluded":[]', '"excluded":[5,9,5,9]'))
+        self.assertIn("a list of nodes: expected as", run("replay", unordered, code=1))
 
     def test_page(self):
         page = f"{self.folder}/page.html"
