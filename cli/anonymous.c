@@ -248,10 +248,10 @@ static void replace_run(const struct bundle_names *names, const char *text, size
         short_len--;
     const struct name_list *known = scope == NAMES_PLACES ? &names->places : &names->all;
     size_t of_name = known_length(known, text, short_len, scope == NAMES_PLACES, &at);
-    if (is_ipv4(text, short_len))
-        gt_buf_puts(to, "address");
-    else if (of_name && find_name(&names->all, text, of_name, &at))
+    if (of_name && find_name(&names->all, text, of_name, &at)) /* a node may be named as its address */
         gt_buf_printf(to, of_name < short_len ? "name-%zu-x" : "name-%zu", at);
+    else if (is_ipv4(text, short_len))
+        gt_buf_puts(to, "address");
     else
         gt_buf_add(to, text, short_len);
     gt_buf_add(to, text + short_len, len - short_len);

@@ -254,7 +254,7 @@ class Companions(unittest.TestCase):
     def test_its_decisions(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         self.api = self.enterContext(StrictDouble(folder))
-        racks = {rack: [f"{rack}-n{n}" for n in range(4)] for rack in ("r1", "r2")}
+        racks = {"r1": [f"r1-n{n}" for n in range(4)], "r2": [f"10.0.0.{n}" for n in range(4)]}
         for node in (node for nodes in racks.values() for node in nodes):
             self.api.add(NODES, node, metadata={"labels": {"kubernetes.io/hostname": node}}, status=node_status())
             self.api.add(TOPOLOGIES, node, status=topology(node))
@@ -276,10 +276,12 @@ class Companions(unittest.TestCase):
         decisions = [json.loads(line) for line in files_of(f"{folder}/bundle.tar")["companion/service/decisions.jsonl"].splitlines()]
         told = {decision["job"]: decision["text"] for decision in decisions if "job" in decision}
         self.assertEqual(set(told), {f"ns/Job/{name}" for name in ("small", "rack", "pair", "large")})
-        self.assertRegex(told["ns/Job/small"], r"^unit 0: 8 GPUs in supernode r[12].*\npod 0: node r[12]-n[0-3], GPUs 0-7\n$")
+        self.assertRegex(told["ns/Job/small"], r"^unit 0: 8 GPUs in supernode r[12].*\npod 0: node (r1-n|10[.]0[.]0[.])[0-3], GPUs 0-7\n$")
         self.assertIn("1 unit of 32 GPUs needed, supernodes can hold 0", told["ns/Job/large"])
         again = run("replay", f"{folder}/bundle.tar")
         self.assertRegex(again, r"^[4-9] decisions made again, 0 otherwise than then\n$")
+        run("bundle", "--kubeconfig", config, "--anonymous", "-o", f"{folder}/anonymous.tar")
+        self.assertEqual(run("replay", f"{folder}/anonymous.tar"), again)
 
 
 if __name__ == "__main__":
