@@ -148,7 +148,7 @@ void bundle_names_free(struct bundle_names *names)
 
 int bundle_names_learn(struct bundle_names *names, const char *text, size_t len, struct gt_err **err)
 {
-    const struct gt_json_limits limits = {NAMES_LINE_MAX, GT_JSON_VALUES_MAX};
+    const struct gt_json_limits limits = {NAMES_LINE_MAX, 8 * GT_JSON_VALUES_MAX};
     for (const char *line = text, *end = text + len; line < end;) {
         const char *next = memchr(line, '\n', (size_t)(end - line));
         size_t size = (size_t)((next ? next : end) - line);

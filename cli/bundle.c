@@ -398,12 +398,21 @@ static void bundle_add_nodes(struct collecting *bundle)
 
 /* ---- the file ---- */
 
-static int make_names(const struct collecting *bundle, struct bundle_names **ret, struct gt_err **err)
+/* A file whose names cannot be learnt is left out. */
+static int make_names(struct collecting *bundle, struct bundle_names **ret, struct gt_err **err)
 {
     GT_TRY(bundle_names_new(ret, err));
-    for (size_t i = 0; i < bundle->count; i++)
-        if (strstr(bundle->entries[i].name, ".json"))
-            GT_TRY(bundle_names_learn(*ret, bundle->entries[i].data, bundle->entries[i].len, err));
+    for (size_t i = 0; i < bundle->count; i++) {
+        struct bundle_entry *entry = &bundle->entries[i];
+        gt_auto_err struct gt_err *why = NULL;
+        int r = strstr(entry->name, ".json") ? bundle_names_learn(*ret, entry->data, entry->len, &why) : 0;
+        if (r == -ENOMEM)
+            return gt_fail_sys(err, ENOMEM, "names");
+        if (r < 0) {
+            miss(bundle, entry->name, gt_err_text(why));
+            entry->len = 0;
+        }
+    }
     bundle_names_sort(*ret);
     return 0;
 }
@@ -452,7 +461,7 @@ static int bundle_write(struct collecting *bundle, struct gt_buf *tar, struct gt
     tell_about(bundle, &about);
     bundle_put(NULL, &(struct bundle_entry){"about.json", about.data, about.len}, BUNDLE_MAX, tar);
     for (size_t i = 0; i < bundle->count; i++)
-        if (!bundle_put(names, &bundle->entries[i], BUNDLE_FILES_MAX, tar))
+        if (bundle->entries[i].len && !bundle_put(names, &bundle->entries[i], BUNDLE_FILES_MAX, tar))
             miss(bundle, bundle->entries[i].name, "left out: it does not fit");
     if (bundle->missing.len &&
         !bundle_put(names, &(struct bundle_entry){"missing.txt", bundle->missing.data, bundle->missing.len},

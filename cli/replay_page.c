@@ -53,7 +53,8 @@ static int add_state(const struct page *page, struct gt_buf *to)
 }
 
 /* The file that a line of the page names ("src="ui/page.js""), between tags of its own. */
-static int add_named(const struct page *page, const char *named, const char *tag, struct gt_buf *to)
+static int replay_page_add_named(const struct page *page, const char *named, const char *tag,
+                                 struct gt_buf *to)
 {
     char name[BUNDLE_NAME_SIZE];
     struct bundle_file file;
@@ -71,14 +72,14 @@ static const char *page_after(const char *line, size_t len, const char *mark)
     return len > strlen(mark) && strncmp(line, mark, strlen(mark)) == 0 ? line + strlen(mark) : NULL;
 }
 
-static int page_line(struct page *page, const char *line, size_t size, struct gt_buf *to)
+static int replay_page_line(struct page *page, const char *line, size_t size, struct gt_buf *to)
 {
     const char *style = page_after(line, size, "<link rel=\"stylesheet\" href=\"ui/");
     const char *script = page_after(line, size, "<script src=\"ui/");
     if (style)
-        return add_named(page, style, "style", to);
+        return replay_page_add_named(page, style, "style", to);
     if (script)
-        return add_named(page, script, "script", &page->scripts);
+        return replay_page_add_named(page, script, "script", &page->scripts);
     if (page_after(line, size, "<!DOCTYPE") || page_after(line, size, "<link rel=\"icon\"") ||
         page_after(line, size, "<meta http-equiv=\"Content-Security-Policy\""))
         return 0;
@@ -100,7 +101,7 @@ int bundle_page(const char *data, size_t len, struct gt_buf *to, struct gt_err *
     for (size_t at = 0, size; r >= 0 && at < index.len; at += size) {
         const char *line = index.data + at, *next = memchr(line, '\n', index.len - at);
         size = next ? (size_t)(next + 1 - line) : index.len - at;
-        r = page_line(&page, line, size, to);
+        r = replay_page_line(&page, line, size, to);
     }
     gt_buf_done(&page.scripts);
     return r < 0 ? r : gt_buf_check(to, "the page", err);

@@ -154,6 +154,15 @@ class Bundle(Case):
         self.assertEqual(kept, [str(i) for i in range(30, 41)])
         self.assertIn("the oldest decisions are left out", files["missing.txt"])
 
+    def test_leaves_out_whose_names_are_not_known(self):
+        self.api.fail(Status(200, body=b"<html>train-0"), path="/ui/state$")
+        with test_ui.serving() as url:
+            self.companion(url)
+            files = files_of(self.bundle("--anonymous"))
+        self.assertNotIn("companion/state.json", files)
+        self.assertRegex(files["missing.txt"], "(?m)^companion/state.json: ")
+        self.assertIn("companion/model.json", files)
+
     def test_of_no_cluster(self):
         self.api.stop()
         said = run("bundle", "--kubeconfig", self.config, "-o", f"{self.folder}/none", code=1)
