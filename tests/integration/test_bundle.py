@@ -194,7 +194,7 @@ class Replay(Case):
         super().setUp()
         with test_ui.serving() as url:
             self.companion(url)
-            self.path = self.bundle()
+            self.path, self.anonymous = self.bundle(), self.bundle("--anonymous", name="anonymous.tar")
 
     def test_decides_the_same(self):
         self.assertRegex(run("replay", self.path), r"^[1-9][0-9]* decisions? made again, 0 otherwise than then\n$")
@@ -235,8 +235,13 @@ class Replay(Case):
     @unittest.skipUnless(chromium.program(), "there is no Chromium here: the page was not looked at")
     def test_page_in_a_browser(self):
         """The cluster as it was, without anybody who answers."""
-        run("replay", "--page", f"{self.folder}/page.html", self.path)
-        model = json.loads(files_of(self.path)["companion/model.json"])
+        for path in (self.path, self.anonymous):
+            with self.subTest(path=path):
+                self.look_at(path)
+
+    def look_at(self, path):
+        run("replay", "--page", f"{self.folder}/page.html", path)
+        model = json.loads(files_of(path)["companion/model.json"])
         with chromium.browser() as browser:
             browser.open(f"file://{self.folder}/page.html")
             browser.wait_for("document.querySelectorAll('#waits-lines li').length > 0")
