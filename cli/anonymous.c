@@ -20,7 +20,7 @@ struct bundle_names {
     struct name_list places; /* those that the texts of decisions have: of nodes and supernodes */
 };
 
-enum { NAMES_LINE_MAX = 32 << 20, NAMES_DEPTH_MAX = 64, ADDRESS_MAX = 46 };
+enum { NAMES_LINE_MAX = 32 << 20, NAMES_DEPTH_MAX = 64, BUNDLE_ADDRESS_MAX = 46 };
 
 /* Members whose texts are names, beside those that end with "name": of objects, or such names with slashes
  * between them. */
@@ -204,7 +204,8 @@ static size_t address_length(const char *text, size_t len)
 {
     size_t colons = 0, used = 0;
     bool twice = false;
-    while (used < len && used < ADDRESS_MAX && (isxdigit((unsigned char)text[used]) || text[used] == ':')) {
+    while (used < len && used < BUNDLE_ADDRESS_MAX &&
+           (isxdigit((unsigned char)text[used]) || text[used] == ':')) {
         colons += text[used] == ':';
         twice = twice || (used && text[used] == ':' && text[used - 1] == ':');
         used++;

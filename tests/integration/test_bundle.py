@@ -6,6 +6,7 @@ companion to its debug pages over an invented cluster, or to a real companion.
 Usage: test_bundle.py UI_HOST GPUTOPO GPUTOPO_SCHEDULER [unittest arguments]
 """
 
+import gzip
 import io
 import json
 import os
@@ -212,7 +213,8 @@ class Replay(Case):
         with open(self.path, "rb") as file:
             cut = file.read()[:3000]
         for text, says in ((b"", "expected the tar archive"), (b"x" * 1024, "byte 0: expected the tar archive"),
-                           (cut, "expected the tar archive")):
+                           (cut, "expected the tar archive"), (gzip.compress(cut), "it is compressed, gunzip it first"),
+                           (cut.replace(b"000644", b"000645", 1), "byte 0: expected the tar archive")):
             with open(f"{self.folder}/other", "wb") as file:
                 file.write(text)
             self.assertIn(says, run("replay", f"{self.folder}/other", code=1))
