@@ -16,6 +16,8 @@ static const char *const strip_always[] = {
 static const char *const strip_private[] = {"image",
                                             "affinity",
                                             "nodeSelector",
+                                            "taints",
+                                            "topologySpreadConstraints",
                                             "tolerations",
                                             "hostAliases",
                                             "dnsConfig",

@@ -25,9 +25,10 @@ enum { NAMES_LINE_MAX = 32 << 20, NAMES_DEPTH_MAX = 64, BUNDLE_ADDRESS_MAX = 46 
 /* Members whose texts are names, beside those that end with "name": of objects, or such names with slashes
  * between them. */
 static const char *const keys[] = {
-    "namespace", "holderIdentity",    "node",   "job",        "pod",          "parent", "key",
-    "leader",    "supernode",         "nodes",  "supernodes", "members",      "pool",   "host",
-    "subdomain", "reportingInstance", "switch", "switchPort", "clusterDomain"};
+    "namespace", "holderIdentity",    "node",   "job",        "pod",           "parent", "key",
+    "leader",    "supernode",         "nodes",  "supernodes", "members",       "pool",   "host",
+    "subdomain", "reportingInstance", "switch", "switchPort", "clusterDomain", "behind", "partOf",
+    "parts",     "claimTemplate"};
 
 static bool is_name_key(const char *key)
 {

@@ -64,7 +64,7 @@ class Case(unittest.TestCase):
         self.api = self.enterContext(ApiDouble(self.folder))
         self.config = kubeconfig(f"{self.folder}/config", self.api.url, "certificate-authority: ca.crt", "token: token-1")
         for node in ("rack-a-n01", "rack-a-n02"):
-            self.api.add("/api/v1/nodes", node, status={"addresses": [{"type": "InternalIP", "address": "10.1.2.3"}], "images": [{"names": ["x"]}],
+            self.api.add("/api/v1/nodes", node, spec={"taints": [{"key": "dedicated", "value": "acme"}]}, status={"addresses": [{"type": "InternalIP", "address": "10.1.2.3"}], "images": [{"names": ["x"]}],
                 "nodeInfo": {"machineID": "machine-1"}})
             self.api.add("/apis/topology.metax-tech.com/v1alpha1/nodegputopologies", node, metadata={"managedFields": [{"manager": "secret"}]}, **SEEN)
             self.api.configz[node] = {"kubeletconfig": {"topologyManagerPolicy": "restricted", "clusterDNS": ["10.9.9.9"],
@@ -73,6 +73,7 @@ class Case(unittest.TestCase):
         self.pod("gputopo-system", "gputopo-agent-1", "gputopo-agent", 9400)
         self.pod("team", "train-0", "train", None, limits={"metax-tech.com/gpu": "8"})
         self.pod("team", "web-0", "web", None)
+        self.api.add("/apis/topology.metax-tech.com/v1alpha1/namespaces/team/gpuplacements", "train", status={"behind": "team/Job/tune-9"})
 
     def pod(self, namespace, name, app, port, limits=None):
         self.api.add(f"/api/v1/namespaces/{namespace}/pods", name, metadata={"labels": {"app.kubernetes.io/name": app},
@@ -178,7 +179,7 @@ class Bundle(Case):
         names = {job["name"] for job in json.loads(plain["companion/model.json"])["jobs"]}
         names |= {node["name"] for node in json.loads(plain["companion/model.json"])["nodes"]} | {"train-0", "team", "10.1.2.3", "10.9.9.9"}
         text = "\n".join(name + "\n" + data for name, data in files.items() if not name.startswith("page/")).replace("\\n", " ")
-        for name in names | {"alice", "corp.example", "SN-0815", "LEAF-07", "swp12", "fe80::17", "machine-1"}:
+        for name in names | {"alice", "corp.example", "SN-0815", "LEAF-07", "swp12", "fe80::17", "machine-1", "acme", "tune-9"}:
             self.assertIsNone(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w])", text), name)
         self.assertIn(" is not there", files["objects/nodegputopologies.jsonl"])
         for file in ("companion/state.json", "companion/model.json"):
