@@ -7,20 +7,54 @@
 #include "base/cleanup.h"
 #include "base/json_get.h"
 
-static const char *const strip_container_keys[] = {
-    "env",           "envFrom",       "command",        "args",         "volumeMounts",   "lifecycle",
-    "volumeDevices", "livenessProbe", "readinessProbe", "startupProbe", "securityContext"};
+/* Members that are taken out wherever they stand: nothing of ours depends on them, and they may be secret.
+ * Labels may have such keys, too: texts stay but where all foreign labels go. */
+static const char *const strip_always[] = {
+    "managedFields",   "env",       "envFrom",         "command",           "args",         "volumeMounts",
+    "volumeDevices",   "lifecycle", "livenessProbe",   "readinessProbe",    "startupProbe", "volumes",
+    "securityContext", "images",    "volumesAttached", "staticPodURLHeader"};
+static const char *const strip_private[] = {"image",
+                                            "affinity",
+                                            "nodeSelector",
+                                            "taints",
+                                            "topologySpreadConstraints",
+                                            "tolerations",
+                                            "hostAliases",
+                                            "dnsConfig",
+                                            "imagePullSecrets",
+                                            "containerStatuses",
+                                            "initContainerStatuses",
+                                            "by",
+                                            "serial",
+                                            "providerID",
+                                            "machineID",
+                                            "systemUUID",
+                                            "bootID",
+                                            "staticPodURL"};
 
-/* Nothing of ours depends on it, and it may be secret. */
-static void strip_containers(cJSON *spec, const char *list, bool anonymous)
+static void strip_members(cJSON *value, bool anonymous)
 {
-    const cJSON *containers = cJSON_GetObjectItemCaseSensitive(spec, list);
-    for (cJSON *container = containers ? containers->child : NULL; container; container = container->next) {
-        for (size_t i = 0; i < GT_COUNT(strip_container_keys); i++)
-            cJSON_DeleteItemFromObjectCaseSensitive(container, strip_container_keys[i]);
-        if (anonymous)
-            cJSON_DeleteItemFromObjectCaseSensitive(container, "image");
+    for (cJSON *item = value ? value->child : NULL, *next; item; item = next) {
+        next = item->next;
+        const char *key = item->string ? item->string : "";
+        if (strcmp(key, "terminated") == 0) /* may be the end of a container's log */
+            cJSON_DeleteItemFromObjectCaseSensitive(item, "message");
+        if ((GT_HAS_TEXT(strip_always, GT_COUNT(strip_always), key) && !cJSON_IsString(item)) ||
+            (anonymous && GT_HAS_TEXT(strip_private, GT_COUNT(strip_private), key)))
+            cJSON_Delete(cJSON_DetachItemViaPointer(value, item));
+        else
+            strip_members(item, anonymous);
     }
+}
+
+/* Of others' annotations those of Kubernetes and Volcano stay: what else people keep there is not known. */
+static bool strip_keeps(const char *key, const char *member, bool anonymous)
+{
+    if (strstr(key, GT_USER_PREFIX) || anonymous)
+        return strstr(key, GT_USER_PREFIX);
+    return strcmp(member, "labels") == 0 ||
+           (!strstr(key, "last-applied") &&
+            (strstr(key, "k8s.io/") || strstr(key, "kubernetes.io/") || strstr(key, "volcano.sh/")));
 }
 
 static void strip_keys(cJSON *metadata, const char *member, bool anonymous)
@@ -28,35 +62,17 @@ static void strip_keys(cJSON *metadata, const char *member, bool anonymous)
     cJSON *map = cJSON_GetObjectItemCaseSensitive(metadata, member);
     for (cJSON *item = map ? map->child : NULL, *next; item; item = next) {
         next = item->next;
-        if (strcmp(item->string, "kubectl.kubernetes.io/last-applied-configuration") == 0 ||
-            (anonymous && !strstr(item->string, GT_USER_PREFIX)))
+        if (!strip_keeps(item->string, member, anonymous))
             cJSON_Delete(cJSON_DetachItemViaPointer(map, item));
     }
 }
 
 void gt_strip(cJSON *object, bool anonymous)
 {
-    static const char *const private[] = {"affinity",    "nodeSelector", "tolerations",
-                                          "hostAliases", "dnsConfig",    "imagePullSecrets"};
     cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
-    cJSON *spec = cJSON_GetObjectItemCaseSensitive(object, "spec");
-    cJSON *status = cJSON_GetObjectItemCaseSensitive(object, "status");
-    cJSON_DeleteItemFromObjectCaseSensitive(metadata, "managedFields");
     strip_keys(metadata, "annotations", anonymous);
-    if (anonymous)
-        strip_keys(metadata, "labels", true);
-    cJSON_DeleteItemFromObjectCaseSensitive(spec, "volumes");
-    strip_containers(spec, "containers", anonymous);
-    strip_containers(spec, "initContainers", anonymous);
-    strip_containers(spec, "ephemeralContainers", anonymous);
-    cJSON_DeleteItemFromObjectCaseSensitive(status, "images");
-    cJSON_DeleteItemFromObjectCaseSensitive(status, "volumesAttached");
-    for (size_t i = 0; anonymous && i < GT_COUNT(private); i++)
-        cJSON_DeleteItemFromObjectCaseSensitive(spec, private[i]);
-    if (anonymous) {
-        cJSON_DeleteItemFromObjectCaseSensitive(status, "containerStatuses");
-        cJSON_DeleteItemFromObjectCaseSensitive(status, "initContainerStatuses");
-    }
+    strip_keys(metadata, "labels", anonymous);
+    strip_members(object, anonymous);
 }
 
 bool gt_program_of_pod(const cJSON *object, struct gt_program *ret)

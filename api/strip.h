@@ -8,8 +8,9 @@
 /* Objects as they are shown to others. */
 
 /* Takes out what is large, or may be secret, and says nothing of GPUs: managed fields, images of Nodes,
- * volumes, environment and command of containers. `anonymous`: also what users write freely, such as labels
- * that are not ours, and names of images. */
+ * volumes, environment, command and last words of containers, annotations of other programs, headers of a
+ * kubelet's settings. `anonymous`: also what users write freely, such as labels that are not ours, and what
+ * tells a machine or a person: serial numbers, IDs of machines, who has isolated a GPU. */
 void gt_strip(cJSON *object, bool anonymous);
 
 /* The first container of a pod. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -19,30 +20,21 @@ struct bundle_names {
     struct name_list places; /* those that the texts of decisions have: of nodes and supernodes */
 };
 
-enum { NAMES_LINE_MAX = 32 << 20, NAMES_DEPTH_MAX = 64 };
+enum { NAMES_LINE_MAX = 32 << 20, NAMES_DEPTH_MAX = 64, BUNDLE_ADDRESS_MAX = 46 };
 
-/* Members whose texts are names: of objects, or such names with slashes between them. */
-static const char *const keys[] = {"name",
-                                   "namespace",
-                                   "generateName",
-                                   "nodeName",
-                                   "nominatedNodeName",
-                                   "hostname",
-                                   "holderIdentity",
-                                   "node",
-                                   "job",
-                                   "pod",
-                                   "parent",
-                                   "key",
-                                   "leader",
-                                   "supernode",
-                                   "subdomain",
-                                   "serviceAccountName",
-                                   "host",
-                                   "reportingInstance",
-                                   "pool",
-                                   "members",
-                                   "nodes"};
+/* Members whose texts are names, beside those that end with "name": of objects, or such names with slashes
+ * between them. */
+static const char *const keys[] = {
+    "namespace", "holderIdentity",    "node",   "job",        "pod",           "parent", "key",
+    "leader",    "supernode",         "nodes",  "supernodes", "members",       "pool",   "host",
+    "subdomain", "reportingInstance", "switch", "switchPort", "clusterDomain", "behind", "partOf",
+    "parts",     "claimTemplate"};
+
+static bool is_name_key(const char *key)
+{
+    size_t len = strlen(key);
+    return GT_HAS_TEXT(keys, GT_COUNT(keys), key) || (len >= 4 && strcasecmp(key + len - 4, "name") == 0);
+}
 
 /* Words of Kubernetes and of ours, which say nothing of anybody. */
 static const char *const public_words[] = {"default", "kube-system", "cpu", "memory"};
@@ -58,7 +50,7 @@ static bool is_public(const char *name, size_t len)
         if (strlen(public_words[i]) == len && strncmp(public_words[i], name, len) == 0)
             return true;
     return len < 2 || strspn(name, "0123456789") >= len || strncmp(name, "gputopo", 7) == 0 ||
-           memmem(name, len, "metax-tech", 10) || isupper((unsigned char)*name);
+           memmem(name, len, "metax-tech", 10);
 }
 
 static int add_name(struct name_list *names, const char *name, size_t len, struct gt_err **err)
@@ -72,7 +64,7 @@ static int add_name(struct name_list *names, const char *name, size_t len, struc
     return 0;
 }
 
-/* All parts of "namespace/Kind/name". */
+/* All parts of "namespace/Kind/name" but the kind. */
 static int learn_text(struct bundle_names *names, const char *text, struct gt_err **err)
 {
     if (strstr(text, "kubernetes.io/") || strstr(text, "metax-tech.com/"))
@@ -81,9 +73,25 @@ static int learn_text(struct bundle_names *names, const char *text, struct gt_er
         size_t len = 0;
         while (is_of_name(at[len]))
             len++;
-        if (len)
+        bool kind = at > text && at[-1] == '/' && at[len] == '/' && isupper((unsigned char)*at);
+        if (len && !kind)
             GT_TRY(add_name(&names->all, at, len, err));
         at += len + (at[len] != 0);
+    }
+    return 0;
+}
+
+/* A row of the page's state: its first text is a name, and so are those with a slash; others are our words.
+ */
+static int learn_row(struct bundle_names *names, const cJSON *row, unsigned depth, struct gt_err **err)
+{
+    bool first = true;
+    for (const cJSON *item = row->child; item && depth < NAMES_DEPTH_MAX; item = item->next) {
+        if (cJSON_IsString(item) && (first || strchr(item->valuestring, '/')))
+            GT_TRY(learn_text(names, item->valuestring, err));
+        first = first && !cJSON_IsString(item);
+        if (cJSON_IsArray(item))
+            GT_TRY(learn_row(names, item, depth + 1, err));
     }
     return 0;
 }
@@ -97,11 +105,14 @@ static int learn_value(struct bundle_names *names, const cJSON *value, bool name
     if (depth == NAMES_DEPTH_MAX)
         return 0;
     for (const cJSON *item = value->child; item; item = item->next) {
-        bool is_name =
-            cJSON_IsArray(value) ? named : item->string && GT_HAS_TEXT(keys, GT_COUNT(keys), item->string);
-        /* of a companion's decision: ["node-1", 0, 3], and [3, "rack-1", 1, -1] */
-        is_name = is_name || (item->string && strcmp(item->string, "supernodes") == 0);
-        GT_TRY(learn_value(names, item, is_name, depth + 1, err));
+        bool in_list = cJSON_IsArray(value);
+        if (item->string && strcmp(item->string, "legend") == 0)
+            continue; /* our words */
+        if (in_list && named && cJSON_IsArray(item))
+            GT_TRY(learn_row(names, item, depth + 1, err));
+        else
+            GT_TRY(learn_value(names, item, in_list ? named : item->string && is_name_key(item->string),
+                               depth + 1, err));
     }
     return 0;
 }
@@ -138,7 +149,7 @@ void bundle_names_free(struct bundle_names *names)
 
 int bundle_names_learn(struct bundle_names *names, const char *text, size_t len, struct gt_err **err)
 {
-    const struct gt_json_limits limits = {NAMES_LINE_MAX, GT_JSON_VALUES_MAX};
+    const struct gt_json_limits limits = {NAMES_LINE_MAX, 8 * GT_JSON_VALUES_MAX};
     for (const char *line = text, *end = text + len; line < end;) {
         const char *next = memchr(line, '\n', (size_t)(end - line));
         size_t size = (size_t)((next ? next : end) - line);
@@ -194,7 +205,8 @@ static size_t address_length(const char *text, size_t len)
 {
     size_t colons = 0, used = 0;
     bool twice = false;
-    while (used < len && (isxdigit((unsigned char)text[used]) || text[used] == ':')) {
+    while (used < len && used < BUNDLE_ADDRESS_MAX &&
+           (isxdigit((unsigned char)text[used]) || text[used] == ':')) {
         colons += text[used] == ':';
         twice = twice || (used && text[used] == ':' && text[used - 1] == ':');
         used++;
@@ -216,6 +228,19 @@ enum name_scope {
     NAMES_PLACES,  /* only those of nodes and supernodes */
 };
 
+/* How much of a run is a known name: all of it, or what is before a hyphen or a dot (the pod of a job, the
+ * domain of a node). 0: nothing is. */
+static size_t known_length(const struct name_list *names, const char *text, size_t len, bool whole,
+                           size_t *ret)
+{
+    if (find_name(names, text, len, ret))
+        return len;
+    for (size_t i = whole ? 0 : len; i > 1; i--)
+        if ((text[i - 1] == '-' || text[i - 1] == '.') && find_name(names, text, i - 1, ret))
+            return i - 1;
+    return 0;
+}
+
 /* A run of letters that names have; a dot or a hyphen at its end may be the sentence's. */
 static void replace_run(const struct bundle_names *names, const char *text, size_t len, enum name_scope scope,
                         struct gt_buf *to)
@@ -223,11 +248,12 @@ static void replace_run(const struct bundle_names *names, const char *text, size
     size_t at, short_len = len;
     while (short_len && !isalnum((unsigned char)text[short_len - 1]))
         short_len--;
-    bool found = scope != NAMES_PLACES || find_name(&names->places, text, short_len, &at);
-    if (is_ipv4(text, short_len))
+    const struct name_list *known = scope == NAMES_PLACES ? &names->places : &names->all;
+    size_t of_name = known_length(known, text, short_len, scope == NAMES_PLACES, &at);
+    if (of_name && find_name(&names->all, text, of_name, &at)) /* a node may be named as its address */
+        gt_buf_printf(to, of_name < short_len ? "name-%zu-x" : "name-%zu", at);
+    else if (is_ipv4(text, short_len))
         gt_buf_puts(to, "address");
-    else if (found && find_name(&names->all, text, short_len, &at))
-        gt_buf_printf(to, "name-%zu", at);
     else
         gt_buf_add(to, text, short_len);
     gt_buf_add(to, text + short_len, len - short_len);
@@ -236,10 +262,19 @@ static void replace_run(const struct bundle_names *names, const char *text, size
 static void replace_part(const struct bundle_names *names, const char *text, size_t len,
                          enum name_scope scope, struct gt_buf *to)
 {
+    bool joined = false; /* with what was before */
     for (size_t i = 0; i < len;) {
-        size_t run = i && is_of_name(text[i - 1]) ? 0 : address_length(text + i, len - i);
+        size_t run = joined ? 0 : address_length(text + i, len - i);
+        joined = false;
         if (run) {
             gt_buf_puts(to, "address");
+            i += run;
+            continue;
+        }
+        if (text[i] == '\\') { /* "\\n" of JSON: its letter is of no name */
+            run = i + 1 < len && text[i + 1] == 'u' ? 6 : 2;
+            run = run < len - i ? run : len - i;
+            gt_buf_add(to, text + i, run);
             i += run;
             continue;
         }
@@ -247,6 +282,7 @@ static void replace_part(const struct bundle_names *names, const char *text, siz
             run++;
         bool key =
             scope == NAMES_NO_KEYS && i + run + 1 < len && text[i + run] == '"' && text[i + run + 1] == ':';
+        joined = run;
         if (run && !key)
             replace_run(names, text + i, run, scope, to);
         else
@@ -255,9 +291,10 @@ static void replace_part(const struct bundle_names *names, const char *text, siz
     }
 }
 
-void bundle_names_replace(const struct bundle_names *names, const char *text, size_t len, struct gt_buf *to)
+void bundle_names_replace(const struct bundle_names *names, bool json, const char *text, size_t len,
+                          struct gt_buf *to)
 {
-    replace_part(names, text, len, NAMES_ALL, to);
+    replace_part(names, text, len, json ? NAMES_NO_KEYS : NAMES_ALL, to);
 }
 
 void bundle_names_replace_decisions(const struct bundle_names *names, const char *text, size_t len,

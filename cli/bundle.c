@@ -25,9 +25,12 @@ enum {
     COMPANION_LOG = 4 << 20,       /* bytes of the log of a companion's pod */
     AGENT_LOG = 64 << 10,          /* of an agent's, */
     AGENT_LOGS_MAX = 12 << 20,     /* and of all together */
-    ANSWERS_OF_DECISIONS = 64,
+    ANSWERS_OF_DECISIONS = 128,
+    DECISIONS_BYTES = 12 << 20,                /* of one companion */
+    BUNDLE_FILES_MAX = BUNDLE_MAX - (4 << 20), /* of all but missing.txt */
     LOG_LINE_BYTES = 200,
-    FAILED_MAX = 3,
+    FAILED_MAX = 3, /* in a row */
+    FAILED_ALL_MAX = 20,
 };
 
 struct bundle_options {
@@ -50,10 +53,10 @@ struct bundle_pod {
     bool companion;
 };
 
-/* Questions of one kind: after some in a row without an answer no more are asked, since each may take long.
- */
+/* Questions of one kind: after some without an answer no more are asked, since each may take long. */
 struct bundle_series {
-    unsigned failed;
+    unsigned failed, failed_all; /* failed: in a row */
+    bool json;                   /* what answers is an object that may have secrets */
 };
 
 struct collecting {
@@ -116,7 +119,9 @@ static void keep(struct collecting *bundle, const char *name, struct gt_buf *tex
 {
     if (text->failed)
         miss(bundle, name, "too large");
-    else if (bundle->bytes + text->len > BUNDLE_MAX - (4 << 20))
+    else if (strstr(name, ".."))
+        miss(bundle, name, "expected a name without '..'");
+    else if (bundle->bytes + text->len > BUNDLE_FILES_MAX)
         miss(bundle, name, "left out: the bundle would be larger than 50 MB");
     else if (text->len) {
         if (!GT_GROW(bundle->entries, bundle->count, bundle->capacity, 64)) {
@@ -135,21 +140,38 @@ static void keep(struct collecting *bundle, const char *name, struct gt_buf *tex
     }
 }
 
+/* A kubelet's settings, for instance, without what may be secret. */
+static int bundle_strip(const struct collecting *bundle, struct gt_buf *text, struct gt_err **err)
+{
+    const struct gt_json_limits limits = {BUNDLE_ANSWER_MAX, GT_JSON_VALUES_MAX};
+    gt_auto_json cJSON *json = NULL;
+    GT_TRY(gt_json_parse_within(text->data ? text->data : "", text->len, "answer", &limits, &json, err));
+    gt_strip(json, bundle->options->anonymous);
+    gt_auto_free char *stripped = cJSON_PrintUnformatted(json);
+    GT_NEED(stripped, err, "answer");
+    gt_buf_consume(text, text->len);
+    gt_buf_puts(text, stripped);
+    return gt_buf_check(text, "answer", err);
+}
+
 static void bundle_fetch(struct collecting *bundle, struct bundle_series *series,
                          const struct cli_api_text *from, const char *name)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(BUNDLE_ANSWER_MAX);
     gt_auto_err struct gt_err *err = NULL;
-    if (series->failed == FAILED_MAX)
+    if (series->failed == FAILED_MAX || series->failed_all == FAILED_ALL_MAX)
         return;
-    if (cli_api_text(bundle->api, from, &text, &err) >= 0) {
+    if (cli_api_text(bundle->api, from, &text, &err) >= 0 &&
+        (!series->json || bundle_strip(bundle, &text, &err) >= 0)) {
         series->failed = 0;
         keep(bundle, name, &text);
         return;
     }
     miss(bundle, name, gt_err_text(err));
-    if (++series->failed == FAILED_MAX)
-        miss(bundle, name, "three in a row failed, so no further ones of this kind were asked for");
+    series->failed++;
+    series->failed_all++;
+    if (series->failed == FAILED_MAX || series->failed_all == FAILED_ALL_MAX)
+        miss(bundle, name, "three in a row, or 20, failed, so no further ones of this kind were asked for");
 }
 
 /* ---- objects ---- */
@@ -271,12 +293,14 @@ static uint64_t last_decision(const char *text, size_t len)
     return found ? strtoull(found + strlen(key), NULL, 10) : 0;
 }
 
-/* All decisions that a companion has, in answers of a megabyte. */
+/* The last decisions that a companion has, in answers of a megabyte that can be read alone. */
 static void add_decisions(struct collecting *bundle, const struct cli_api_text *at, const char *name)
 {
     gt_auto_buf struct gt_buf all = GT_BUF(BUNDLE_ANSWER_MAX);
     gt_auto_err struct gt_err *err = NULL;
+    size_t sizes[ANSWERS_OF_DECISIONS];
     uint64_t after = 0, next = 0;
+    unsigned dropped = 0;
     for (unsigned i = 0; i < ANSWERS_OF_DECISIONS; i++, after = next) {
         gt_auto_buf struct gt_buf answer = GT_BUF(BUNDLE_ANSWER_MAX);
         char path[64];
@@ -290,9 +314,14 @@ static void add_decisions(struct collecting *bundle, const struct cli_api_text *
         next = last_decision(answer.data ? answer.data : "", answer.len);
         if (next <= after)
             break;
+        sizes[i] = answer.len;
+        while (dropped < i && all.len + answer.len > DECISIONS_BYTES)
+            gt_buf_consume(&all, sizes[dropped++]);
         gt_buf_add(&all, answer.data, answer.len);
         bundle->has_decisions = true;
     }
+    if (dropped)
+        miss(bundle, name, "the oldest decisions are left out: too many bytes");
     keep(bundle, name, &all);
 }
 
@@ -355,7 +384,7 @@ static void add_page(struct collecting *bundle)
 static void bundle_add_nodes(struct collecting *bundle)
 {
     char name[BUNDLE_NAME_SIZE + 64];
-    struct bundle_series series = {0};
+    struct bundle_series series = {.json = true};
     for (size_t i = 0; i < bundle->node_count; i++) {
         const struct cli_api_text at = {&gt_kube_nodes, NULL, bundle->nodes[i], "proxy", "/configz"};
         snprintf(name, sizeof(name), "nodes/%s/configz.json", bundle->nodes[i]);
@@ -369,12 +398,21 @@ static void bundle_add_nodes(struct collecting *bundle)
 
 /* ---- the file ---- */
 
-static int make_names(const struct collecting *bundle, struct bundle_names **ret, struct gt_err **err)
+/* A file whose names cannot be learnt is left out. */
+static int make_names(struct collecting *bundle, struct bundle_names **ret, struct gt_err **err)
 {
     GT_TRY(bundle_names_new(ret, err));
-    for (size_t i = 0; i < bundle->count; i++)
-        if (strstr(bundle->entries[i].name, ".json"))
-            GT_TRY(bundle_names_learn(*ret, bundle->entries[i].data, bundle->entries[i].len, err));
+    for (size_t i = 0; i < bundle->count; i++) {
+        struct bundle_entry *entry = &bundle->entries[i];
+        gt_auto_err struct gt_err *why = NULL;
+        int r = strstr(entry->name, ".json") ? bundle_names_learn(*ret, entry->data, entry->len, &why) : 0;
+        if (r == -ENOMEM)
+            return gt_fail_sys(err, ENOMEM, "names");
+        if (r < 0) {
+            miss(bundle, entry->name, gt_err_text(why));
+            entry->len = 0;
+        }
+    }
     bundle_names_sort(*ret);
     return 0;
 }
@@ -394,31 +432,41 @@ static void tell_about(const struct collecting *bundle, struct gt_buf *to)
     gt_buf_puts(to, "\n");
 }
 
+/* Appends a file; false: it does not fit. */
+static bool bundle_put(const struct bundle_names *names, const struct bundle_entry *entry, size_t max,
+                       struct gt_buf *tar)
+{
+    gt_auto_buf struct gt_buf name = GT_BUF(BUNDLE_NAME_SIZE), text = GT_BUF(BUNDLE_MAX);
+    struct bundle_entry named = *entry;
+    const char *shown = entry->name;
+    if (names && strncmp(entry->name, BUNDLE_PAGE, strlen(BUNDLE_PAGE)) != 0) {
+        bundle_names_replace(names, false, entry->name, strlen(entry->name), &name);
+        if (strstr(entry->name, BUNDLE_DECISIONS))
+            bundle_names_replace_decisions(names, entry->data, entry->len, &text);
+        else
+            bundle_names_replace(names, strstr(entry->name, ".json"), entry->data, entry->len, &text);
+        shown = name.data;
+        named.data = text.data;
+        named.len = text.len;
+    }
+    return !name.failed && !text.failed && tar->len + named.len + 1024 < max &&
+           bundle_tar_add(tar, shown, named.data, named.len, (uint64_t)time(NULL));
+}
+
 static int bundle_write(struct collecting *bundle, struct gt_buf *tar, struct gt_err **err)
 {
     GT_CLEANUP(bundle_names_free) struct bundle_names *names = NULL;
     gt_auto_buf struct gt_buf about = GT_BUF(4096);
-    uint64_t now = (uint64_t)time(NULL);
     GT_TRY(bundle->options->anonymous ? make_names(bundle, &names, err) : 0);
     tell_about(bundle, &about);
-    bundle_tar_add(tar, "about.json", about.data, about.len, now);
-    for (size_t i = 0; i <= bundle->count; i++) {
-        struct bundle_entry *entry = i < bundle->count ? &bundle->entries[i] : NULL;
-        const char *name = entry ? entry->name : "missing.txt",
-                   *data = entry ? entry->data : bundle->missing.data;
-        size_t len = entry ? entry->len : bundle->missing.len;
-        gt_auto_buf struct gt_buf named = GT_BUF(BUNDLE_NAME_SIZE), text = GT_BUF(BUNDLE_MAX);
-        if (names && strncmp(name, BUNDLE_PAGE, strlen(BUNDLE_PAGE)) != 0) {
-            bundle_names_replace(names, name, strlen(name), &named);
-            (strstr(name, BUNDLE_DECISIONS) ? bundle_names_replace_decisions
-                                            : bundle_names_replace)(names, data ? data : "", len, &text);
-            name = named.data;
-            data = text.data;
-            len = text.len;
-        }
-        if (named.failed || text.failed || !bundle_tar_add(tar, name, data ? data : "", len, now))
-            return gt_fail(err, EFBIG, "%s: it does not fit", entry ? entry->name : "missing.txt");
-    }
+    bundle_put(NULL, &(struct bundle_entry){"about.json", about.data, about.len}, BUNDLE_MAX, tar);
+    for (size_t i = 0; i < bundle->count; i++)
+        if (bundle->entries[i].len && !bundle_put(names, &bundle->entries[i], BUNDLE_FILES_MAX, tar))
+            miss(bundle, bundle->entries[i].name, "left out: it does not fit");
+    if (bundle->missing.len &&
+        !bundle_put(names, &(struct bundle_entry){"missing.txt", bundle->missing.data, bundle->missing.len},
+                    BUNDLE_MAX, tar))
+        return gt_fail(err, EFBIG, "missing.txt: it does not fit");
     bundle_tar_end(tar);
     return gt_buf_check(tar, "the bundle", err);
 }

@@ -34,7 +34,9 @@ void bundle_names_free(struct bundle_names *names);
 int bundle_names_learn(struct bundle_names *names, const char *text, size_t len, struct gt_err **err);
 /* To be called when all are known. */
 void bundle_names_sort(struct bundle_names *names);
-void bundle_names_replace(const struct bundle_names *names, const char *text, size_t len, struct gt_buf *to);
+/* `json`: keys stay as they are. */
+void bundle_names_replace(const struct bundle_names *names, bool json, const char *text, size_t len,
+                          struct gt_buf *to);
 /* The same of decisions, so that they are made again in the same words. */
 void bundle_names_replace_decisions(const struct bundle_names *names, const char *text, size_t len,
                                     struct gt_buf *to);

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/bundle.h"
 #include "cli/cli.h"
 #include "scheduler-ext/file/decision_file.h"
@@ -37,13 +38,23 @@ struct replay {
     struct gt_buf text;
 };
 
+/* It comes from somebody else's file, and goes to a terminal. */
+static void replay_add(struct gt_buf *to, const char *text, size_t len)
+{
+    gt_auto_free char *shown = strndup(text, len);
+    if (shown)
+        gt_text_make_printable(shown);
+    to->failed |= !shown;
+    gt_buf_puts(to, shown ? shown : "");
+}
+
 static void replay_add_indented(struct gt_buf *to, const char *title, const char *text)
 {
     gt_buf_printf(to, "  %s:\n", title);
     for (const char *line = text; *line;) {
         size_t len = strcspn(line, "\n");
         gt_buf_puts(to, "    ");
-        gt_buf_add(to, line, len);
+        replay_add(to, line, len);
         gt_buf_puts(to, "\n");
         line += len + (line[len] != 0);
     }
@@ -57,8 +68,11 @@ static void replay_on_decision(void *arg, const struct gt_decision_again *again)
         return;
     }
     replay->otherwise++;
-    gt_buf_printf(&replay->text, "decision %" PRIu64 ", %s, %s: decided otherwise\n", again->number,
-                  again->time, again->job);
+    gt_buf_printf(&replay->text, "decision %" PRIu64 ", ", again->number);
+    replay_add(&replay->text, again->time, strlen(again->time));
+    gt_buf_puts(&replay->text, ", ");
+    replay_add(&replay->text, again->job, strlen(again->job));
+    gt_buf_puts(&replay->text, ": decided otherwise\n");
     replay_add_indented(&replay->text, "then", again->recorded);
     replay_add_indented(&replay->text, "now", again->made);
 }

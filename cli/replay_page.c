@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "cli/bundle.h"
 
 /* The companion's page as one file: its style and scripts inside it, and its state in place of the companion.
- */
+ * The bundle comes from somebody else: so its scripts reach nothing but the file. */
 
-static const char *const scripts[] = {BUNDLE_PAGE "page.js", BUNDLE_PAGE "map.js", BUNDLE_PAGE "panels.js",
-                                      BUNDLE_PAGE "views.js"};
-
-/* Lines of the page that the file does without: it runs scripts of its own, which come at its end. */
-static const char *const dropped[] = {"<meta http-equiv=\"Content-Security-Policy\"", "<link rel=\"icon\"",
-                                      "<script src="};
+static const char begin[] =
+    "<!DOCTYPE html>\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+    "script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n";
 
 /* In place of the companion. */
 static const char answers[] =
@@ -23,81 +21,88 @@ static const char answers[] =
     "  : new Response(\"a bundle has no answers to such questions: gputopo replay makes its decisions "
     "again\\n\", { status: 404 });\n";
 
-static int page_find(const char *data, size_t len, const char *name, struct bundle_file *ret,
-                     struct gt_err **err)
+struct page {
+    const char *data; /* the archive */
+    size_t len;
+    struct gt_buf scripts; /* they run at its end */
+    struct gt_err **err;
+};
+
+static int page_find(const struct page *page, const char *name, struct bundle_file *ret)
 {
     size_t at = 0;
-    for (int r; (r = bundle_tar_next(data, len, &at, ret, err));)
+    for (int r; (r = bundle_tar_next(page->data, page->len, &at, ret, page->err));)
         if (r < 0 || strcmp(ret->name, name) == 0)
             return r < 0 ? r : 0;
-    return gt_fail(err, ENODATA, "there is no %s in it, missing.txt in it says why", name);
+    return gt_fail(page->err, ENODATA, "there is no %s in it, missing.txt in it says why", name);
 }
 
 /* JSON in which no "</script>" can stand. */
-static void add_state(const struct bundle_file *state, struct gt_buf *to)
+static int add_state(const struct page *page, struct gt_buf *to)
 {
+    struct bundle_file state;
+    GT_TRY(page_find(page, BUNDLE_STATE, &state));
     gt_buf_puts(to, "<script type=\"application/json\" id=\"recorded\">");
-    for (size_t i = 0, run; i < state->len; i += run) {
-        const char *next = memchr(state->data + i, '<', state->len - i);
-        run = next ? (size_t)(next - state->data) - i : state->len - i;
-        gt_buf_add(to, state->data + i, run);
-        if (next) {
+    for (size_t i = 0; i < state.len; i++)
+        if (state.data[i] == '<')
             gt_buf_puts(to, "\\u003c");
-            run++;
-        }
-    }
-    gt_buf_puts(to, "</script>\n");
-}
-
-static int add_scripts(const char *data, size_t len, struct gt_buf *to, struct gt_err **err)
-{
-    struct bundle_file state, script;
-    GT_TRY(page_find(data, len, BUNDLE_STATE, &state, err));
-    add_state(&state, to);
-    gt_buf_printf(to, "<script>\n%s</script>\n", answers);
-    for (size_t i = 0; i < GT_COUNT(scripts); i++) {
-        GT_TRY(page_find(data, len, scripts[i], &script, err));
-        gt_buf_puts(to, "<script>\n");
-        gt_buf_add(to, script.data, script.len);
-        gt_buf_puts(to, "</script>\n");
-    }
+        else
+            gt_buf_add(to, &state.data[i], 1);
+    gt_buf_printf(to, "</script>\n<script>\n%s</script>\n", answers);
     return 0;
 }
 
-static bool replay_page_begins(const char *line, size_t len, const char *mark)
+/* The file that a line of the page names ("src="ui/page.js""), between tags of its own. */
+static int replay_page_add_named(const struct page *page, const char *named, const char *tag,
+                                 struct gt_buf *to)
 {
-    return len >= strlen(mark) && strncmp(line, mark, strlen(mark)) == 0;
+    char name[BUNDLE_NAME_SIZE];
+    struct bundle_file file;
+    snprintf(name, sizeof(name), BUNDLE_PAGE "%.*s", (int)strcspn(named, "\"\n"), named);
+    GT_TRY(page_find(page, name, &file));
+    gt_buf_printf(to, "<%s>\n", tag);
+    gt_buf_add(to, file.data, file.len);
+    gt_buf_printf(to, "</%s>\n", tag);
+    return 0;
 }
 
-static int page_line(const char *data, size_t len, const char *line, size_t size, struct gt_buf *to,
-                     struct gt_err **err)
+/* What follows the mark that the line begins with; NULL: it begins otherwise. */
+static const char *page_after(const char *line, size_t len, const char *mark)
 {
-    struct bundle_file style;
-    for (size_t i = 0; i < GT_COUNT(dropped); i++)
-        if (replay_page_begins(line, size, dropped[i]))
-            return 0;
-    if (replay_page_begins(line, size, "<link rel=\"stylesheet\"")) {
-        GT_TRY(page_find(data, len, BUNDLE_PAGE "ui.css", &style, err));
-        gt_buf_puts(to, "<style>\n");
-        gt_buf_add(to, style.data, style.len);
-        gt_buf_puts(to, "</style>\n");
+    return len > strlen(mark) && strncmp(line, mark, strlen(mark)) == 0 ? line + strlen(mark) : NULL;
+}
+
+static int replay_page_line(struct page *page, const char *line, size_t size, struct gt_buf *to)
+{
+    const char *style = page_after(line, size, "<link rel=\"stylesheet\" href=\"ui/");
+    const char *script = page_after(line, size, "<script src=\"ui/");
+    if (style)
+        return replay_page_add_named(page, style, "style", to);
+    if (script)
+        return replay_page_add_named(page, script, "script", &page->scripts);
+    if (page_after(line, size, "<!DOCTYPE") || page_after(line, size, "<link rel=\"icon\"") ||
+        page_after(line, size, "<meta http-equiv=\"Content-Security-Policy\""))
         return 0;
+    if (page_after(line, size, "</body>")) {
+        GT_TRY(add_state(page, to));
+        gt_buf_add(to, page->scripts.data, page->scripts.len);
+        to->failed |= page->scripts.failed;
     }
-    if (replay_page_begins(line, size, "</body>"))
-        GT_TRY(add_scripts(data, len, to, err));
     gt_buf_add(to, line, size);
     return 0;
 }
 
 int bundle_page(const char *data, size_t len, struct gt_buf *to, struct gt_err **err)
 {
-    struct bundle_file page;
-    GT_TRY(page_find(data, len, BUNDLE_PAGE "index.html", &page, err));
-    for (const char *line = page.data, *end = page.data + page.len; line < end;) {
-        const char *next = memchr(line, '\n', (size_t)(end - line));
-        size_t size = (size_t)((next ? next + 1 : end) - line);
-        GT_TRY(page_line(data, len, line, size, to, err));
-        line += size;
+    struct page page = {data, len, GT_BUF(to->max), err};
+    struct bundle_file index;
+    int r = page_find(&page, BUNDLE_PAGE "index.html", &index);
+    gt_buf_puts(to, begin);
+    for (size_t at = 0, size; r >= 0 && at < index.len; at += size) {
+        const char *line = index.data + at, *next = memchr(line, '\n', index.len - at);
+        size = next ? (size_t)(next + 1 - line) : index.len - at;
+        r = replay_page_line(&page, line, size, to);
     }
-    return gt_buf_check(to, "the page", err);
+    gt_buf_done(&page.scripts);
+    return r < 0 ? r : gt_buf_check(to, "the page", err);
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -76,20 +77,18 @@ void bundle_tar_end(struct gt_buf *to)
 /* An octal number that ends with a NUL or a space. */
 static bool read_octal(const char *field, size_t size, uint64_t *ret)
 {
-    uint64_t number = 0;
-    size_t i = 0;
-    while (i < size && field[i] == ' ')
-        i++;
-    for (; i < size && field[i] >= '0' && field[i] <= '7'; i++)
-        number = number * 8 + (uint64_t)(field[i] - '0');
-    *ret = number;
-    return i < size && (!field[i] || field[i] == ' ');
+    char text[16] = "", *end; /* larger than any field */
+    memcpy(text, field, size);
+    *ret = strtoull(text, &end, 8);
+    return end > text && end < text + size && (!*end || *end == ' ') && !strchr(text, '-');
 }
 
 int bundle_tar_next(const char *data, size_t len, size_t *at, struct bundle_file *ret, struct gt_err **err)
 {
     struct tar_header header;
     uint64_t size, sum;
+    if (len > 1 && memcmp(data, "\x1f\x8b", 2) == 0)
+        return gt_fail(err, EINVAL, "it is compressed, gunzip it first");
     while (*at + TAR_BLOCK <= len && data[*at]) {
         memcpy(&header, data + *at, sizeof(header));
         if (memcmp(header.magic, "ustar", 5) != 0 || !read_octal(header.sum, sizeof(header.sum), &sum) ||

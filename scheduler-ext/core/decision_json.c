@@ -70,41 +70,39 @@ static void add_class(struct gt_buf *to, const struct gt_class *class)
 }
 
 /* Those that were added, parents first. */
-static void add_supernodes(struct gt_buf *to, const struct kept_cluster *cluster)
+static void add_supernodes(struct gt_buf *to, const struct gt_cluster *cluster)
 {
     gt_json_begin(to, "supernodes", '[');
-    for (unsigned tier = GT_TIERS_MAX; tier > 0; tier--) {
-        const char *name = cluster->names.data + cluster->super_names;
-        for (uint32_t s = 0; s < cluster->supers; s++, name += strlen(name) + 1) {
-            const struct super *super = &cluster->super[s];
+    for (unsigned tier = GT_TIERS_MAX; tier > 0; tier--)
+        for (uint32_t s = 0; s < cluster->super_count; s++) {
+            const struct super *super = &cluster->supers[s];
             if (super->tier != tier || super->self != GT_NONE)
                 continue;
             gt_json_begin(to, NULL, '[');
             gt_json_add_unsigned(to, NULL, s);
-            gt_json_add_text(to, NULL, name);
+            gt_json_add_text(to, NULL, cluster->super_names.text[s]);
             gt_json_add_unsigned(to, NULL, tier);
             decision_add_id(to, NULL, super->parent);
             gt_json_end(to, ']');
         }
-    }
     gt_json_end(to, ']');
 }
 
 /* Each is in a supernode that was added, or (four values) it is one by itself, below another or none. */
-static void add_nodes_of(struct gt_buf *to, const struct kept_cluster *cluster)
+static void add_nodes_of(struct gt_buf *to, const struct gt_cluster *cluster)
 {
-    const char *name = cluster->names.data;
     gt_json_begin(to, "nodes", '[');
-    for (uint32_t n = 0; n < cluster->nodes; n++, name += strlen(name) + 1) {
-        const struct super *super = &cluster->super[cluster->of[n].super];
-        if (!*name) {
+    for (uint32_t n = 0; n < cluster->node_count; n++) {
+        const char *name = cluster->node_names.text[n];
+        if (!name) {
             gt_json_add_null(to, NULL);
             continue;
         }
+        const struct super *super = &cluster->supers[cluster->super[n]];
         gt_json_begin(to, NULL, '[');
         gt_json_add_text(to, NULL, name);
-        gt_json_add_unsigned(to, NULL, cluster->of[n].class);
-        gt_json_add_unsigned(to, NULL, cluster->of[n].super);
+        gt_json_add_unsigned(to, NULL, cluster->class[n]);
+        gt_json_add_unsigned(to, NULL, cluster->super[n]);
         if (super->self != GT_NONE)
             decision_add_id(to, NULL, super->parent);
         gt_json_end(to, ']');
@@ -112,15 +110,15 @@ static void add_nodes_of(struct gt_buf *to, const struct kept_cluster *cluster)
     gt_json_end(to, ']');
 }
 
-void gt_kept_cluster_json(const struct kept_cluster *cluster, struct gt_buf *to)
+void gt_kept_cluster_json(const struct gt_cluster *cluster, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '{');
     gt_json_add_unsigned(to, "cluster", cluster->shape);
     gt_json_begin(to, "classes", '[');
-    for (uint32_t c = 0; c < cluster->classes; c++)
-        add_class(to, cluster->class[c]);
+    for (uint32_t c = 0; c < cluster->class_count; c++)
+        add_class(to, cluster->classes[c]);
     gt_json_end(to, ']');
-    gt_json_add_unsigned(to, "supernodeIds", cluster->supers);
+    gt_json_add_unsigned(to, "supernodeIds", cluster->super_count);
     add_supernodes(to, cluster);
     add_nodes_of(to, cluster);
     gt_json_end(to, '}');
@@ -293,7 +291,7 @@ static void add_masks(struct gt_buf *to, const struct kept *kept)
     const char *eligible = kept->columns[KEPT_ELIGIBLE]->data;
     uint64_t last[KEPT_ELIGIBLE] = {0};
     gt_json_begin(to, "masks", '[');
-    for (uint32_t n = 0; n < kept->cluster->nodes; n++) {
+    for (uint32_t n = 0; n < kept->nodes; n++) {
         bool same = n && eligible[n] == eligible[n - 1];
         for (enum kept_column c = KEPT_FREE; c < KEPT_ELIGIBLE; c++) {
             uint64_t mask = mask_of(kept, c, n);
@@ -321,7 +319,7 @@ void gt_kept_json(const struct kept *kept, struct gt_buf *to)
     gt_time_text_fine(&when, 3, time);
     gt_buf_add(to, kept->text, kept->len);
     gt_json_add_unsigned(to, "decision", kept->number);
-    gt_json_add_unsigned(to, "cluster", kept->cluster->shape);
+    gt_json_add_unsigned(to, "cluster", kept->shape);
     gt_json_add_text(to, "time", time);
     add_masks(to, kept);
     gt_json_begin(to, "limits", '[');

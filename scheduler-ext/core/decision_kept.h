@@ -22,33 +22,21 @@ enum kept_column {
     KEPT_ELIGIBLE,
     KEPT_LIMITS,
     KEPT_EXCLUDED,
+    KEPT_CLUSTER, /* its line of JSON: it changes seldom */
     KEPT_COLUMNS
 };
 
-/* A cluster without its state. */
-struct kept_cluster {
-    uint64_t shape;
-    uint32_t users, nodes, supers, classes;
-    size_t super_names;  /* where they begin in `names` */
-    struct gt_buf names; /* each with its NUL: of nodes ("": there is none), then of supernodes */
-    struct super *super; /* [id] */
-    struct {
-        uint32_t super;
-        uint16_t class;
-    } * of; /* [node] */
-    struct gt_class **class;
-};
-
 struct kept {
-    uint64_t number, wall_ms;
-    struct kept_cluster *cluster;
+    uint64_t number, wall_ms, shape;
+    uint32_t nodes;
     struct kept_bytes *columns[KEPT_COLUMNS];
     char *job, *text; /* text: the beginning of its JSON */
     size_t len;
     bool placed;
 };
 
-void gt_kept_cluster_json(const struct kept_cluster *cluster, struct gt_buf *to);
+/* The cluster without its state. */
+void gt_kept_cluster_json(const struct gt_cluster *cluster, struct gt_buf *to);
 /* The beginning of a decision's line: what does not grow with the nodes. */
 void gt_kept_decision_json(struct gt_cluster *cluster, const struct gt_decided *decided, struct gt_buf *to);
 /* The whole line. */

@@ -21,68 +21,6 @@ int gt_decision_log_new(struct gt_decision_log **ret, struct gt_err **err)
     return 0;
 }
 
-/* ---- the cluster ---- */
-
-static size_t cluster_bytes(const struct kept_cluster *cluster)
-{
-    return cluster->names.len + cluster->supers * sizeof(*cluster->super) +
-           cluster->nodes * sizeof(*cluster->of) + cluster->classes * sizeof(struct gt_class *);
-}
-
-static void free_cluster(struct kept_cluster *cluster)
-{
-    for (uint32_t i = 0; cluster->class && i < cluster->classes; i++)
-        gt_class_unref(cluster->class[i]);
-    free(cluster->class);
-    free(cluster->super);
-    free(cluster->of);
-    gt_buf_done(&cluster->names);
-    free(cluster);
-}
-
-static void copy_names(const struct names *names, uint32_t count, struct gt_buf *to)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        const char *name = names->text[i] ? names->text[i] : "";
-        gt_buf_add(to, name, strlen(name) + 1);
-    }
-}
-
-static struct kept_cluster *copy_cluster(const struct gt_cluster *cluster)
-{
-    struct kept_cluster *copy = calloc(1, sizeof(*copy));
-    if (!copy)
-        return NULL;
-    *copy = (struct kept_cluster){.shape = cluster->shape,
-                                  .users = 1,
-                                  .nodes = cluster->node_count,
-                                  .supers = cluster->super_count,
-                                  .classes = cluster->class_count,
-                                  .names = GT_BUF(KEPT_TEXT_MAX)};
-    copy->class = calloc((size_t)copy->classes + 1, sizeof(struct gt_class *));
-    copy->super = calloc((size_t)copy->supers + 1, sizeof(*copy->super));
-    copy->of = calloc((size_t)copy->nodes + 1, sizeof(*copy->of));
-    copy_names(&cluster->node_names, copy->nodes, &copy->names);
-    copy->super_names = copy->names.len;
-    copy_names(&cluster->super_names, copy->supers, &copy->names);
-    if (!copy->class || !copy->super || !copy->of || copy->names.failed) {
-        copy->classes = 0;
-        free_cluster(copy);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < copy->classes; i++)
-        copy->class[i] = gt_class_ref(cluster->classes[i]);
-    for (uint32_t i = 0; i < copy->supers; i++)
-        copy->super[i] = cluster->supers[i];
-    for (uint32_t i = 0; i < copy->nodes; i++) {
-        copy->of[i].super = cluster->super[i];
-        copy->of[i].class = cluster->class[i];
-    }
-    return copy;
-}
-
-/* ---- the list ---- */
-
 static void kept_done(struct gt_decision_log *log, struct kept *kept)
 {
     for (unsigned i = 0; i < KEPT_COLUMNS; i++)
@@ -90,10 +28,6 @@ static void kept_done(struct gt_decision_log *log, struct kept *kept)
             log->bytes -= kept->columns[i]->len;
             free(kept->columns[i]);
         }
-    if (kept->cluster && --kept->cluster->users == 0) {
-        log->bytes -= cluster_bytes(kept->cluster);
-        free_cluster(kept->cluster);
-    }
     log->bytes -= kept->len;
     free(kept->job);
     free(kept->text);
@@ -142,15 +76,17 @@ static bool keep_column(struct gt_decision_log *log, struct kept *kept, enum kep
 
 static bool keep_cluster(struct gt_decision_log *log, struct kept *kept, const struct gt_cluster *cluster)
 {
-    struct kept_cluster *last = log->count ? log->list[log->count - 1].cluster : NULL;
+    const struct kept *last = log->count ? &log->list[log->count - 1] : NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(KEPT_TEXT_MAX);
+    kept->shape = cluster->shape;
+    kept->nodes = cluster->node_count;
     if (last && last->shape == cluster->shape) {
-        last->users++;
-        kept->cluster = last;
+        kept->columns[KEPT_CLUSTER] = last->columns[KEPT_CLUSTER];
+        kept->columns[KEPT_CLUSTER]->users++;
         return true;
     }
-    kept->cluster = copy_cluster(cluster);
-    log->bytes += kept->cluster ? cluster_bytes(kept->cluster) : 0;
-    return kept->cluster;
+    gt_kept_cluster_json(cluster, &text);
+    return !text.failed && keep_column(log, kept, KEPT_CLUSTER, text.data, text.len);
 }
 
 static bool keep_all(struct gt_decision_log *log, struct kept *kept, struct gt_cluster *cluster,
@@ -204,15 +140,16 @@ void gt_decision_log_add(struct gt_decision_log *log, struct gt_cluster *cluster
 
 void gt_decision_log_write(const struct gt_decision_log *log, uint64_t after, size_t max, struct gt_buf *to)
 {
-    const struct kept_cluster *told = NULL;
+    const struct kept_bytes *told = NULL;
     size_t begun = to->len;
     for (uint32_t i = 0; i < log->count && (!told || to->len - begun < max); i++) {
         const struct kept *kept = &log->list[i];
+        const struct kept_bytes *cluster = kept->columns[KEPT_CLUSTER];
         if (kept->number <= after)
             continue;
-        if (kept->cluster != told)
-            gt_kept_cluster_json(kept->cluster, to);
-        told = kept->cluster;
+        if (cluster != told)
+            gt_buf_add(to, cluster->data, cluster->len);
+        told = cluster;
         gt_kept_json(kept, to);
     }
 }

@@ -37,7 +37,7 @@ static void decision_done(struct decision *decision)
     gt_plan_rules_done(&decision->rules);
 }
 
-static int is_wrong(const struct decision *decision, const char *what)
+static int decision_is_wrong(const struct decision *decision, const char *what)
 {
     return gt_fail(decision->err, EINVAL, "%s: expected as gputopo-scheduler writes it", what);
 }
@@ -88,15 +88,15 @@ static const cJSON *first_of(const cJSON *object, const char *key)
     return cJSON_IsArray(list) ? list->child : NULL;
 }
 
-/* Pairs of nodes, the first and the last of a run. */
+/* Pairs of nodes, the first and the last of a run, in order. */
 static int read_nodes(const struct decision *decision, const cJSON *list, struct gt_node_set *to)
 {
     const cJSON *at = cJSON_IsArray(list) ? list->child : NULL;
-    uint32_t first, last;
-    while (at) {
+    uint32_t first, last = 0, next = 0;
+    for (; at; next = last + 1) {
         if (!next_id(&at, GT_CLUSTER_NODES_MAX, false, &first) ||
-            !next_id(&at, GT_CLUSTER_NODES_MAX, false, &last) || last < first)
-            return is_wrong(decision, "a list of nodes");
+            !next_id(&at, GT_CLUSTER_NODES_MAX, false, &last) || first < next || last < first)
+            return decision_is_wrong(decision, "a list of nodes");
         for (uint32_t n = first; n <= last; n++)
             GT_TRY(gt_node_set_add(to, n, decision->err));
     }
@@ -112,8 +112,8 @@ static int read_ids(const struct decision *decision, const cJSON *list, uint32_t
     GT_NEED(ids, decision->err, "decision");
     for (uint32_t i = 0; i < count; i++)
         if (!next_id(&at, below, true, &ids[i]))
-            return is_wrong(decision, "a rule between pods");
-    return at ? is_wrong(decision, "a rule between pods") : 0;
+            return decision_is_wrong(decision, "a rule between pods");
+    return at ? decision_is_wrong(decision, "a rule between pods") : 0;
 }
 
 /* ---- the cluster ---- */
@@ -125,7 +125,7 @@ static int read_numa(const struct decision *decision, const cJSON *json, struct 
     ret->by_pod = cJSON_IsTrue(gt_get(numa, "byPod"));
     while (at)
         if (ret->count == GT_NUMA_DOMAINS_MAX || !next_bits(&at, &ret->gpus[ret->count++]))
-            return is_wrong(decision, "numa");
+            return decision_is_wrong(decision, "numa");
     return 0;
 }
 
@@ -138,12 +138,12 @@ static int read_classes(const struct decision *decision, const cJSON *json)
         const cJSON *at = first_of(item, "weights");
         gt_auto_class struct gt_class *class = NULL;
         if (!gt_json_is_unsigned(gt_get(item, "gpus"), GT_GPUS_MAX, &n))
-            return is_wrong(decision, "gpus");
+            return decision_is_wrong(decision, "gpus");
         weights.n = (unsigned)n;
         for (unsigned i = 0; i < n; i++)
             for (unsigned j = i + 1; j < n; j++) {
                 if (!next_number(&at, UINT16_MAX, false, &weight))
-                    return is_wrong(decision, "weights");
+                    return decision_is_wrong(decision, "weights");
                 weights.w[i][j] = weights.w[j][i] = (uint16_t)weight;
             }
         GT_TRY(read_numa(decision, item, &weights.numa));
@@ -162,7 +162,7 @@ static int read_cluster_ids(struct decision *decision, const cJSON *json)
     struct gt_cluster_ids of = {.node_ids = (uint32_t)node_count};
     if (!gt_json_is_unsigned(gt_get(json, "supernodeIds"), most, &ids) || node_count > GT_CLUSTER_NODES_MAX ||
         (uint64_t)super_count > ids)
-        return is_wrong(decision, "a cluster");
+        return decision_is_wrong(decision, "a cluster");
     gt_auto_free uint32_t *supers = calloc(ids + 1, sizeof(*supers));
     gt_auto_free uint32_t *own = calloc((size_t)node_count + 1, sizeof(*own));
     gt_auto_free bool *seen = calloc(ids + 1, sizeof(*seen));
@@ -173,7 +173,7 @@ static int read_cluster_ids(struct decision *decision, const cJSON *json)
     for (const cJSON *item = supernodes ? supernodes->child : NULL; item; item = item->next) {
         const cJSON *at = item->child;
         if (!next_id(&at, ids, false, &supers[of.supernode_count]) || seen[supers[of.supernode_count]])
-            return is_wrong(decision, "supernodes");
+            return decision_is_wrong(decision, "supernodes");
         seen[supers[of.supernode_count++]] = true;
     }
     uint32_t node = 0;
@@ -185,7 +185,7 @@ static int read_cluster_ids(struct decision *decision, const cJSON *json)
         decision->exists[node] = true;
         own[of.node_count++] = node;
         if (!next_id(&at, ids, false, &super) || (at && seen[super]) || (!at && !seen[super]))
-            return is_wrong(decision, "nodes");
+            return decision_is_wrong(decision, "nodes");
         if (at) { /* a supernode by itself */
             seen[super] = true;
             supers[of.supernode_count++] = super;
@@ -205,7 +205,7 @@ static int read_supernodes(const struct decision *decision, const cJSON *json)
         uint32_t parent, id;
         at = name ? at->next : NULL;
         if (!next_number(&at, GT_TIERS_MAX, false, &tier) || !next_id(&at, most, true, &parent))
-            return is_wrong(decision, "supernodes");
+            return decision_is_wrong(decision, "supernodes");
         GT_TRY(gt_cluster_add_supernode(decision->cluster, name, (unsigned)tier, parent, &id, decision->err));
     }
     return 0;
@@ -227,7 +227,7 @@ static int read_cluster(struct decision *decision, const cJSON *json)
         at = at->next;
         if (!name || !next_id(&at, GT_CLUSTER_CLASSES_MAX, false, &class) ||
             !next_id(&at, most, false, &super) || (at && !next_id(&at, most, true, &super)))
-            return is_wrong(decision, "nodes");
+            return decision_is_wrong(decision, "nodes");
         GT_TRY(gt_cluster_add_node(decision->cluster, name, class, super, &id, decision->err));
     }
     return 0;
@@ -242,7 +242,7 @@ static int read_chain(const struct decision *decision, const cJSON *state)
     const cJSON *at = first_of(state, "chain");
     while (at) {
         if (sizes.count == GT_CHAIN_MAX || !next_number(&at, GT_CHAIN_SIZE_MAX, false, &size))
-            return is_wrong(decision, "chain");
+            return decision_is_wrong(decision, "chain");
         sizes.size[sizes.count++] = (unsigned)size;
     }
     for (const cJSON *item = first_of(state, "seen"); item; item = item->next) {
@@ -250,7 +250,7 @@ static int read_chain(const struct decision *decision, const cJSON *state)
         at = item->child;
         if (!next_number(&at, GT_CHAIN_SIZE_MAX, false, &size) || !size ||
             !next_number(&at, INT64_MAX, false, &seen.present) || !cJSON_IsNumber(at))
-            return is_wrong(decision, "seen");
+            return decision_is_wrong(decision, "seen");
         seen.size = (uint32_t)size;
         seen.past = at->valuedouble;
         gt_chain_take_over(decision->cluster, &seen);
@@ -267,7 +267,7 @@ static int read_promises(const struct decision *decision, const cJSON *state)
         uint32_t kind;
         if (!next_id(&at, decision->nodes, false, &promise.node) ||
             !next_id(&at, GT_PROMISE_NODE, false, &kind) || !next_bits(&at, &promise.mask))
-            return is_wrong(decision, "promises");
+            return decision_is_wrong(decision, "promises");
         promise.kind = (enum gt_promise_kind)kind;
         GT_TRY(gt_cluster_promise(decision->cluster, &promise, &id, decision->err));
     }
@@ -284,11 +284,11 @@ static int read_masks(const struct decision *decision, const cJSON *state)
     for (uint32_t node = 0; node < decision->nodes; node++) {
         const cJSON *at = item ? item->child : NULL;
         if (item && !next_id(&at, decision->nodes, false, &next))
-            return is_wrong(decision, "masks");
+            return decision_is_wrong(decision, "masks");
         if (item && next == node) {
             if (!next_bits(&at, &free) || !next_bits(&at, &healthy) || !next_bits(&at, &slow) ||
                 !cJSON_IsBool(at))
-                return is_wrong(decision, "masks");
+                return decision_is_wrong(decision, "masks");
             eligible = cJSON_IsTrue(at);
             item = item->next;
         }
@@ -299,7 +299,7 @@ static int read_masks(const struct decision *decision, const cJSON *state)
         gt_cluster_set_slow(decision->cluster, node, slow);
         gt_cluster_set_eligible(decision->cluster, node, eligible);
     }
-    return item ? is_wrong(decision, "masks") : 0;
+    return item ? decision_is_wrong(decision, "masks") : 0;
 }
 
 static int read_state(const struct decision *decision, const cJSON *state)
@@ -316,7 +316,7 @@ static int read_state(const struct decision *decision, const cJSON *state)
         owner++;
         struct gt_passed_pod pod = {.owner = owner, .until_ms = UINT64_MAX};
         if (!gt_json_is_unsigned(gt_get(item, "gpus"), GT_GPUS_MAX, &gpus))
-            return is_wrong(decision, "passed");
+            return decision_is_wrong(decision, "passed");
         pod.gpus = (unsigned)gpus;
         int r = read_nodes(decision, gt_get(item, "nodes"), &pod.nodes);
         if (r < 0) {
@@ -336,7 +336,7 @@ static int add_decided_units(struct decision *decision, uint64_t count, const st
     uint64_t all = request->unit_count + count;
     if (!count || !like->pods || !like->gpus || all * like->pods > GT_PLAN_PODS_MAX ||
         (like->atom && like->pods % like->atom))
-        return is_wrong(decision, "units");
+        return decision_is_wrong(decision, "units");
     struct gt_plan_unit *units = reallocarray(request->units, all, sizeof(*units));
     GT_NEED(units, decision->err, "decision");
     request->units = units;
@@ -345,7 +345,7 @@ static int add_decided_units(struct decision *decision, uint64_t count, const st
         units[request->unit_count++].first = request->pod_count;
         request->pod_count += like->pods;
     }
-    return request->pod_count > GT_PLAN_PODS_MAX ? is_wrong(decision, "units") : 0;
+    return request->pod_count > GT_PLAN_PODS_MAX ? decision_is_wrong(decision, "units") : 0;
 }
 
 static int read_units(struct decision *decision, const cJSON *json)
@@ -355,13 +355,13 @@ static int read_units(struct decision *decision, const cJSON *json)
         const cJSON *at = item->child;
         for (unsigned i = 0; i < GT_COUNT(numbers); i++)
             if (!next_number(&at, GT_PLAN_PODS_MAX, false, &numbers[i]))
-                return is_wrong(decision, "units");
+                return decision_is_wrong(decision, "units");
         const struct gt_plan_unit like = {.pods = (uint32_t)numbers[1],
                                           .gpus = (unsigned)numbers[2],
                                           .atom = (uint32_t)numbers[3],
                                           .within = (unsigned)numbers[4]};
         if (like.gpus > UINT16_MAX || like.within > GT_TIERS_MAX)
-            return is_wrong(decision, "units");
+            return decision_is_wrong(decision, "units");
         GT_TRY(add_decided_units(decision, numbers[0], &like));
     }
     decision->request.pods = calloc((size_t)decision->request.pod_count + 1, sizeof(struct gt_plan_pod));
@@ -380,7 +380,7 @@ static int read_running(const struct decision *decision, const cJSON *json)
         if (!next_id(&at, decision->request.pod_count, false, &number) ||
             !next_id(&at, decision->nodes, true, &pod.node) || !next_bits(&at, &pod.mask) ||
             !cJSON_IsBool(at) || (pod.node != GT_NONE && !decision->exists[pod.node]))
-            return is_wrong(decision, "running");
+            return decision_is_wrong(decision, "running");
         pod.left_out = cJSON_IsTrue(at);
         decision->request.pods[number] = pod;
     }
@@ -396,7 +396,7 @@ static int decision_read_rule(const struct decision *decision, const cJSON *json
         !gt_json_is_unsigned(gt_get(json, "fewest"), UINT32_MAX, &fewest) ||
         !to_bits(gt_get(json, "who"), &ret->who) || !to_bits(gt_get(json, "with"), &ret->with) ||
         (kind == GT_PEER_TAKE && (!gt_get(json, "take") || !gt_get(json, "there"))))
-        return is_wrong(decision, "a rule between pods");
+        return decision_is_wrong(decision, "a rule between pods");
     ret->kind = (enum gt_peer_kind)kind;
     ret->domains = (uint32_t)domains;
     ret->skew = (uint32_t)skew;
@@ -420,18 +420,18 @@ static int read_rules(struct decision *decision, const cJSON *json)
     GT_NEED(rules->sort, decision->err, "decision");
     for (const cJSON *item = first_of(json, "barred"); item; item = item->next) {
         if (rules->sorts == GT_PLAN_SORTS_MAX)
-            return is_wrong(decision, "barred");
+            return decision_is_wrong(decision, "barred");
         GT_TRY(read_nodes(decision, item, &rules->barred[rules->sorts++]));
     }
     for (uint32_t i = 0; i < decision->request.pod_count; i++) {
         if (!next_number(&at, GT_PLAN_SORT_NONE, false, &sort) ||
             (sort >= rules->sorts && sort != GT_PLAN_SORT_NONE))
-            return is_wrong(decision, "sort");
+            return decision_is_wrong(decision, "sort");
         rules->sort[i] = (uint8_t)sort;
     }
     for (const cJSON *item = first_of(json, "rules"); item; item = item->next) {
         if (rules->count == GT_PLAN_RULES_MAX)
-            return is_wrong(decision, "rules");
+            return decision_is_wrong(decision, "rules");
         GT_TRY(decision_read_rule(decision, item, &rules->rules[rules->count++]));
     }
     GT_TRY(read_nodes(decision, gt_get(json, "excluded"), &decision->loose));
@@ -453,7 +453,7 @@ static int read_limits(struct decision *decision, const cJSON *json)
         struct gt_plan_limit *limit = &decision->limits[request->limit_count];
         if (!next_id(&at, decision->nodes, false, &limit->node) ||
             !next_number(&at, GT_GPUS_MAX, false, &gpus) || !decision->exists[limit->node])
-            return is_wrong(decision, "limits");
+            return decision_is_wrong(decision, "limits");
         limit->gpus = (unsigned)gpus;
     }
     request->limits = decision->limits;
@@ -470,7 +470,7 @@ static int read_request(struct decision *decision, const cJSON *json)
     GT_TRY(read_limits(decision, json));
     if (!gt_json_is_unsigned(gt_get(json, "slow"), GT_SLOW_ANY, &slow) ||
         !gt_json_is_unsigned(gt_get(json, "within"), GT_TIERS_MAX, &within))
-        return is_wrong(decision, "request");
+        return decision_is_wrong(decision, "request");
     request->excluded = &decision->excluded;
     request->slow = (enum gt_slow_use)slow;
     request->within = (unsigned)within;
@@ -507,7 +507,7 @@ static int decide_again(const cJSON *cluster, const cJSON *json, const struct gt
         return gt_fail(err, EINVAL, "expected a decision on the cluster of an earlier line");
     if (!has_lists(cluster, cluster_lists, GT_COUNT(cluster_lists)) ||
         !has_lists(json, decision_lists, GT_COUNT(decision_lists)))
-        return is_wrong(&decision, "a list");
+        return decision_is_wrong(&decision, "a list");
     GT_TRY(read_cluster(&decision, cluster));
     GT_TRY(read_request(&decision, json));
     GT_TRY(read_state(&decision, json));

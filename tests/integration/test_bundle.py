@@ -6,6 +6,7 @@ companion to its debug pages over an invented cluster, or to a real companion.
 Usage: test_bundle.py UI_HOST GPUTOPO GPUTOPO_SCHEDULER [unittest arguments]
 """
 
+import gzip
 import io
 import json
 import os
@@ -30,6 +31,17 @@ PODS = "/api/v1/namespaces/ns/pods"
 SYSTEM = "/api/v1/namespaces/gputopo-system"
 
 
+# Of a NodeGPUTopology: people, machines and switches in it, and what others say of them.
+SEEN = {"spec": {"isolated": [{"gpu": "3", "by": "alice@corp.example", "reason": "slow"}]},
+        "status": {"gpus": [{"serial": "SN-0815"}], "network": [{"port": "eth0", "switch": "LEAF-07", "switchPort": "swp12"}],
+                   "conditions": [{"message": "of these:\nrack-a-n01\n10.1.2.3 and\nfe80::17, LEAF-07 is\tlost, pod train-0-xyz is not there"}]}}
+
+
+def keys_of(value):
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return (set(value) if isinstance(value, dict) else set()).union(*map(keys_of, values))
+
+
 def run(*arguments, code=0):
     done = subprocess.run([GPUTOPO, *arguments], capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != code:
@@ -52,16 +64,21 @@ class Case(unittest.TestCase):
         self.api = self.enterContext(ApiDouble(self.folder))
         self.config = kubeconfig(f"{self.folder}/config", self.api.url, "certificate-authority: ca.crt", "token: token-1")
         for node in ("rack-a-n01", "rack-a-n02"):
-            self.api.add("/api/v1/nodes", node, status={"addresses": [{"type": "InternalIP", "address": "10.1.2.3"}], "images": [{"names": ["x"]}]})
-            self.api.add("/apis/topology.metax-tech.com/v1alpha1/nodegputopologies", node, metadata={"managedFields": [{"manager": "secret"}]})
-            self.api.configz[node] = {"kubeletconfig": {"topologyManagerPolicy": "restricted", "clusterDNS": ["10.9.9.9"]}}
+            self.api.add("/api/v1/nodes", node, spec={"taints": [{"key": "dedicated", "value": "acme"}]}, status={"addresses": [{"type": "InternalIP", "address": "10.1.2.3"}], "images": [{"names": ["x"]}],
+                "nodeInfo": {"machineID": "machine-1"}})
+            self.api.add("/apis/topology.metax-tech.com/v1alpha1/nodegputopologies", node, metadata={"managedFields": [{"manager": "secret"}]}, **SEEN)
+            self.api.configz[node] = {"kubeletconfig": {"topologyManagerPolicy": "restricted", "clusterDNS": ["10.9.9.9"],
+                                                        "staticPodURLHeader": {"Authorization": ["Bearer hunter2"]}}}
         self.pod("gputopo-system", "gputopo-scheduler-1", "gputopo-scheduler", 9401)
         self.pod("gputopo-system", "gputopo-agent-1", "gputopo-agent", 9400)
         self.pod("team", "train-0", "train", None, limits={"metax-tech.com/gpu": "8"})
         self.pod("team", "web-0", "web", None)
+        self.api.add("/apis/topology.metax-tech.com/v1alpha1/namespaces/team/gpuplacements", "train", status={"behind": "team/Job/tune-9"})
 
     def pod(self, namespace, name, app, port, limits=None):
-        self.api.add(f"/api/v1/namespaces/{namespace}/pods", name, metadata={"labels": {"app.kubernetes.io/name": app}}, spec={
+        self.api.add(f"/api/v1/namespaces/{namespace}/pods", name, metadata={"labels": {"app.kubernetes.io/name": app},
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hunter2", "vault.example/token": "hunter2"}}, status={
+            "containerStatuses": [{"name": "main", "lastState": {"terminated": {"exitCode": 7, "message": "password hunter2"}}}]}, spec={
             "nodeName": "rack-a-n01", "volumes": [{"name": "v", "secret": {"secretName": "s"}}],
             "containers": [container("main", ports=[{"name": "http", "containerPort": port}] if port else [], resources={"limits": limits or {}})]})
 
@@ -109,6 +126,7 @@ class Bundle(Case):
         self.assertEqual(files["agents/gputopo-agent-1/metrics.txt"], "gputopo_gpus 8\n")
         self.assertEqual(files["companion/gputopo-scheduler-1/log.txt"], "it began on rack-a-n01\n")
         self.assertIn("restricted", files["nodes/rack-a-n02/configz.json"])
+        self.assertIn('"exitCode":7', files["objects/pods.jsonl"])
         self.assertGreater(len(json.loads(files["companion/model.json"])["jobs"]), 3)
         self.assertGreater(files["companion/gputopo-scheduler-1/decisions.jsonl"].count('"decision":'), 0)
         missing = files["missing.txt"].splitlines()
@@ -126,6 +144,27 @@ class Bundle(Case):
         self.assertRegex(missing, r"(?m)^agents/gputopo-agent-1/metrics.txt: .*403")
         self.assertRegex(missing, r"(?m)^nodes/rack-a-n01/configz.json: .*403")
 
+    def test_of_too_many_decisions(self):
+        """The last ones are kept."""
+        text = "x" * (1 << 20)
+        for i in range(40):
+            self.api.fail(Status(200, body=f'{{"cluster":1,"nodes":[]}}\n{{"job":"{text}","decision":{i + 1}}}\n'.encode()), path="/proxy/debug/decisions")
+        self.api.fail(Status(200, body=b""), path="/proxy/debug/decisions")
+        self.api.fail(Status(404), times=99, path="/proxy")
+        files = files_of(self.bundle())
+        kept = re.findall(r'"decision":([0-9]+)', files["companion/gputopo-scheduler-1/decisions.jsonl"])
+        self.assertEqual(kept, [str(i) for i in range(30, 41)])
+        self.assertIn("the oldest decisions are left out", files["missing.txt"])
+
+    def test_leaves_out_whose_names_are_not_known(self):
+        self.api.fail(Status(200, body=b"<html>train-0"), path="/ui/state$")
+        with test_ui.serving() as url:
+            self.companion(url)
+            files = files_of(self.bundle("--anonymous"))
+        self.assertNotIn("companion/state.json", files)
+        self.assertRegex(files["missing.txt"], "(?m)^companion/state.json: ")
+        self.assertIn("companion/model.json", files)
+
     def test_of_no_cluster(self):
         self.api.stop()
         said = run("bundle", "--kubeconfig", self.config, "-o", f"{self.folder}/none", code=1)
@@ -139,9 +178,13 @@ class Bundle(Case):
             plain, files = files_of(self.bundle()), files_of(self.bundle("--anonymous", name="anonymous.tar"))
         names = {job["name"] for job in json.loads(plain["companion/model.json"])["jobs"]}
         names |= {node["name"] for node in json.loads(plain["companion/model.json"])["nodes"]} | {"train-0", "team", "10.1.2.3", "10.9.9.9"}
-        text = "\n".join(name + "\n" + data for name, data in files.items() if not name.startswith("page/"))
-        for name in names:
-            self.assertIsNone(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text), name)
+        text = "\n".join(name + "\n" + data for name, data in files.items() if not name.startswith("page/")).replace("\\n", " ")
+        for name in names | {"alice", "corp.example", "SN-0815", "LEAF-07", "swp12", "fe80::17", "machine-1", "acme", "tune-9"}:
+            self.assertIsNone(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w])", text), name)
+        self.assertIn(" is not there", files["objects/nodegputopologies.jsonl"])
+        for file in ("companion/state.json", "companion/model.json"):
+            self.assertEqual(keys_of(json.loads(files[file])), keys_of(json.loads(plain[file])))
+        self.assertEqual(json.loads(files["companion/model.json"])["legend"], json.loads(plain["companion/model.json"])["legend"])
         self.assertIn("left out by --anonymous", files["missing.txt"])
         again, before = run("replay", f"{self.folder}/anonymous.tar"), run("replay", f"{self.folder}/bundle.tar")
         self.assertEqual(again, before)
@@ -153,7 +196,7 @@ class Replay(Case):
         super().setUp()
         with test_ui.serving() as url:
             self.companion(url)
-            self.path = self.bundle()
+            self.path, self.anonymous = self.bundle(), self.bundle("--anonymous", name="anonymous.tar")
 
     def test_decides_the_same(self):
         self.assertRegex(run("replay", self.path), r"^[1-9][0-9]* decisions? made again, 0 otherwise than then\n$")
@@ -164,17 +207,22 @@ class Replay(Case):
         said = run("replay", changed, code=1)
         self.assertRegex(said, r"decision [0-9]+, 20[-0-9T:.]+Z, ns/.*: decided otherwise\n  then:\n    .*\n(    .*\n)*  now:\n    .*\n")
         self.assertRegex(said, r"[0-9]+ decisions? made again, [1-9][0-9]* otherwise than then\n$")
+        changed = self.rewrite(self.path, lambda text: text.replace('"text":"', '"text":"\\u001b[2J').replace('"job":"', '"job":"\\u001b[2J'))
+        self.assertNotIn("\x1b", run("replay", changed, code=1))
 
     def test_of_another_file(self):
         with open(self.path, "rb") as file:
             cut = file.read()[:3000]
         for text, says in ((b"", "expected the tar archive"), (b"x" * 1024, "byte 0: expected the tar archive"),
-                           (cut, "expected the tar archive")):
+                           (cut, "expected the tar archive"), (gzip.compress(cut), "it is compressed, gunzip it first"),
+                           (cut.replace(b"000644", b"000645", 1), "byte 0: expected the tar archive")):
             with open(f"{self.folder}/other", "wb") as file:
                 file.write(text)
             self.assertIn(says, run("replay", f"{self.folder}/other", code=1))
         broken = self.rewrite(self.path, lambda text: text.replace('"masks":', '"masks":7,"x":'))
         self.assertRegex(run("replay", broken, code=1), r"^gputopo: replay: .*: companion/gputopo-scheduler-1/decisions.jsonl: line 2: a list: expected as")
+        unordered = self.rewrite(self.path, lambda text: text.replace('"excluded":[]', '"excluded":[5,9,5,9]'))
+        self.assertIn("a list of nodes: expected as", run("replay", unordered, code=1))
 
     def test_page(self):
         page = f"{self.folder}/page.html"
@@ -182,6 +230,7 @@ class Replay(Case):
         with open(page, encoding="utf-8") as file:
             text = file.read()
         self.assertNotIn('src="', text)
+        self.assertEqual(text.index("Content-Security-Policy"), text.rindex("Content-Security-Policy"))
         self.assertEqual(text.count("<script"), text.count("</script>"))
         recorded = re.search(r'id="recorded">(.*?)</script>', text, re.S).group(1)
         self.assertEqual(json.loads(recorded), json.loads(files_of(self.path)["companion/state.json"]))
@@ -189,13 +238,20 @@ class Replay(Case):
     @unittest.skipUnless(chromium.program(), "there is no Chromium here: the page was not looked at")
     def test_page_in_a_browser(self):
         """The cluster as it was, without anybody who answers."""
-        run("replay", "--page", f"{self.folder}/page.html", self.path)
-        model = json.loads(files_of(self.path)["companion/model.json"])
+        for path in (self.path, self.anonymous):
+            with self.subTest(path=path):
+                self.look_at(path)
+
+    def look_at(self, path):
+        run("replay", "--page", f"{self.folder}/page.html", path)
+        model = json.loads(files_of(path)["companion/model.json"])
         with chromium.browser() as browser:
             browser.open(f"file://{self.folder}/page.html")
             browser.wait_for("document.querySelectorAll('#waits-lines li').length > 0")
             self.assertIn(str(len(model["nodes"])), browser.evaluate("document.querySelector('#summary').innerText"))
             self.assertEqual(browser.complaints(), [])
+            browser.evaluate("navigator.sendBeacon('http://127.0.0.1:9/x') || 0")
+            self.assertIn("connect-src", "".join(map(str, browser.complaints())))
             self.assertEqual([asked for asked in browser.asked() if not asked.startswith("file:")], [])
 
 
@@ -215,7 +271,7 @@ class Companions(unittest.TestCase):
     def test_its_decisions(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         self.api = self.enterContext(StrictDouble(folder))
-        racks = {rack: [f"{rack}-n{n}" for n in range(4)] for rack in ("r1", "r2")}
+        racks = {"r1": [f"r1-n{n}" for n in range(4)], "r2": [f"10.0.0.{n}" for n in range(4)]}
         for node in (node for nodes in racks.values() for node in nodes):
             self.api.add(NODES, node, metadata={"labels": {"kubernetes.io/hostname": node}}, status=node_status())
             self.api.add(TOPOLOGIES, node, status=topology(node))
@@ -237,10 +293,12 @@ class Companions(unittest.TestCase):
         decisions = [json.loads(line) for line in files_of(f"{folder}/bundle.tar")["companion/service/decisions.jsonl"].splitlines()]
         told = {decision["job"]: decision["text"] for decision in decisions if "job" in decision}
         self.assertEqual(set(told), {f"ns/Job/{name}" for name in ("small", "rack", "pair", "large")})
-        self.assertRegex(told["ns/Job/small"], r"^unit 0: 8 GPUs in supernode r[12].*\npod 0: node r[12]-n[0-3], GPUs 0-7\n$")
+        self.assertRegex(told["ns/Job/small"], r"^unit 0: 8 GPUs in supernode r[12].*\npod 0: node (r1-n|10[.]0[.]0[.])[0-3], GPUs 0-7\n$")
         self.assertIn("1 unit of 32 GPUs needed, supernodes can hold 0", told["ns/Job/large"])
         again = run("replay", f"{folder}/bundle.tar")
         self.assertRegex(again, r"^[4-9] decisions made again, 0 otherwise than then\n$")
+        run("bundle", "--kubeconfig", config, "--anonymous", "-o", f"{folder}/anonymous.tar")
+        self.assertEqual(run("replay", f"{folder}/anonymous.tar"), again)
 
 
 if __name__ == "__main__":
