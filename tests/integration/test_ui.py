@@ -96,8 +96,8 @@ class Windows(unittest.TestCase):
         cls.serving.close()
 
     @classmethod
-    def model(cls, query=""):
-        status, kind, text = get(f"{cls.url}/debug/model{query}")
+    def model(cls):
+        status, kind, text = get(f"{cls.url}/debug/model")
         assert status == 200 and kind == "application/json", (status, kind)
         return json.loads(text)
 
@@ -174,9 +174,6 @@ class Windows(unittest.TestCase):
         self.assertRegex(waits["since"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertEqual((refused["state"], refused["reason"]), ("refused", "RuleBroken"))
         self.assertEqual(self.job("ns/PyTorchJob/llama-70b")["units"], 4)
-
-    def test_pods_can_be_left_out(self):
-        self.assertNotIn("pods", self.model("?pods=no")["jobs"][0])
 
     def test_explanations(self):
         status, kind, text = explain(self.url, job="ns/PyTorchJob/moe-236b")
