@@ -113,7 +113,8 @@ static bool shrink(struct MHD_Connection *connection, struct gt_http_response *r
         return false;
     char etag[sizeof(response->etag) + 4];
     write_etag(response, etag);
-    if (*response->etag && has_word(header_of(connection, MHD_HTTP_HEADER_IF_NONE_MATCH), etag + strlen("W/"))) {
+    if (*response->etag &&
+        has_word(header_of(connection, MHD_HTTP_HEADER_IF_NONE_MATCH), etag + strlen("W/"))) {
         response->status = MHD_HTTP_NOT_MODIFIED;
         gt_buf_consume(&response->body, response->body.len);
         return false;

@@ -318,7 +318,8 @@ bool gt_page_is_scanning(const struct gt_page *page)
 
 /* ---- an answer ---- */
 
-/* The round of the state that a client has; 0: it gets all. `epoch`: what all states of its kind begin with. */
+/* The round of the state that a client has; 0: it gets all. `epoch`: what all states of its kind begin with.
+ */
 static uint64_t state_of_client(const struct gt_page *page, const char *epoch, const char *query)
 {
     char since[48];
