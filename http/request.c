@@ -116,7 +116,7 @@ static bool shrink(struct MHD_Connection *connection, struct gt_http_response *r
     if (*response->etag &&
         has_word(header_of(connection, MHD_HTTP_HEADER_IF_NONE_MATCH), etag + strlen("W/"))) {
         response->status = MHD_HTTP_NOT_MODIFIED;
-        gt_buf_consume(&response->body, response->body.len);
+        gt_buf_done(&response->body);
         return false;
     }
     return response->compressed && has_word(header_of(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING), "gzip") &&
@@ -152,6 +152,7 @@ static enum MHD_Result http_request_answer(struct gt_http_peer *peer, struct MHD
         gt_buf_puts(&body, busy ? too_busy(peer) : "the answer is too large\n");
         response->status = busy ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_INTERNAL_SERVER_ERROR;
         response->content_type = PLAIN;
+        *response->etag = '\0'; /* this is no state of what was asked */
     }
     gt_http_hold(peer, body.len > GT_HTTP_SMALL ? body.len : 0); /* until it is sent */
     size_t len = body.len;
