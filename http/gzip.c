@@ -23,7 +23,7 @@ bool gt_gzip(struct gt_buf *body)
     deflateEnd(&stream);
     if (!smaller)
         return false;
-    gt_buf_consume(body, body->len);
+    gt_buf_done(body); /* it is held until a slow client has all */
     gt_buf_add(body, zipped.data, len);
-    return true;
+    return !body->failed;
 }

@@ -51,7 +51,7 @@ bool gt_http_client_is(const struct gt_http_request *request, const char *names)
 struct gt_http_response {
     unsigned status;          /* 200 */
     const char *content_type; /* a literal */
-    char etag[48]; /* names this state of the answer, without quotes; where the client has it, it gets 304 and
+    char etag[80]; /* names this state of the answer, without quotes; where the client has it, it gets 304 and
                       no body; "": none */
     bool compressed;    /* the body is sent by gzip to clients that take it */
     struct gt_buf body; /* at most answer_max of the spec; if the buffer has failed, the answer is 500 */

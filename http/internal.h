@@ -21,7 +21,7 @@ int gt_linger_new(struct gt_loop *loop, struct gt_linger **ret, struct gt_err **
 void gt_linger_add(struct gt_linger *linger, int fd);
 void gt_linger_free(struct gt_linger *linger);
 
-/* Replaces the body by its gzip, where that is worth it; false: it stays. */
+/* Replaces the body by its gzip, where that is worth it; false: it stays, or has failed. */
 bool gt_gzip(struct gt_buf *body);
 
 struct MHD_Connection;

@@ -87,16 +87,23 @@ static const char *header_of(struct MHD_Connection *connection, const char *name
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-/* A list of values with commas; weights ("gzip;q=0.5") are not read, as clients that want none send none. */
+/* Whether a list of values with commas has this one, with a weight that is not 0 ("gzip; q=0.5"). */
 static bool has_word(const char *header, const char *word)
 {
     const char *found = header ? strstr(header, word) : NULL;
-    return found && strncmp(found + strlen(word), ";q=0", 4) != 0;
+    if (!found)
+        return false;
+    const char *weight = found + strlen(word) + strspn(found + strlen(word), " ;");
+    if (strncasecmp(weight, "q=0", 3) != 0)
+        return true;
+    weight += 3 + strspn(weight + 3, ".0");
+    return *weight >= '1' && *weight <= '9';
 }
 
-static void quote_etag(const struct gt_http_response *response, char to[static sizeof(response->etag) + 2])
+/* A weak one: the same state has a body by gzip and one without. */
+static void write_etag(const struct gt_http_response *response, char to[static sizeof(response->etag) + 4])
 {
-    snprintf(to, sizeof(response->etag) + 2, "\"%s\"", response->etag);
+    snprintf(to, sizeof(response->etag) + 4, "W/\"%s\"", response->etag);
 }
 
 /* Takes from the answer what the client has, or makes it small. */
@@ -104,11 +111,12 @@ static bool shrink(struct MHD_Connection *connection, struct gt_http_response *r
 {
     if (response->status != MHD_HTTP_OK || response->body.failed)
         return false;
-    char quoted[sizeof(response->etag) + 2];
-    quote_etag(response, quoted);
-    if (*response->etag && has_word(header_of(connection, MHD_HTTP_HEADER_IF_NONE_MATCH), quoted)) {
+    char etag[sizeof(response->etag) + 4];
+    write_etag(response, etag);
+    if (*response->etag &&
+        has_word(header_of(connection, MHD_HTTP_HEADER_IF_NONE_MATCH), etag + strlen("W/"))) {
         response->status = MHD_HTTP_NOT_MODIFIED;
-        gt_buf_consume(&response->body, response->body.len);
+        gt_buf_done(&response->body);
         return false;
     }
     return response->compressed && has_word(header_of(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING), "gzip") &&
@@ -118,10 +126,10 @@ static bool shrink(struct MHD_Connection *connection, struct gt_http_response *r
 static enum MHD_Result add_cache_headers(struct MHD_Response *to, const struct gt_http_response *response,
                                          bool zipped)
 {
-    char quoted[sizeof(response->etag) + 2];
-    quote_etag(response, quoted);
+    char etag[sizeof(response->etag) + 4];
+    write_etag(response, etag);
     if (*response->etag &&
-        (MHD_add_response_header(to, MHD_HTTP_HEADER_ETAG, quoted) != MHD_YES ||
+        (MHD_add_response_header(to, MHD_HTTP_HEADER_ETAG, etag) != MHD_YES ||
          MHD_add_response_header(to, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache") != MHD_YES))
         return MHD_NO;
     if (response->compressed &&
@@ -144,6 +152,7 @@ static enum MHD_Result http_request_answer(struct gt_http_peer *peer, struct MHD
         gt_buf_puts(&body, busy ? too_busy(peer) : "the answer is too large\n");
         response->status = busy ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_INTERNAL_SERVER_ERROR;
         response->content_type = PLAIN;
+        *response->etag = '\0'; /* this is no state of what was asked */
     }
     gt_http_hold(peer, body.len > GT_HTTP_SMALL ? body.len : 0); /* until it is sent */
     size_t len = body.len;

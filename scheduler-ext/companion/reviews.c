@@ -139,9 +139,9 @@ static bool review_is_of(const struct viewer *review, const char *token, const c
 
 /* Who was let in goes on while he is reviewed again: a page that asks each second would else stop each
  * minute. */
-static bool review_is_renewed(struct viewer *review, uint64_t now_ms)
+static bool review_is_renewed(struct viewer *review)
 {
-    if (review->call || review->verdict < GT_VERDICT_NAMESPACE || now_ms >= review->until_ms + REVIEW_KEPT_MS)
+    if (review->verdict < GT_VERDICT_NAMESPACE)
         return false;
     cJSON_Delete(gt_steal(review->user));
     review->step = REVIEW_TOKEN;
@@ -156,8 +156,10 @@ enum gt_verdict gt_reviews_ask(struct gt_reviews *reviews, const char *token, co
         return GT_VERDICT_UNKNOWN;
     for (unsigned i = 0; i < REVIEWS_MAX; i++) {
         struct viewer *review = &reviews->all[i];
+        if (!review->call && now_ms >= review->until_ms + REVIEW_KEPT_MS) /* no token stays for long */
+            review_clear(review);
         if (review_is_of(review, token, namespace_) &&
-            (review->call || now_ms < review->until_ms || review_is_renewed(review, now_ms)))
+            (review->call || now_ms < review->until_ms || review_is_renewed(review)))
             return review->verdict;
     }
     struct viewer *review = review_place(reviews, now_ms);

@@ -6,7 +6,8 @@
 /*
  * Who may look at the page: the API server says whose a bearer token is (TokenReview), and what he may see
  * (SubjectAccessReview). Who may list nodes sees all; who may list the pods of a namespace sees its jobs.
- * Verdicts are kept for a minute. Reviews change nothing in the cluster.
+ * Verdicts are kept for a minute, and for one more while they are renewed. Reviews change nothing in the
+ * cluster.
  */
 struct gt_reviews;
 

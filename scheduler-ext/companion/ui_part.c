@@ -20,21 +20,12 @@ enum { LOOK_MS = 400, LOOKED_MS = 10000, WATCH_MS = 10000, ROUND_PART = 10, NAME
  * and the result is served again for a while, or until the next one is written. */
 enum { FIRST_MS = 4, PIECE_MS = 2, SHOWN_MS = 2000, KEPT_MS = 60000, MODEL_MAX = 32 << 20 };
 
-/* There are two variants of the model, which may be requested at the same time. */
-enum variant { WITHOUT_PODS, WITH_PODS, VARIANTS };
-
-struct snapshot {
-    struct gt_buf text;         /* the last one that is complete */
-    uint64_t made_ms, asked_ms; /* time of the last request */
-    bool wanted;                /* a new one is requested */
-};
-
 struct ui_part {
     const struct gt_part_env *env;
-    struct gt_source *timer; /* the next piece, or the end of a snapshot */
-    struct gt_model *making; /* NULL: none */
-    enum variant making_variant;
-    struct snapshot snapshots[VARIANTS];
+    struct gt_source *timer;    /* the next piece, or the end of `model` */
+    struct gt_model *making;    /* NULL: none */
+    struct gt_buf model;        /* the last one that is complete */
+    uint64_t made_ms, asked_ms; /* time of the last request */
     struct gt_page *page;
     struct gt_source *page_timer;
     struct gt_reviews *reviews; /* NULL: everybody may look */
@@ -53,59 +44,30 @@ static struct gt_debug_view view_of(const struct ui_part *part)
                                   .wall_ms = gt_clock_wall_ms()};
 }
 
-static void take_model(struct ui_part *part)
-{
-    struct snapshot *snapshot = &part->snapshots[part->making_variant];
-    gt_buf_done(&snapshot->text);
-    snapshot->text = *gt_model_text(part->making);
-    *gt_model_text(part->making) = (struct gt_buf){0};
-    if (snapshot->text.failed) /* no memory: an incomplete model is not served */
-        gt_buf_done(&snapshot->text);
-    snapshot->made_ms = gt_clock_ms();
-    gt_model_free(gt_steal(part->making));
-}
-
-/* Continues to write the requested model; true when one is complete. */
+/* Continues to write the model; true when it is complete. */
 static bool go_on(struct ui_part *part, uint64_t ms)
 {
-    const struct gt_debug_view view = view_of(part);
-    for (unsigned i = 0; i < VARIANTS && !part->making; i++) {
-        struct snapshot *snapshot = &part->snapshots[i];
-        if (!snapshot->wanted)
-            continue;
-        snapshot->wanted = false;
-        part->making_variant = (enum variant)i;
-        gt_model_new(&view, i == WITH_PODS, MODEL_MAX, &part->making, NULL);
-    }
-    if (!part->making || !gt_model_write(part->making, ms * UINT64_C(1000000)))
+    if (!gt_model_write(part->making, ms * UINT64_C(1000000)))
         return false;
-    take_model(part);
+    gt_buf_done(&part->model);
+    part->model = *gt_model_text(part->making);
+    *gt_model_text(part->making) = (struct gt_buf){0};
+    if (part->model.failed) /* no memory: an incomplete model is not served */
+        gt_buf_done(&part->model);
+    part->made_ms = gt_clock_ms();
+    gt_model_free(gt_steal(part->making));
     return true;
-}
-
-/* Frees a snapshot that was not requested for a while. */
-static void ui_part_forget(struct ui_part *part)
-{
-    uint64_t now = gt_clock_ms();
-    bool kept = false;
-    for (unsigned i = 0; i < VARIANTS; i++) {
-        struct snapshot *snapshot = &part->snapshots[i];
-        if (snapshot->text.len && now - snapshot->asked_ms >= KEPT_MS)
-            gt_buf_done(&snapshot->text);
-        kept = kept || snapshot->text.len;
-    }
-    if (kept)
-        gt_source_arm(part->timer, KEPT_MS);
 }
 
 static void ui_part_on_timer(void *arg)
 {
     struct ui_part *part = arg;
-    go_on(part, PIECE_MS);
-    if (part->making || part->snapshots[WITHOUT_PODS].wanted || part->snapshots[WITH_PODS].wanted)
-        gt_source_arm(part->timer, 0);
+    if (part->making)
+        gt_source_arm(part->timer, go_on(part, PIECE_MS) ? KEPT_MS : 0);
+    else if (gt_clock_ms() - part->asked_ms >= KEPT_MS)
+        gt_buf_done(&part->model);
     else
-        ui_part_forget(part);
+        gt_source_arm(part->timer, KEPT_MS);
 }
 
 /* ---- the page's state ---- */
@@ -177,8 +139,7 @@ static void ui_part_free(void *self)
     gt_page_free(part->page);
     gt_reviews_free(part->reviews);
     gt_model_free(part->making);
-    for (unsigned i = 0; i < VARIANTS; i++)
-        gt_buf_done(&part->snapshots[i].text);
+    gt_buf_done(&part->model);
     free(part);
 }
 
@@ -211,20 +172,21 @@ static void ui_part_lead(void *self, bool leads)
     part->leads = leads;
 }
 
-static void serve_model(struct ui_part *part, enum variant variant, struct gt_http_response *response)
+static void serve_model(struct ui_part *part, struct gt_http_response *response)
 {
-    struct snapshot *snapshot = &part->snapshots[variant];
-    uint64_t now = gt_clock_ms();
-    snapshot->asked_ms = now;
-    bool idle = !part->making, being_made = !idle && part->making_variant == variant;
-    if (!being_made && (!snapshot->text.len || now - snapshot->made_ms >= SHOWN_MS)) {
-        snapshot->wanted = true;
-        if (idle && go_on(part, FIRST_MS) && part->making_variant == variant)
-            snapshot->made_ms = 0; /* a small one is written for each request */
-        gt_source_arm(part->timer, 0);
+    const struct gt_debug_view view = view_of(part);
+    part->asked_ms = view.now_ms;
+    response->content_type = "application/json";
+    response->compressed = true;
+    if (!part->making && (!part->model.len || view.now_ms - part->made_ms >= SHOWN_MS) &&
+        gt_model_new(&view, MODEL_MAX, &part->making, NULL) == 0) {
+        bool complete = go_on(part, FIRST_MS);
+        if (complete)
+            part->made_ms = 0; /* a small one is written for each request */
+        gt_source_arm(part->timer, complete ? KEPT_MS : 0);
     }
-    if (snapshot->text.len) {
-        gt_buf_add(&response->body, snapshot->text.data, snapshot->text.len);
+    if (part->model.len) {
+        gt_buf_add(&response->body, part->model.data, part->model.len);
         return;
     }
     response->status = 503;
@@ -293,7 +255,7 @@ static enum asked what_is_asked(const char *path)
 static void serve_data(struct ui_part *part, enum asked asked, const struct gt_http_request *request,
                        struct gt_http_response *response)
 {
-    char only[NAMESPACE_SIZE] = "", pods[8];
+    char only[NAMESPACE_SIZE] = "";
     enum gt_verdict verdict = verdict_of(part, request, only);
     if (verdict != GT_VERDICT_ALL && !(asked == ASKED_STATE && verdict == GT_VERDICT_NAMESPACE)) {
         refuse_viewer(verdict, response);
@@ -301,10 +263,7 @@ static void serve_data(struct ui_part *part, enum asked asked, const struct gt_h
     }
     switch (asked) {
     case ASKED_MODEL:
-        gt_query_get(request->query, "pods", pods, sizeof(pods));
-        response->content_type = "application/json";
-        response->compressed = true;
-        serve_model(part, strcmp(pods, "no") == 0 ? WITHOUT_PODS : WITH_PODS, response);
+        serve_model(part, response);
         return;
     case ASKED_DECISIONS:
         gt_decisions_serve(part->env->placement, request->query, response);

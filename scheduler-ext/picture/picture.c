@@ -13,12 +13,12 @@
 
 const struct gt_picture_style gt_picture_styles[GT_PICTURE_STATES] = {
     [GT_PICTURE_FREE] = {"free", '.', "free", "#ffffff", "#8fcfa6"},
-    [GT_PICTURE_NOT_KNOWN] = {"free unsure", '~', "free, health unknown", "#e5e7eb", "#8a97a8"},
+    [GT_PICTURE_NOT_KNOWN] = {"free", '~', "free, health unknown", "#e5e7eb", "#8a97a8"},
     [GT_PICTURE_USED] = {"used", '#', "used", OTHER_JOBS, NULL},
-    [GT_PICTURE_USED_BY_OTHERS] = {"used unknown", '#', "used, by whom is not clear", OTHER_JOBS, NULL},
+    [GT_PICTURE_USED_BY_OTHERS] = {"used", '#', "used, by whom is not clear", OTHER_JOBS, NULL},
     [GT_PICTURE_ASSUMED] = {"assumed", '+', "planned or starting", "#ffffff", SVG_MUTED},
     [GT_PICTURE_UNHEALTHY] = {"unhealthy", 'x', "unhealthy", SVG_BAD_BACKGROUND, SVG_BAD},
-    [GT_PICTURE_UNHEALTHY_AND_USED] = {"unhealthy used", 'X', "unhealthy and used", OTHER_JOBS, SVG_BAD},
+    [GT_PICTURE_UNHEALTHY_AND_USED] = {"unhealthy", 'X', "unhealthy and used", OTHER_JOBS, SVG_BAD},
     [GT_PICTURE_UNKNOWN] = {"unknown", '?', "not known, or not offered", "url(#unknown)", "#cbd5e1"},
 };
 

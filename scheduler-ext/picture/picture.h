@@ -23,7 +23,7 @@ enum gt_picture_state {
 };
 
 struct gt_picture_style {
-    const char *name;          /* CSS classes; the first one is the state in JSON */
+    const char *name;          /* in JSON */
     char symbol;               /* in a terminal */
     const char *meaning;       /* in legends */
     const char *screen, *edge; /* colours in SVG; a job's colour replaces the paper */
@@ -135,8 +135,6 @@ void gt_picture_node_json(const struct gt_picture_node *node, const char *supern
                           struct gt_buf *to);
 void gt_picture_supernode_json(const struct gt_picture_supernode *supernode, const char *parent,
                                const char *const nodes[], struct gt_buf *to);
-/* The member `legend`. */
-void gt_picture_legend_json(struct gt_buf *to);
 
 /* Appends the picture as SVG. */
 void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to);

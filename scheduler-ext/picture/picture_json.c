@@ -117,20 +117,3 @@ void gt_picture_supernode_json(const struct gt_picture_supernode *supernode, con
         gt_json_add_text(to, NULL, nodes[i]);
     gt_json_ends(to, "]}");
 }
-
-void gt_picture_legend_json(struct gt_buf *to)
-{
-    gt_json_begin(to, "legend", '{');
-    gt_json_begin(to, "gpus", '[');
-    for (unsigned i = 0; i <= GT_PICTURE_UNHEALTHY; i++) {
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "name", gt_picture_styles[i].name);
-        gt_json_add_text(to, "text", gt_picture_styles[i].meaning);
-        gt_json_end(to, '}');
-    }
-    gt_json_end(to, ']');
-    gt_json_begin(to, "jobColors", '[');
-    for (unsigned i = 0; i < GT_PICTURE_COLORS; i++)
-        gt_json_add_text(to, NULL, gt_picture_job_colors[i]);
-    gt_json_ends(to, "]}");
-}

@@ -4,8 +4,7 @@
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/placement/controller.h"
 
-/* The input of the read-only endpoints for people: /debug/model, /explain, and /ui, which uses
- * /debug/model. */
+/* The input of the read-only endpoints for people: /debug/model, /explain, and what /ui asks. */
 struct gt_debug_view {
     struct gt_cache *cache;
     const struct gt_placement *placement; /* NULL: that part is off */

@@ -22,7 +22,6 @@ struct model_writer {
     struct gt_buf *to;
     struct gt_buf item;
     size_t limit; /* of the current list */
-    bool pods;
     uint32_t next_node;
     bool in_jobs;
     struct gt_buf keys; /* keys of the jobs, each with its NUL; first those that need attention */
@@ -146,18 +145,16 @@ static void model_json_leave(struct model_writer *writer, size_t remains)
 static void write_job(struct model_writer *writer, const struct gt_cache_job *job)
 {
     writer->jobs_to_come -= writer->jobs_to_come > 0;
-    if (writer->pods) { /* these are many: they must not displace other jobs */
-        model_json_leave(writer, (size_t)writer->jobs_to_come * JOB_BYTES);
-        gt_model_job_json(writer->view, job, true, false, &writer->item);
-        if (model_json_put(writer))
-            return;
-    }
+    model_json_leave(writer, (size_t)writer->jobs_to_come * JOB_BYTES); /* its pods displace no other job */
+    gt_model_job_json(writer->view, job, true, false, &writer->item);
+    if (model_json_put(writer))
+        return;
     model_json_leave(writer, 0);
     gt_model_job_json(writer->view, job, false, false, &writer->item);
-    if (!model_json_put(writer))
-        writer->jobs++;
-    else if (writer->pods)
+    if (model_json_put(writer))
         writer->jobs_without_pods++;
+    else
+        writer->jobs++;
 }
 
 /* Jobs may be added or deleted between two pieces of the document, so they are found by their keys. */
@@ -230,7 +227,6 @@ static void model_json_write_head(const struct gt_debug_view *view, struct gt_bu
     gt_model_time_json(to, "time", view, view->now_ms);
     gt_json_add_bool(to, "leader", view->leads);
     gt_json_add_bool(to, "synced", view->synced);
-    gt_picture_legend_json(to);
     gt_json_begin(to, "counters", '{');
     gt_json_add_unsigned(to, "nodes", counters.nodes);
     gt_json_add_unsigned(to, "nodesWithoutTopology", counters.nodes_without_topology);
@@ -313,15 +309,14 @@ struct gt_model {
     struct model_writer writer;
 };
 
-int gt_model_new(const struct gt_debug_view *view, bool pods, size_t max, struct gt_model **ret,
-                 struct gt_err **err)
+int gt_model_new(const struct gt_debug_view *view, size_t max, struct gt_model **ret, struct gt_err **err)
 {
     struct gt_model *model = calloc(1, sizeof(*model));
     GT_NEED(model, err, "model");
     *model = (struct gt_model){
         .view = *view,
         .text = GT_BUF(max),
-        .writer = {.pods = pods, .item = GT_BUF(max), .keys = GT_BUF(KEYS_MAX)},
+        .writer = {.item = GT_BUF(max), .keys = GT_BUF(KEYS_MAX)},
     };
     model->writer.view = &model->view;
     model->writer.to = &model->text;

@@ -8,12 +8,10 @@
 /*
  * The whole model, the answer of /debug/model, written in pieces, since that of a large cluster would delay
  * other requests. Objects may change between two pieces, so it is not a snapshot. It stays below `max` bytes,
- * of which nodes may take three quarters; what does not fit is left out and counted. `pods` false: jobs
- * without the lists of their pods.
+ * of which nodes may take three quarters; what does not fit is left out and counted.
  */
 struct gt_model;
-int gt_model_new(const struct gt_debug_view *view, bool pods, size_t max, struct gt_model **ret,
-                 struct gt_err **err);
+int gt_model_new(const struct gt_debug_view *view, size_t max, struct gt_model **ret, struct gt_err **err);
 void gt_model_free(struct gt_model *model);
 /* Continues for about `budget_ns`; true when it is complete. */
 bool gt_model_write(struct gt_model *model, uint64_t budget_ns);

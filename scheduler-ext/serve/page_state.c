@@ -89,7 +89,7 @@ void gt_page_free(struct gt_page *page)
 static void take(struct gt_page *page, struct seen *seen)
 {
     uint64_t digest = gt_digest_bytes(GT_DIGEST_EMPTY, page->row.data, page->row.len);
-    if (page->row.failed) { /* it is too large, or there is no memory: it is not shown */
+    if (page->row.failed) { /* it is too large, or there is no memory: its changes are not seen */
         gt_buf_done(&page->row);
         digest = 0;
     }
@@ -146,20 +146,17 @@ static int page_order(const void *a, const void *b)
 
 static void bury(struct gt_page *page, struct seen_job *job)
 {
-    char *key = gt_steal(job->key);
-    if (page->gone_count >= GONE_MAX) {
+    page->changed = true;
+    if (!page->gone)
+        page->gone = calloc(GONE_MAX, sizeof(*page->gone));
+    if (!page->gone || page->gone_count >= GONE_MAX) {
         for (uint32_t i = 0; i < page->gone_count; i++)
             free(page->gone[i].key);
         page->gone_count = 0;
         page->floor = page->round + 1;
     }
-    page->changed = true;
-    if (!page->gone)
-        page->gone = calloc(GONE_MAX, sizeof(*page->gone));
     if (page->gone)
-        page->gone[page->gone_count++] = (struct seen_job){key, {0, page->round + 1}};
-    else
-        free(key);
+        page->gone[page->gone_count++] = (struct seen_job){gt_steal(job->key), {0, page->round + 1}};
 }
 
 /* The jobs of this round, with what is known of them from the round before. They are found by their keys,
@@ -321,13 +318,13 @@ bool gt_page_is_scanning(const struct gt_page *page)
 
 /* ---- an answer ---- */
 
-/* The round of the state that a client has; 0: it gets all. */
-static uint64_t state_of_client(const struct gt_page *page, const char *query)
+/* The round of the state that a client has; 0: it gets all. `epoch`: what all states of its kind begin with.
+ */
+static uint64_t state_of_client(const struct gt_page *page, const char *epoch, const char *query)
 {
-    char since[48], epoch[24];
+    char since[48];
     uint64_t round;
     gt_query_get(query, "since", since, sizeof(since));
-    snprintf(epoch, sizeof(epoch), "%" PRIx64 "-", page->epoch);
     if (strncmp(since, epoch, strlen(epoch)) != 0 ||
         !gt_text_to_unsigned(since + strlen(epoch), page->round, &round) || round < page->floor)
         return 0;
@@ -380,8 +377,11 @@ void gt_page_state(struct gt_page *page, const struct gt_debug_view *view,
                    const struct gt_page_around *around, const char *query, struct gt_http_response *response)
 {
     struct gt_buf *to = &response->body;
-    char state[32], number[24];
-    uint64_t since = state_of_client(page, query), events = 0, last = 0;
+    char epoch[24], state[48], number[24];
+    /* what one may see has states of its own: who may see more, or less, than before gets all of it */
+    snprintf(epoch, sizeof(epoch), "%" PRIx64 "-",
+             around->only ? gt_digest_mix_text(page->epoch, around->only) : page->epoch);
+    uint64_t since = state_of_client(page, epoch, query), events = 0, last = 0;
     response->content_type = "application/json";
     response->compressed = true;
     if (!page->round) {
@@ -392,7 +392,7 @@ void gt_page_state(struct gt_page *page, const struct gt_debug_view *view,
     }
     if (gt_query_get(query, "events", number, sizeof(number)))
         gt_text_to_unsigned(number, UINT64_MAX - 1, &events);
-    snprintf(state, sizeof(state), "%" PRIx64 "-%" PRIu64, page->epoch, page->round);
+    snprintf(state, sizeof(state), "%s%" PRIu64, epoch, page->round);
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "state", state);
     gt_json_add_bool(to, "all", !since);

@@ -8,13 +8,17 @@ Usage: test_ui_access.py SCHEDULER [unittest arguments]
 import http.client
 import json
 import os
+import ssl
 import sys
+import tempfile
 import time
 import unittest
 
 import chromium
 from api_double import ApiError, StrictDouble
-from daemon_driver import wait_for
+from daemon_driver import free_port, wait_for
+from extender_driver import context_of
+from kube_driver import make_authority, make_certificate
 from page_world import companion
 
 SCHEDULER = None
@@ -107,6 +111,17 @@ class Access(unittest.TestCase):
         for path in ("/debug/model", "/explain?node=r000-n00", "/ui/node?name=r000-n00"):
             self.assertEqual(self.ask(f"{path}{'&' if '?' in path else '?'}namespace=lab", "tenant")[0], 403, path)
 
+    def test_a_state_of_somebody_else(self):
+        """Who had seen all, or another namespace, gets all of this one, and no "nothing has changed"."""
+        all_of_it = self.ask("/ui/state", "operator")
+        state = json.loads(all_of_it[1])["state"]
+        told = json.loads(self.ask(f"/ui/state?namespace=lab&since={state}", "tenant")[1])
+        self.assertEqual((told["all"], len(told["nodes"])), (True, 5))
+        again = json.loads(self.ask(f"/ui/state?namespace=lab&since={told['state']}", "tenant")[1])
+        self.assertEqual((again["all"], again["nodes"]), (False, []))
+        self.assertTrue(json.loads(self.ask(f"/ui/state?since={told['state']}", "operator")[1])["all"])
+        self.assertNotEqual(all_of_it[2]["ETag"], self.ask("/ui/state?namespace=lab", "tenant")[2]["ETag"])
+
     def test_a_sick_api_server(self):
         self.world.api.sick = True
         try:
@@ -126,6 +141,58 @@ class Access(unittest.TestCase):
                 browser.evaluate(f"(() => {{ document.querySelector('#token').value = '{token}'; document.querySelector('#namespace').value = '{namespace}';"
                                  " document.querySelector('#sign-in').requestSubmit(); })()")
                 browser.wait_for(script)
+
+
+class Certificates(unittest.TestCase):
+    """Names in client certificates (--ui-clients), on the port of --https alone."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="gputopo-ui-access-"))
+        make_authority(cls.folder)
+        make_authority(cls.folder, "others")
+        for name, subject, authority in (("server", "server", "ca"), ("grafana", "grafana", "ca"), ("scheduler", "kube-scheduler", "ca"),
+                                         ("forged", "grafana", "others")):
+            make_certificate(cls.folder, name, f"/CN={subject}", "subjectAltName=IP:127.0.0.1", authority)
+
+    def ask(self, port, certificate, token=None, path="/ui/state"):
+        context = context_of(f"{self.folder}/ca.crt", certificate and f"{self.folder}/{certificate}")
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def look(self, names):
+        """{certificate: the statuses of all that shows data}, by the port of --https."""
+        port = free_port()
+        options = ("--ui-access=checked", f"--https=127.0.0.1:{port}", f"--tls-certificate={self.folder}/server.crt", f"--tls-key={self.folder}/server.key",
+                   f"--tls-client-ca={self.folder}/ca.crt", *((f"--ui-clients={names}",) if names else ()))
+        with companion(SCHEDULER, 16, *options, waiting=0, double=Reviewer) as (world, running):
+            self.assertTrue(wait_for(lambda: self.ask(port, "grafana") != 503))
+            found = {}
+            for certificate in (None, "grafana", "scheduler"):
+                found[certificate] = {self.ask(port, certificate, path=path) for path in ("/ui/state", "/ui/node?name=r000-n00", "/debug/model", "/debug/decisions",
+                                                                                        "/explain?node=r000-n00")}
+            self.assertEqual(world.api.reviewed, [])
+            with self.assertRaises((ssl.SSLError, OSError, AssertionError)):  # of another authority: no connection, or none that counts
+                self.assertEqual(self.ask(port, "forged"), 200)
+            plain = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
+            plain.request("GET", "/ui/state")
+            self.assertEqual(plain.getresponse().status, 401)
+            plain.close()
+            self.assertTrue(wait_for(lambda: self.ask(port, "scheduler", "operator") == 200))  # a token counts beside a name that does not
+        return found
+
+    def test_a_name(self):
+        self.assertEqual(self.look("grafana"), {None: {401}, "grafana": {200}, "scheduler": {401}})
+
+    def test_any_name(self):
+        self.assertEqual(self.look("any"), {None: {401}, "grafana": {200}, "scheduler": {200}})
+
+    def test_no_name(self):
+        self.assertEqual(self.look(None), {None: {401}, "grafana": {401}, "scheduler": {401}})
 
 
 if __name__ == "__main__":

@@ -301,12 +301,10 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
         return;
     }
     if (strcmp(request->path, "/debug/model") == 0) {
-        char pods[8];
         uint64_t began = gt_clock_ns();
-        gt_query_get(request->query, "pods", pods, sizeof(pods));
         response->content_type = "application/json";
         struct gt_model *model;
-        if (gt_model_new(&view, strcmp(pods, "no") != 0, response->body.max, &model, NULL) < 0) {
+        if (gt_model_new(&view, response->body.max, &model, NULL) < 0) {
             response->status = 500;
             return;
         }

@@ -148,7 +148,7 @@ function viewNode() {
     make("p", { class: "quiet" }, "in ", rack ? link("rack", rack.name, rack.name) : "no rack", wiring?.product ? ` · ${wiring.product}` : "",
       wiring?.observedAt ? ` · published ${age(now() - Date.parse(wiring.observedAt))} ago` : ""),
     node.note ? make("p", { class: isWrong(node) ? "bad" : "note" }, node.note) : null,
-    make("div", { class: "two" }, make("div", null, wiring ? drawWiring(wiring, gpuStates(node)) : "asking…"),
+    make("div", { class: "two" }, make("div", null, wiring ? drawWiring(wiring, gpuStates(node)) : wiring === undefined ? "asking…" : "Its wiring is not told."),
       make("div", null, explained(`node=${encodeURIComponent(node.name)}`, "sentences"), make("h3", null, "Its health"),
         make("ul", { class: "log" }, ...(history.length ? history.map(eventLine) : [make("li", { class: "quiet" }, "No change since this replica began.")]))))];
 }

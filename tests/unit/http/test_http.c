@@ -18,6 +18,7 @@
 
 #include "base/mailbox.h"
 #include "http/http.h"
+#include "http/internal.h"
 #include "http/listen.h"
 
 /* The server runs on a thread of its own; asserts are made on the test's thread only. */
@@ -352,6 +353,36 @@ static void test_all_addresses(void **state)
 
 #define WITH_SERVER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+/* Only what is sent is held until a slow client has it, and only that counts for the limit of memory. */
+static void test_gzip_holds_no_more_than_it_sends(void **state)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(8 << 20);
+    (void)state;
+    for (int i = 0; i < 100000; i++)
+        gt_buf_puts(&body, "0123456789");
+    assert_true(gt_gzip(&body));
+    assert_memory_equal(body.data, "\x1f\x8b", 2);
+    assert_in_range(body.len, 20, 20000);
+    assert_true(body.capacity < 4 * body.len);
+}
+
+/* What is small, or would not get smaller, stays. */
+static void test_gzip_leaves_what_is_not_worth_it(void **state)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(8 << 20), few = GT_BUF(1024);
+    uint64_t random = 1;
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        gt_buf_add(&body, (const char *)&random + 7, 1);
+    }
+    assert_false(gt_gzip(&body));
+    assert_int_equal(body.len, 20000);
+    gt_buf_puts(&few, "short");
+    assert_false(gt_gzip(&few));
+    assert_string_equal(few.data, "short");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +397,8 @@ int main(void)
         WITH_SERVER(test_no_descriptors),
         WITH_SERVER(test_slow_loris),
         WITH_SERVER(test_address_in_use),
+        cmocka_unit_test(test_gzip_holds_no_more_than_it_sends),
+        cmocka_unit_test(test_gzip_leaves_what_is_not_worth_it),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_all_addresses),
     };

@@ -38,10 +38,10 @@ static struct gt_debug_view view_on(struct gt_cache *cache)
 }
 
 /* In one piece. */
-static void write_model(const struct gt_debug_view *view, bool pods, struct gt_buf *to)
+static void write_model(const struct gt_debug_view *view, struct gt_buf *to)
 {
     struct gt_model *model;
-    assert_int_equal(gt_model_new(view, pods, to->max, &model, NULL), 0);
+    assert_int_equal(gt_model_new(view, to->max, &model, NULL), 0);
     assert_true(gt_model_write(model, UINT64_MAX / 2));
     struct gt_buf *text = gt_model_text(model);
     to->failed = text->failed;
@@ -49,11 +49,11 @@ static void write_model(const struct gt_debug_view *view, bool pods, struct gt_b
     gt_model_free(model);
 }
 
-static cJSON *model_within(struct gt_cache *cache, bool pods, size_t limit)
+static cJSON *model_within(struct gt_cache *cache, size_t limit)
 {
     const struct gt_debug_view view = view_on(cache);
     gt_auto_buf struct gt_buf to = GT_BUF(limit);
-    write_model(&view, pods, &to);
+    write_model(&view, &to);
     assert_false(to.failed);
     assert_true(to.len <= limit);
     cJSON *json = cJSON_ParseWithLength(to.data, to.len);
@@ -133,7 +133,7 @@ static void test_states_of_gpus(void **state)
                   TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0x80, .unknown = 0x06, .unnamed = 0x08,
                            .owners = {{"runs", 0x03}}, .version = "2"),
                   9001);
-    cJSON *json = model_within(cache, true, LIMIT);
+    cJSON *json = model_within(cache, LIMIT);
     const cJSON *node = part(json, "nodes", "name", "n1");
     assert_int_equal(gpus_in(node, "used", "ns/runs"), 0x03);
     assert_int_equal(gpus_in(node, "used", NULL), 0x08);
@@ -169,7 +169,7 @@ static void test_marks_of_nodes(void **state)
     give_topology(cache, TOPOLOGY(.name = "away", .gpus = 8, .link_down = true, .version = "1"), 2000000);
     give_topology(cache, TOPOLOGY(.name = "shared", .gpus = 8, .shared = true, .version = "1"), 2000000);
     gt_cache_tick(cache, 2000000);
-    cJSON *json = model_within(cache, true, LIMIT);
+    cJSON *json = model_within(cache, LIMIT);
     const cJSON *cordoned = part(json, "nodes", "name", "cordoned"),
                 *away = part(json, "nodes", "name", "away"), *shared = part(json, "nodes", "name", "shared");
     assert_true(is_true(cordoned, "cordoned") && is_true(cordoned, "ready") && is_true(cordoned, "stale"));
@@ -190,7 +190,7 @@ static void test_supernodes(void **state)
         give_plain_node(cache, name);
     give_supernode(cache, SUPERNODE(.name = "hall", .tier = 2, .members = {"n4"}));
     give_supernode(cache, SUPERNODE(.name = "rack", .tier = 1, .parent = "hall", .members = {"n1", "n3"}));
-    cJSON *json = model_within(cache, true, LIMIT);
+    cJSON *json = model_within(cache, LIMIT);
     const cJSON *hall = part(json, "supernodes", "name", "hall"),
                 *rack = part(json, "supernodes", "name", "rack"), *nodes = cJSON_GetObjectItem(rack, "nodes");
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "supernodes")), 2);
@@ -228,7 +228,7 @@ static void test_jobs(void **state)
     give_pod(cache, POD(.name = "a-1", .job = "a", .gpus = 4, .gated = true));
     give_pod(cache, POD(.name = "b-0", .job = "b", .gpus = 4, .gated = true,
                         .annotations = "\"metax-tech.com/gpu-group-size\":\"\","));
-    cJSON *json = model_within(cache, true, LIMIT);
+    cJSON *json = model_within(cache, LIMIT);
     const cJSON *job = part(json, "jobs", "key", "ns/Owned/ReplicaSet/a"),
                 *counts = cJSON_GetObjectItem(job, "podCounts"), *pods = cJSON_GetObjectItem(job, "pods");
     assert_string_equal(text_of(job, "kind"), "ReplicaSet");
@@ -255,10 +255,6 @@ static void test_jobs(void **state)
     assert_string_equal(text_of(second, "state"), "gated");
     assert_null(text_of(second, "node"));
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(second, "rank")));
-    cJSON_Delete(json);
-
-    json = model_within(cache, false, LIMIT);
-    assert_null(cJSON_GetObjectItem(part(json, "jobs", "key", "ns/Owned/ReplicaSet/a"), "pods"));
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "counters"), "placement")));
     cJSON_Delete(json);
 }
@@ -277,7 +273,7 @@ static void test_stays_within_the_limit(void **state)
         give_pod(cache, POD(.name = name, .job = job, .gpus = 2));
     }
     for (size_t limit = 9000; limit < 60000; limit += 777) {
-        cJSON *json = model_within(cache, true, limit);
+        cJSON *json = model_within(cache, limit);
         const cJSON *out = cJSON_GetObjectItem(json, "leftOut");
         int nodes = cJSON_GetObjectItem(out, "nodes")->valueint,
             jobs = cJSON_GetObjectItem(out, "jobs")->valueint,
@@ -297,7 +293,7 @@ static void test_texts_are_escaped(void **state)
     struct gt_cache *cache = *state;
     give_plain_node(cache, "n1");
     give_pod(cache, POD(.name = "</script>", .job = "a\\\"b\\u0001", .gpus = 1, .node = "n1"));
-    cJSON *json = model_within(cache, true, LIMIT);
+    cJSON *json = model_within(cache, LIMIT);
     const cJSON *job = part(json, "jobs", "name", "a\"b\x01");
     assert_string_equal(text_of(cJSON_GetArrayItem(cJSON_GetObjectItem(job, "pods"), 0), "name"),
                         "</script>");
@@ -318,7 +314,7 @@ static void test_unit_sizes(void **state)
     give_pod(cache, POD(.name = "a", .gpus = 8, .job = "x", .annotations = UNITS("32")));
     give_pod(cache, POD(.name = "b", .gpus = 4, .job = "y", .annotations = UNITS("16")));
     gt_cache_pod_deleted(cache, "ns", "b");
-    cJSON *json = model_within(cache, false, LIMIT);
+    cJSON *json = model_within(cache, LIMIT);
     const cJSON *sizes = cJSON_GetObjectItem(json, "unitSizes"), *there = cJSON_GetArrayItem(sizes, 0),
                 *gone = cJSON_GetArrayItem(sizes, 1);
     assert_int_equal(cJSON_GetArraySize(sizes), 2);
@@ -331,14 +327,10 @@ static void test_unit_sizes(void **state)
 
 static void test_empty(void **state)
 {
-    cJSON *json = model_within(*state, true, LIMIT);
+    cJSON *json = model_within(*state, LIMIT);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "nodes")), 0);
     assert_string_equal(text_of(json, "time"), "2030-01-01T00:00:00Z");
     assert_true(is_true(json, "leader") && is_true(json, "synced") && !is_true(json, "truncated"));
-    const cJSON *legend = cJSON_GetObjectItem(json, "legend"), *gpus = cJSON_GetObjectItem(legend, "gpus");
-    assert_string_equal(text_of(named(gpus, "name", "assumed"), "text"), "planned or starting");
-    assert_string_equal(text_of(named(gpus, "name", "free unsure"), "text"), "free, health unknown");
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(legend, "jobColors")), 12);
     cJSON_Delete(json);
 }
 
@@ -403,11 +395,11 @@ static void test_in_pieces(void **state)
         give_pod(cache, POD(.name = name, .gpus = 1, .job = name, .gated = i % 2));
     }
     gt_auto_buf struct gt_buf whole = GT_BUF(1 << 20);
-    write_model(&view, true, &whole);
+    write_model(&view, &whole);
     for (unsigned changes = 0; changes < 2; changes++) {
         struct gt_model *model;
         unsigned pieces = 0;
-        assert_int_equal(gt_model_new(&view, true, 1 << 20, &model, NULL), 0);
+        assert_int_equal(gt_model_new(&view, 1 << 20, &model, NULL), 0);
         while (!gt_model_write(model, 0))
             if (changes && ++pieces == 8) {
                 gt_cache_topology_deleted(cache, "n5");
