@@ -88,8 +88,9 @@ struct gt_agent {
     struct gt_inventory *scanned;
     char cdi_error[256]; /* why the spec is not written, "": it is */
 
-    /* GPUs in the last GetPreferredAllocation; GPUs allocated since the last List */
-    uint64_t offered, given;
+    /* GPUs in the last GetPreferredAllocation; GPUs allocated since the last List; GPUs allocated that no List
+     * has named since */
+    uint64_t offered, given, unlisted;
     struct gt_score_counts scores;
 
     struct gt_podresources *podresources;

@@ -302,7 +302,7 @@ void gt_health_restore(struct gt_health *health, const struct gt_health_history 
             continue;
         entry->cause = signal;
         entry->tracks[signal].faulty = true;
-        entry->tracks[signal].last_s = now_s;
+        entry->tracks[signal].began_s = entry->tracks[signal].last_s = now_s;
     }
 }
 
@@ -340,7 +340,7 @@ static void find_left_over(struct gt_health *health, struct gt_health_entry *ent
     const struct gt_gpu_holder *holder = GT_FIND(holders->of, holders->count, bdf, gpu->bdf);
     if (!holders->known)
         return;
-    if (holder)
+    if (holder && holder->pod[0])
         memcpy(entry->last_pod, holder->pod, sizeof(entry->last_pod));
     if (!evidence->knows_memory || gpu->mode != GT_GPU_NATIVE)
         return;
@@ -373,5 +373,6 @@ void gt_health_observe(struct gt_health *health, const struct gt_fault_table *ta
         find_left_over(health, entry, node, gpu);
         health_observe(health, entry, table, gpu, flags, now_s);
     }
+    health->holders.known = false;
     forget_the_gone(health);
 }
