@@ -130,7 +130,8 @@ static void health_follow(struct gt_health *health, struct gt_health_track *trac
             health_note(track, now_s);
         track->last_s = now_s;
         track->clean = 0;
-        bool fault = track->faulty || is_fault(rule, track, flags, now_s);
+        unsigned how = signal == GT_SIGNAL_LEFT_OVER ? 0 : flags; /* a pod may have started since the list */
+        bool fault = track->faulty || is_fault(rule, track, how, now_s);
         if (!track->faulty)
             track->began_s = now_s;
         track->over = rule->limit_s && (track->over || (fault && now_s - track->began_s >= rule->limit_s));

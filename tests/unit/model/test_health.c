@@ -527,6 +527,19 @@ static void the_limit_begins_again_after_a_restart(void **state)
                      GT_GRADE_SUSPECT);
 }
 
+/* A pod may have started since the list. */
+static void one_check_says_nothing_of_left_over_work(void **state)
+{
+    gt_auto_free struct gt_health *health = new_health();
+    gt_auto_node struct gt_node *node = make_node(1, &well);
+    (void)state;
+    node->gpus[0].evidence.knows_memory = true;
+    node->gpus[0].evidence.memory_mib = 60000;
+    health->holders.known = true;
+    gt_health_observe(health, &gt_fault_table_default, node, GT_HEALTH_AT_ONCE, 100);
+    assert_int_equal(node->gpus[0].health, GT_GPU_HEALTHY);
+}
+
 static void one_list_of_holders_is_for_one_check(void **state)
 {
     gt_auto_free struct gt_health *health = new_health();
@@ -564,6 +577,7 @@ int main(void)
         cmocka_unit_test(held_back_up_to_a_limit),
         cmocka_unit_test(who_left_it_is_known_after_a_restart),
         cmocka_unit_test(the_limit_begins_again_after_a_restart),
+        cmocka_unit_test(one_check_says_nothing_of_left_over_work),
         cmocka_unit_test(one_list_of_holders_is_for_one_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
