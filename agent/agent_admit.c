@@ -66,6 +66,14 @@ static int admit_spawn(struct gt_agent *agent, struct gt_err **err)
     return r;
 }
 
+static void admit_close(struct gt_node_admission *admission)
+{
+    if (admission->out >= 0)
+        close(admission->out);
+    admission->out = -1;
+    admission->pid = 0;
+}
+
 /* The last line that the child has printed, without the name of the program. */
 static void admit_last_line(int out, char *to, size_t size)
 {
@@ -116,8 +124,7 @@ static void admit_ended(struct gt_agent *agent, int status)
     struct gt_node_admission *admission = &agent->admission;
     char line[200];
     admit_last_line(admission->out, line, sizeof(line));
-    close(admission->out);
-    admission->pid = 0;
+    admit_close(admission);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         admit_pass(agent);
     else
@@ -133,8 +140,10 @@ static void admit_on_timer(void *arg)
     gt_source_arm(admission->timer, ADMIT_LOOK_MS);
     if (!admission->pid && agent->inventory && !agent->early) {
         admission->since_ms = gt_clock_ms();
-        if (admit_spawn(agent, &err) < 0)
+        if (admit_spawn(agent, &err) < 0) {
+            admit_close(admission);
             admit_refuse(agent, gt_err_text(err));
+        }
     } else if (admission->pid && waitpid(admission->pid, &status, WNOHANG) == admission->pid) {
         gt_source_disarm(admission->timer);
         admit_ended(agent, status);
@@ -145,6 +154,7 @@ static void admit_on_timer(void *arg)
 int gt_agent_admit_start(struct gt_agent *agent, struct gt_err **err)
 {
     struct gt_node_admission *admission = &agent->admission;
+    admission->out = -1;
     admission->dir = agent->options->device_plugin ? agent->options->kubelet_dir : NULL;
     if (!agent->options->admit_after_check ||
         (admission->dir && gt_admitted_file_holds(admission->dir, agent->options->root)))
@@ -163,5 +173,5 @@ void gt_agent_admit_stop(struct gt_agent *agent)
         return;
     kill(admission->pid, SIGKILL);
     gt_child_end(admission->pid, 0);
-    close(admission->out);
+    admit_close(admission);
 }

@@ -30,9 +30,12 @@ static void gt_agent_score(struct gt_agent *agent, const struct gt_allocation *a
     struct gt_choice best;
     uint64_t offered = agent->offered;
     agent->offered = 0;
-    if (allocation->error || !inventory || !inventory->class)
+    if (allocation->error || !inventory)
         return;
     uint64_t got = agent_score_gpus_of(inventory, allocation);
+    agent->unlisted |= got;
+    if (!inventory->class)
+        return;
     bool is_offer = got && !(got & ~offered);
     if (is_offer || usage->known) {
         uint64_t free = got | (is_offer ? offered : 0) | (usage->known ? usage->free & ~agent->given : 0);

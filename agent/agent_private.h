@@ -47,10 +47,10 @@ bool gt_agent_publish_stats(const struct gt_agent_publish *publish, struct gt_pu
 /* Whether check-node has passed (--admit-after-check). */
 struct gt_node_admission {
     const char *dir;         /* where that is kept; NULL: it is not */
-    struct gt_source *timer; /* NULL: it has passed, or need not */
+    struct gt_source *timer; /* NULL: it need not, or had passed before */
     struct gt_isolations isolates;
     pid_t pid; /* the check; 0: it does not run */
-    int out;   /* what it prints */
+    int out;   /* what it prints; -1: it does not run */
     uint64_t since_ms;
     char why[256]; /* it has not passed, as last said */
 };
@@ -88,8 +88,9 @@ struct gt_agent {
     struct gt_inventory *scanned;
     char cdi_error[256]; /* why the spec is not written, "": it is */
 
-    /* GPUs in the last GetPreferredAllocation; GPUs allocated since the last List */
-    uint64_t offered, given;
+    /* GPUs in the last GetPreferredAllocation; GPUs allocated since the last List; GPUs allocated that no
+     * List has named since */
+    uint64_t offered, given, unlisted;
     struct gt_score_counts scores;
 
     struct gt_podresources *podresources;

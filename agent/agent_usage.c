@@ -76,17 +76,21 @@ static void log_alarms(struct gt_agent *agent, const struct gt_usage *before, co
     }
 }
 
-/* Memory in use is a fault only where it is known that no container holds the GPU. */
-static void tell_holders(struct gt_agent *agent, const struct gt_usage *now)
+/* Memory in use is a fault only where it is known that no container holds the GPU. The kubelet lists no
+ * ordinary init container: what was allocated counts as held until it has been listed. */
+static void tell_holders(struct gt_agent *agent)
 {
-    struct gt_gpu_holders holders = {.known = now->known && !now->stale};
-    for (unsigned i = 0; holders.known && i < now->gpu_count; i++) {
+    const struct gt_usage *now = gt_usage_now(agent->usage);
+    struct gt_gpu_holders holders = {.known = true};
+    agent->unlisted &= ~now->used;
+    for (unsigned i = 0; i < now->gpu_count; i++) {
         struct gt_gpu_holder *holder = &holders.of[holders.count];
-        if (!(now->used >> i & 1))
+        if (!((now->used | agent->unlisted) >> i & 1))
             continue;
         gt_text_copy(holder->bdf, sizeof(holder->bdf), agent->inventory->node->gpus[i].bdf);
-        snprintf(holder->pod, sizeof(holder->pod), "%.30s/%.60s", now->owners[i].namespace,
-                 now->owners[i].pod);
+        if (now->used >> i & 1)
+            snprintf(holder->pod, sizeof(holder->pod), "%.30s/%.60s", now->owners[i].namespace,
+                     now->owners[i].pod);
         holders.count++;
     }
     gt_scanner_held(agent->scanner, &holders);
@@ -95,7 +99,6 @@ static void tell_holders(struct gt_agent *agent, const struct gt_usage *now)
 static void agent_usage_on_changed(void *arg, const struct gt_usage *before, const struct gt_usage *now)
 {
     struct gt_agent *agent = arg;
-    tell_holders(agent, now);
     log_owners(before, now, "GPUs freed");
     log_owners(now, before, "GPUs in use");
     log_alarms(agent, before, now);
@@ -156,6 +159,8 @@ static void agent_usage_on_listed(void *arg, const struct gt_holdings *holdings)
     agent->usage_error[0] = '\0';
     agent->listed_s = now_s();
     gt_usage_listed(agent->usage, holdings);
+    if (gt_usage_now(agent->usage)->known && !holdings->settling)
+        tell_holders(agent);
     agent->given = 0;
     update_scanner(agent);
     gt_agent_plans_listed(agent, holdings);

@@ -385,7 +385,9 @@ static void *scanner_run(void *arg)
         memcpy(scanner->isolations, scanner->isolations_next, sizeof(scanner->isolations));
         scanner->kubelet = scanner->kubelet_next;
         memcpy(scanner->measured, scanner->measured_next, sizeof(scanner->measured));
-        scanner->health.holders = scanner->holders_next;
+        if (scanner->holders_next.known)
+            scanner->health.holders = scanner->holders_next;
+        scanner->holders_next.known = false;
         scanner->health.holders.known &= !scanner->shared; /* those of shared GPUs hold parts */
         unsigned stores = scanner->stores;
         scanner->stores = 0;

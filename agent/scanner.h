@@ -83,7 +83,7 @@ bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kub
 void gt_scanner_measure(struct gt_scanner *scanner, enum gt_measured_source source,
                         const struct gt_measured *measured);
 
-/* Which GPUs containers hold, from the next check on. */
+/* Which GPUs containers hold, for the next check. */
 void gt_scanner_held(struct gt_scanner *scanner, const struct gt_gpu_holders *holders);
 
 /* Sets the devices in use; returns whether they are different than before. Until the first call they are

@@ -119,39 +119,41 @@ int gt_measured_read_spec(const cJSON *spec, const char *source, struct gt_measu
     return measured_read_list(&(struct gt_at){source, "spec", err}, spec, reader);
 }
 
-/* The larger size counts, and of one size the lower bandwidth. */
-struct mxvs_row {
-    unsigned a, b;
-    uint64_t bytes;
-    double gbps;
-};
-
-/* "GPU#0 GPU#1 metaxlink 7516192768 50.74 GB/s 63.58 GB/s 137958.24 PASS" */
-static bool mxvs_row_read(char *line, struct mxvs_row *to)
+int gt_mxvs_row_read(char *line, struct gt_mxvs_row *to)
 {
     enum { A, B, WAY, BYTES, EFFECTIVE, UNIT, RAW, RAW_UNIT, DELAY, VALID, WORDS };
-    char *words[WORDS] = {NULL};
+    char *words[WORDS + 1] = {NULL};
     unsigned count = 0;
     uint64_t a, b;
-    for (char *word; (word = strsep(&line, " \t\r"));) {
-        if (*word && count == WORDS)
-            return false;
+    for (char *word; count <= WORDS && (word = strsep(&line, " \t"));)
         if (*word)
             words[count++] = word;
-    }
-    if (count < WORDS || strncmp(words[B], "GPU#", 4) != 0 || strcmp(words[UNIT], "GB/s") != 0 ||
-        strcmp(words[RAW_UNIT], "GB/s") != 0 || strcmp(words[VALID], "PASS") != 0)
-        return false;
-    if (!gt_text_to_unsigned(words[A] + 4, GT_GPUS_MAX - 1, &a) ||
+    if (!count || strncmp(words[A], "GPU#", 4) != 0)
+        return 0;
+    if (count != WORDS || strncmp(words[B], "GPU#", 4) != 0 || strcmp(words[UNIT], "GB/s") != 0 ||
+        strcmp(words[RAW_UNIT], "GB/s") != 0 || !gt_text_to_unsigned(words[A] + 4, GT_GPUS_MAX - 1, &a) ||
         !gt_text_to_unsigned(words[B] + 4, GT_GPUS_MAX - 1, &b) || a == b ||
-        !gt_text_to_unsigned(words[BYTES], UINT64_MAX, &to->bytes) || !gt_text_to_real(words[RAW], &to->gbps))
-        return false;
+        !gt_text_to_unsigned(words[BYTES], UINT64_MAX, &to->bytes) ||
+        !gt_text_to_real(words[EFFECTIVE], &to->gbps) || !gt_text_to_real(words[RAW], &to->raw_gbps))
+        return -EINVAL;
     to->a = (unsigned)(a < b ? a : b);
     to->b = (unsigned)(a < b ? b : a);
-    return to->gbps >= 0.001 && to->gbps <= GT_MEASURED_GBPS_MAX;
+    to->direct = strcmp(words[WAY], "metaxlink") == 0;
+    to->passed = strcmp(words[VALID], "PASS") == 0;
+    return 1;
 }
 
-static bool mxvs_row_add(const struct mxvs_row *row, struct mxvs_row *rows, unsigned max, unsigned *count)
+char *gt_mxvs_line_end(char *line)
+{
+    char *end = strpbrk(line, "\r\n");
+    if (end)
+        *end++ = '\0';
+    return end;
+}
+
+/* The larger size counts, and of one size the lower bandwidth. */
+static bool mxvs_row_add(const struct gt_mxvs_row *row, struct gt_mxvs_row *rows, unsigned max,
+                         unsigned *count)
 {
     unsigned i = 0;
     while (i < *count && (rows[i].a != row->a || rows[i].b != row->b))
@@ -160,7 +162,7 @@ static bool mxvs_row_add(const struct mxvs_row *row, struct mxvs_row *rows, unsi
         return false;
     if (i == *count)
         rows[(*count)++] = *row;
-    else if (row->bytes > rows[i].bytes || (row->bytes == rows[i].bytes && row->gbps < rows[i].gbps))
+    else if (row->bytes > rows[i].bytes || (row->bytes == rows[i].bytes && row->raw_gbps < rows[i].raw_gbps))
         rows[i] = *row;
     return true;
 }
@@ -170,30 +172,31 @@ int gt_measured_read_mxvs(const char *text, const char *source, int64_t at_s,
 {
     const struct measured_time when = {at_s - GT_MEASURED_AHEAD_S, at_s + GT_MEASURED_AGE_S};
     gt_auto_free char *copy = strdup(text);
-    gt_auto_free struct mxvs_row *rows = calloc(GT_MEASURED_MAX, sizeof(*rows));
-    char *rest = copy;
-    unsigned count = 0, number = 0, max = GT_MEASURED_MAX - reader->to->count;
+    gt_auto_free struct gt_mxvs_row *rows = calloc(GT_MEASURED_MAX, sizeof(*rows));
+    unsigned count = 0, max = GT_MEASURED_MAX - reader->to->count;
     GT_NEED(copy && rows, err, "%s", source);
     if (!strstr(text, "MXVS P2P TEST") || !strstr(text, "DEVICE1"))
         return gt_fail(err, EINVAL, "%s: expected what mxvs p2p prints", source);
-    for (char *line; (line = strsep(&rest, "\n"));) {
-        struct mxvs_row row = {0};
-        char why[160];
-        number++;
-        line += strspn(line, " \t");
-        if (strncmp(line, "GPU#", 4) != 0)
+    for (char *line = copy, *next; line; line = next) {
+        struct gt_mxvs_row row = {0};
+        char why[160], begin[40];
+        next = gt_mxvs_line_end(line);
+        gt_text_shorten(begin, sizeof(begin), line + strspn(line, " \t"));
+        int r = gt_mxvs_row_read(line, &row);
+        if (r == 0)
             continue;
-        if (!mxvs_row_read(line, &row))
-            snprintf(why, sizeof(why), "%.80s: line %u: expected two GPUs, GB/s and PASS", source, number);
+        if (r < 0 || !row.passed || row.raw_gbps < 0.001 || row.raw_gbps > GT_MEASURED_GBPS_MAX)
+            snprintf(why, sizeof(why), "%.80s: %s: expected two GPUs, GB/s and PASS", source, begin);
         else if (!mxvs_row_add(&row, rows, max, &count))
-            snprintf(why, sizeof(why), "%.80s: line %u: more than %d values in all", source, number,
+            snprintf(why, sizeof(why), "%.80s: %s: more than %d values in all", source, begin,
                      GT_MEASURED_MAX);
         else
             continue;
+        gt_text_make_printable(why);
         reader->note(reader->arg, why);
     }
     for (unsigned i = 0; i < count; i++) {
-        struct gt_measurement one = {.mbps = (uint64_t)(rows[i].gbps * 1000)};
+        struct gt_measurement one = {.mbps = (uint64_t)(rows[i].raw_gbps * 1000)};
         snprintf(one.gpu, sizeof(one.gpu), "#%u", rows[i].a);
         snprintf(one.peer, sizeof(one.peer), "#%u", rows[i].b);
         measured_add(reader, &one, &when);

@@ -33,6 +33,25 @@ int gt_measured_read_spec(const cJSON *spec, const char *source, struct gt_measu
                           struct gt_err **err);
 
 /*
+ * A row of the table that the vendor's `mxvs p2p` prints, between two GPUs by the vendor's numbers, a < b:
+ *     DEVICE1  DEVICE2  TOPOLOGY  SIZE(B)  EFFECTIVE BANDWIDTH  RAW BANDWIDTH  DELAY (us)  VALIDATION
+ *     GPU#0    GPU#1    metaxlink 7516192768  50.74 GB/s  63.58 GB/s  137958.24  PASS
+ */
+struct gt_mxvs_row {
+    unsigned a, b;
+    bool direct, passed; /* direct: by MetaXLink */
+    uint64_t bytes;
+    double gbps, raw_gbps;
+};
+
+/* Ends the line where it is, and returns the next one, NULL after the last: a row may follow a progress that
+ * it writes over. */
+char *gt_mxvs_line_end(char *line);
+
+/* 1: it is a row; 0: it is none; -EINVAL: it begins like one. Changes the line. */
+int gt_mxvs_row_read(char *line, struct gt_mxvs_row *to);
+
+/*
  * What the vendor's `mxvs p2p` prints, measured at `at_s`: of each pair the lower of both directions, of
  * several sizes the largest. It is the raw bandwidth, which is what nominal values are, too. -EINVAL: it is
  * something else.

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/measured.h"
 #include "api/names.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -19,20 +20,14 @@
 #include "base/text.h"
 #include "cli/check.h"
 
-/*
- * The vendor's test of what pairs of GPUs carry, `mxvs p2p`, pair by pair. It prints a table:
- *   DEVICE1  DEVICE2  TOPOLOGY  SIZE(B)  EFFECTIVE BANDWIDTH  RAW BANDWIDTH  DELAY (us)  VALIDATION
- *   GPU#0    GPU#1    metaxlink 7516192768  50.74 GB/s  63.58 GB/s  137958.24  PASS
- */
+/* The vendor's test of what pairs of GPUs carry, `mxvs p2p`, pair by pair. */
 
 #define BANDWIDTH_TOOL   "/opt/maca/bin/mxvs"
-#define BANDWIDTH_LINK   "metaxlink"
 #define KUBELET_HOLDINGS "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 #define CLAIM_HOLDINGS   "/var/lib/kubelet/plugins/" GT_DRA_DRIVER "/claims.json"
 
 enum {
     BANDWIDTH_TEXT_MAX = 64 << 10,
-    BANDWIDTH_WORDS = 10, /* of a row */
     BANDWIDTH_IDLE_MIB = 1536,
     BANDWIDTH_OF_OTHERS = 80, /* percent of the median of the pairs of its kind, below: slow */
     BANDWIDTH_OF_LINK = 50,   /* percent of what the link carries */
@@ -127,39 +122,18 @@ static void bandwidth_listen(int in, unsigned seconds, struct gt_buf *to)
     }
 }
 
-/* Splits a line into words, in place. */
-static unsigned bandwidth_words(char *line, char *words[static BANDWIDTH_WORDS])
-{
-    unsigned count = 0;
-    for (char *at = line; *at && count < BANDWIDTH_WORDS; count++) {
-        at += strspn(at, " \t");
-        words[count] = at;
-        if (!*at)
-            break;
-        at += strcspn(at, " \t");
-        if (*at)
-            *at++ = '\0';
-    }
-    return count;
-}
-
 /* False: the table has no row of this pair. */
 static bool bandwidth_read(char *text, unsigned from, unsigned to, struct bandwidth_pair *ret)
 {
-    char a[16], b[16], *words[BANDWIDTH_WORDS];
-    snprintf(a, sizeof(a), "GPU#%u", from);
-    snprintf(b, sizeof(b), "GPU#%u", to);
+    struct gt_mxvs_row row;
     for (char *line = text, *next; line; line = next) {
-        double raw;
-        next = strpbrk(line, "\r\n"); /* a row may be overwritten by the next one */
-        if (next)
-            *next++ = '\0';
-        if (bandwidth_words(line, words) != BANDWIDTH_WORDS || strcmp(words[0], a) != 0 ||
-            strcmp(words[1], b) != 0 || strcmp(words[5], "GB/s") != 0 || strcmp(words[7], "GB/s") != 0 ||
-            !gt_text_to_real(words[4], &ret->gbps) || !gt_text_to_real(words[6], &raw))
+        next = gt_mxvs_line_end(line);
+        if (gt_mxvs_row_read(line, &row) != 1 || row.a != (from < to ? from : to) ||
+            row.b != (from < to ? to : from))
             continue;
-        ret->direct = strcmp(words[2], BANDWIDTH_LINK) == 0;
-        ret->passed = strcmp(words[9], "PASS") == 0;
+        ret->gbps = row.gbps;
+        ret->direct = row.direct;
+        ret->passed = row.passed;
         return true;
     }
     return false;

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/check.h"
 #include "cli/cli.h"
 #include "topology/model/node_json.h"
@@ -127,29 +129,25 @@ static unsigned check_node_count_of(const struct cli_checks *checks, enum cli_ve
     return count;
 }
 
-/* Whether the list names it; "all" names each. */
-static bool names_check(const char *list, const char *name)
-{
-    size_t len = strlen(name);
-    for (const char *at = list; at; at = strchr(at, ','), at += at != NULL)
-        if (strncmp(at, name, len) == 0 && (at[len] == ',' || !at[len]))
-            return true;
-    return strcmp(list, "all") == 0;
-}
-
-/* ": NAME, NAME", of those on the list that do not hold. Returns how many they are. */
+/* ": NAME, NAME", of those on the list, or of all, that do not hold. Returns how many they are. */
 static unsigned name_broken(const struct cli_checks *checks, const char *list, struct gt_buf *to)
 {
+    bool all = strcmp(list, "all") == 0;
     unsigned count = 0;
     for (unsigned i = 0; i < checks->count; i++)
-        if (checks->list[i].verdict == CLI_BROKEN && names_check(list, checks->list[i].name))
+        if (checks->list[i].verdict == CLI_BROKEN && (all || gt_text_is_listed(checks->list[i].name, list)))
             gt_buf_printf(to, "%s%s", count++ ? ", " : ": ", checks->list[i].name);
     return count;
 }
 
-/* --fail */
+/* --fail. A name that is wrong must not let a node pass. */
 static int fail_if_broken(const struct cli_checks *checks, const char *list, struct gt_err **err)
 {
+    char name[64];
+    for (const char *at = strcmp(list, "all") == 0 ? NULL : list; at;)
+        if (!gt_text_next_listed(&at, name, sizeof(name)) ||
+            !GT_FIND(checks->list, checks->count, name, name))
+            return gt_fail(err, EINVAL, "--fail: there is no check '%s' here", name);
     gt_auto_buf struct gt_buf names = GT_BUF(CLI_OUTPUT_MAX);
     unsigned broken = name_broken(checks, list, &names);
     return broken ? gt_fail(err, EINVAL, "%u of %u checks do not hold%s", broken, checks->count,

@@ -310,24 +310,42 @@ static uint64_t close_sum_up(struct close_search *search)
     return work;
 }
 
+/* Adds to what its parent can take a domain without domains below it. What it gives costs the same however much it is, and to take less
+ * of the others never costs more: so it gives as much as it can. */
+static void close_join_leaf(const struct close_search *search, struct close_cost *table,
+                            struct close_domain *child)
+{
+    for (uint32_t state = search->states; state-- > 0;) {
+        uint32_t part = 0;
+        for (unsigned k = 0; k < search->kind_count; k++) {
+            uint32_t number = close_digit(&search->kinds[k], state);
+            part += (child->own[k] < number ? child->own[k] : number) * search->kinds[k].stride;
+        }
+        struct close_cost rest = table[state - part], cost = close_sum(rest, child->cost);
+        child->taken[state] = 0;
+        if (!part || rest.domains == UINT64_MAX || !close_is_less(cost, table[state]))
+            continue;
+        table[state] = cost;
+        child->taken[state] = (uint16_t)part;
+    }
+}
+
 /* Adds a domain to what its parent can take. From the highest state down, so that each step reads states
  * without this domain. */
 static void close_join(const struct close_search *search, struct close_cost *table,
                        struct close_domain *child)
 {
-    uint32_t own = close_state(search, child->own);
+    if (!child->table) {
+        close_join_leaf(search, table, child);
+        return;
+    }
     for (uint32_t state = search->states; state-- > 0;) {
         struct close_cost best = table[state];
         child->taken[state] = 0;
         for (uint32_t part = 1; part <= child->top && part <= state; part++) {
-            struct close_cost below = {0, 0};
             if (!close_is_within(search, part, state))
                 continue;
-            if (child->table)
-                below = child->table[part];
-            else if (!close_is_within(search, part, own))
-                continue;
-            struct close_cost rest = table[state - part];
+            struct close_cost below = child->table[part], rest = table[state - part];
             if (below.domains == UINT64_MAX || rest.domains == UINT64_MAX)
                 continue;
             struct close_cost cost = close_sum(close_sum(rest, below), child->cost);

@@ -257,7 +257,9 @@ class Sound(Case):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"^gputopo: check-node: 1 of \d+ checks do not hold: control-nodes\n$")
         self.assertIn("control-nodes           does not hold", done.stdout)
-        self.assertEqual(self.run_verb("--fail", "clock,control").returncode, 0)
+        self.assertEqual(self.run_verb("--fail", "clock").returncode, 0)
+        done = self.run_verb("--fail", "clock,control")
+        self.assertEqual((done.returncode, done.stderr), (1, "gputopo: check-node: --fail: there is no check 'control' here\n"))
 
     def mxvs(self, rows):
         """The vendor's test as a program that prints its table; `rows`: lines of a shell's case by "SOURCE-DESTINATION"."""

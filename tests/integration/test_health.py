@@ -446,6 +446,17 @@ class Health(MadeMachine):
         self.memory([])
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
 
+    def test_an_init_container_is_not_left_over(self):
+        """The kubelet lists the pod without its ordinary init container."""
+        kubelet, agent = self.start_all()
+        kubelet.admit("prepare", init=(2,))
+        gpus = [kubelet.order.index(who) for who in agent.wait_event("allocated")["ids"].split(",")]
+        self.assertEqual(len(gpus), 2)
+        self.memory(gpus)
+        lists = agent.metric("gputopo_podresources_lists_total", result="done")
+        self.assertTrue(wait_for(lambda: agent.metric("gputopo_podresources_lists_total", result="done") >= lists + 4))
+        self.assertEqual((self.seen_left(agent), len(kubelet.healthy())), (0, 8))
+
     def test_left_over_work_is_held_back_up_to_a_limit(self):
         kubelet, agent = self.start_all("--fault-table", self.table("signals: {leftOver: {limitSeconds: 5}}"))
         self.memory([DEAD])

@@ -130,7 +130,8 @@ static void health_follow(struct gt_health *health, struct gt_health_track *trac
             health_note(track, now_s);
         track->last_s = now_s;
         track->clean = 0;
-        bool fault = track->faulty || is_fault(rule, track, flags, now_s);
+        unsigned how = signal == GT_SIGNAL_LEFT_OVER ? 0 : flags; /* a pod may have started since the list */
+        bool fault = track->faulty || is_fault(rule, track, how, now_s);
         if (!track->faulty)
             track->began_s = now_s;
         track->over = rule->limit_s && (track->over || (fault && now_s - track->began_s >= rule->limit_s));
@@ -302,7 +303,7 @@ void gt_health_restore(struct gt_health *health, const struct gt_health_history 
             continue;
         entry->cause = signal;
         entry->tracks[signal].faulty = true;
-        entry->tracks[signal].last_s = now_s;
+        entry->tracks[signal].began_s = entry->tracks[signal].last_s = now_s;
     }
 }
 
@@ -340,7 +341,7 @@ static void find_left_over(struct gt_health *health, struct gt_health_entry *ent
     const struct gt_gpu_holder *holder = GT_FIND(holders->of, holders->count, bdf, gpu->bdf);
     if (!holders->known)
         return;
-    if (holder)
+    if (holder && holder->pod[0])
         memcpy(entry->last_pod, holder->pod, sizeof(entry->last_pod));
     if (!evidence->knows_memory || gpu->mode != GT_GPU_NATIVE)
         return;
@@ -373,5 +374,6 @@ void gt_health_observe(struct gt_health *health, const struct gt_fault_table *ta
         find_left_over(health, entry, node, gpu);
         health_observe(health, entry, table, gpu, flags, now_s);
     }
+    health->holders.known = false;
     forget_the_gone(health);
 }

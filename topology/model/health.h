@@ -26,13 +26,14 @@ struct gt_health_counts {
     uint64_t held_back;        /* how often a GPU became unhealthy so that it is held back */
 };
 
-/* Which GPUs containers hold. */
+/* Which GPUs containers hold. It is used for one check: a pod that starts holds its GPU earlier than a list
+ * names it, and the next check must not count it again. */
 struct gt_gpu_holders {
     bool known; /* false: nothing is known of any GPU */
     unsigned count;
     struct gt_gpu_holder {
         char bdf[GT_BDF_SIZE];
-        char pod[96]; /* "namespace/pod", shortened */
+        char pod[96]; /* "namespace/pod", shortened; "": not known */
     } of[GT_GPUS_MAX];
 };
 
@@ -43,7 +44,7 @@ struct gt_gpu_holders {
  */
 struct gt_health {
     struct gt_health_counts counts;
-    struct gt_gpu_holders holders; /* the caller sets them before each check */
+    struct gt_gpu_holders holders; /* set by the caller */
     unsigned count;
     struct gt_health_entry {
         char bdf[GT_BDF_SIZE];

@@ -152,7 +152,7 @@ static void what_the_vendors_test_prints(void **state)
         "PASS\n"
         " GPU#1     GPU#0     metaxlink   7516192768     41.04 GB/s   52.70 GB/s       139892.49        "
         "PASS\n"
-        " GPU#2     GPU#1     pcie        7516192768     37.72 GB/s   46.11 GB/s       185595.13        "
+        "running 50%\r GPU#2     GPU#1     pcie        7516192768     37.72 GB/s   46.11 GB/s       185595.13        "
         "PASS\r\n"
         " GPU#0     GPU#2     pcie        7516192768     37.72 GB/s   46.11 GB/s       185595.13        "
         "FAIL\n"

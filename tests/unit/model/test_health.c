@@ -512,6 +512,50 @@ static void who_left_it_is_known_after_a_restart(void **state)
                         "memory is in use, and no container holds it; last held by ml/job-0");
 }
 
+static void the_limit_begins_again_after_a_restart(void **state)
+{
+    gt_auto_free struct gt_health *health = new_health();
+    struct gt_health_history past = {.signals = BIT(GT_SIGNAL_LEFT_OVER), .reason = "memory is in use"};
+    const uint64_t now_s = 20 * 86400; /* of a node that was started long ago */
+    (void)state;
+    snprintf(past.bdf, sizeof(past.bdf), "%s", memory(health, &gt_fault_table_default, 826, 826, "", 1)->bdf);
+    *health = (struct gt_health){0};
+    gt_health_restore(health, &past, now_s);
+    assert_int_equal(memory(health, &gt_fault_table_default, 60000, 826, "", now_s + 1)->health,
+                     GT_GPU_UNHEALTHY);
+    assert_int_equal(memory(health, &gt_fault_table_default, 60000, 826, "", now_s + 86400)->grade,
+                     GT_GRADE_SUSPECT);
+}
+
+/* A pod may have started since the list. */
+static void one_check_says_nothing_of_left_over_work(void **state)
+{
+    gt_auto_free struct gt_health *health = new_health();
+    gt_auto_node struct gt_node *node = make_node(1, &well);
+    (void)state;
+    node->gpus[0].evidence.knows_memory = true;
+    node->gpus[0].evidence.memory_mib = 60000;
+    health->holders.known = true;
+    gt_health_observe(health, &gt_fault_table_default, node, GT_HEALTH_AT_ONCE, 100);
+    assert_int_equal(node->gpus[0].health, GT_GPU_HEALTHY);
+}
+
+static void one_list_of_holders_is_for_one_check(void **state)
+{
+    gt_auto_free struct gt_health *health = new_health();
+    (void)state;
+    memory(health, &gt_fault_table_default, 60000, 826, "", 100);
+    for (unsigned i = 0; i < 10; i++) {
+        gt_auto_node struct gt_node *node = make_node(1, &well);
+        node->gpus[0].evidence.knows_memory = true;
+        node->gpus[0].evidence.memory_mib = 60000;
+        gt_health_observe(health, &gt_fault_table_default, node, 0, 101 + i);
+        assert_int_equal(node->gpus[0].health, GT_GPU_HEALTHY);
+    }
+    memory(health, &gt_fault_table_default, 60000, 826, "", 112);
+    assert_int_equal(memory(health, &gt_fault_table_default, 60000, 826, "", 113)->health, GT_GPU_UNHEALTHY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -532,6 +576,9 @@ int main(void)
         cmocka_unit_test(without_knowing_who_holds_nothing_is_left),
         cmocka_unit_test(held_back_up_to_a_limit),
         cmocka_unit_test(who_left_it_is_known_after_a_restart),
+        cmocka_unit_test(the_limit_begins_again_after_a_restart),
+        cmocka_unit_test(one_check_says_nothing_of_left_over_work),
+        cmocka_unit_test(one_list_of_holders_is_for_one_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
