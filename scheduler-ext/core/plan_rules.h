@@ -46,6 +46,7 @@ struct gt_plan_rules {
     const struct gt_node_set *excluded; /* where the sorts may use different nodes, with `barred`, if there is
                                            no plan within the request's; NULL: likewise for all */
     bool incomplete;                    /* there are more sorts or rules than these */
+    bool in_order; /* pods are bound in the order of the request, and none is tried again after others */
 };
 void gt_plan_rules_done(struct gt_plan_rules *rules);
 /* Makes one sort of those that nothing tells apart. */

@@ -189,7 +189,8 @@ static bool passes_now(const struct rule_work *work, unsigned at, unsigned sort,
     return pods || (with && !any);
 }
 
-/* Whether all pods get bound one after the other, where a rule of one may wait for another pod. */
+/* Whether all pods get bound one after the other, where a rule of one may wait for another pod. In order:
+ * each has to pass when its turn comes. */
 static bool get_bound(struct rule_work *work)
 {
     const struct gt_plan_request *request = work->request;
@@ -213,6 +214,7 @@ static bool get_bound(struct rule_work *work)
             more |= bound[i];
             left += !bound[i];
         }
+        more &= !work->rules->in_order;
     }
     for (uint32_t i = 0; left && i < request->pod_count; i++)
         if (!request->pods[i].running && sorts[i] != GT_PLAN_SORT_NONE && !bound[i])

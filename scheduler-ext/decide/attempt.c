@@ -169,6 +169,8 @@ static int attempt_rules_make(struct gt_cache *cache, const struct gt_job_view *
     to->said = (struct gt_buf)GT_BUF(RULES_SAID_MAX);
     if (any)
         GT_TRY(gt_cache_peer_rules(cache, members, view->count, &to->rules, &to->said, err));
+    if (to->rules)
+        to->rules->in_order = view->ungated; /* Volcano allocates so */
     if (!differ)
         return 0;
     if (!to->rules)

@@ -418,6 +418,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     view->whole = true;
     view->missing = view->count;
     view->refused = given->refused;
+    view->ungated = given->ungated;
     view->spares = given->spares;
     for (uint32_t i = 0; i < view->count; i++) {
         uint32_t at = view->job->members[i].pod;

@@ -40,6 +40,7 @@ struct gt_job_view {
     uint32_t minimum;                  /* at least so many must start together; equal to `count`: all */
     uint32_t missing;                  /* members without a pod */
     bool grouped;                      /* the job has units; otherwise it is not planned */
+    bool ungated;                      /* as in the spec */
     bool whole;                        /* no pod has a place: all of it is planned */
     bool gave_up;                      /* set by gt_decide(): reservations were given up */
     uint64_t left_gpus;                /* likewise: GPUs of units that still wait while others have places */

@@ -109,9 +109,9 @@ class VolcanoPluginCases:
         right = self.volcano.manual(AWARE)
         self.volcano.reload(right.replace("loss.weight: 0.5", "loss.weight: much"))
         until("the scheduler to name the argument", lambda: self.volcano.programs[0].said(
-            "argument loss.weight: expected a number, got \"much\""))
+            "argument loss.weight: expected a number of 0 or more, got \"much\""))
         self.volcano.reload(right.replace("weight: 1\n", "weight: -1\n"))
-        until("the scheduler to name the argument", lambda: self.volcano.programs[0].said("weight: -1, expected a number of 0 or more"))
+        until("the scheduler to name the argument", lambda: self.volcano.programs[0].said("argument weight: expected a number of 0 or more, got -1"))
         self.placed.create(self.aware.pod("meanwhile", 1, "volcano"))
         self.aware.node_of("meanwhile")
         self.volcano.reload(right)

@@ -12,7 +12,7 @@
 /* Plans under rules between pods, against every way to place them, each bound pod by pod as a scheduler does
  * it: a plan is good if all its pods get bound in the end. In any order, and a job that waits has no good
  * plan, unless rules wait for each other: then in the order of ranks, where a refused pod is tried again
- * after the others. */
+ * after the others. With `in_order` none is tried again. */
 
 enum { NODES = 5, PODS = 5, SORTS = 2, RULES = 2, ZONES = 3 };
 
@@ -103,7 +103,8 @@ static void make(struct ruled *ruled, uint64_t *random)
         }
         ruled->unit_count++;
     }
-    ruled->rules = (struct gt_plan_rules){.sorts = SORTS, .count = 1 + draw(random, RULES)};
+    ruled->rules = (struct gt_plan_rules){
+        .sorts = SORTS, .count = 1 + draw(random, RULES), .in_order = draw(random, 3) == 0};
     ruled->rules.sort = calloc(PODS, 1);
     memcpy(ruled->rules.sort, ruled->sort, PODS);
     for (unsigned s = 0; s < SORTS; s++)
@@ -191,6 +192,14 @@ static bool passes_all(const struct bound *bound, unsigned pod)
     return may;
 }
 
+static bool gets_bound_in_order(struct bound *bound)
+{
+    for (unsigned pod = 0; pod < bound->ruled->pod_count; pod++)
+        if (!(bound->is[pod] = passes_all(bound, pod)))
+            return false;
+    return true;
+}
+
 static bool gets_bound_by_rank(struct bound *bound)
 {
     unsigned left = bound->ruled->pod_count;
@@ -238,6 +247,8 @@ static bool is_good(const struct ruled *ruled, const unsigned *node)
     }
     struct bound bound = {.ruled = ruled, .node = node};
     uint32_t seen = 0;
+    if (ruled->rules.in_order)
+        return gets_bound_in_order(&bound);
     return ruled->tangled ? gets_bound_by_rank(&bound) : gets_bound(&bound, 0, &seen);
 }
 
