@@ -256,13 +256,19 @@ static bool preempt_search(struct reconcile *reconcile, int32_t priority)
     return preempt_keep(reconcile, &candidates, places);
 }
 
+static bool preempt_is_braked(const struct reconcile *reconcile)
+{
+    struct gt_placement *placement = reconcile->placement;
+    char why[GT_BRAKE_WHY_SIZE];
+    return gt_brake_is_on(&placement->nodes.brake, placement->spec.cache, NULL, true, reconcile->now, why);
+}
+
 /* Whether it is a job's turn: another one goes on unless this one comes before it. */
 static bool preempt_is_due(const struct reconcile *reconcile)
 {
     const struct gt_placement *placement = reconcile->placement;
     const struct placement_preempt *preempt = &placement->preempt;
     const struct pjob *pjob = reconcile->pjob;
-    char why[GT_BRAKE_WHY_SIZE];
     uint64_t waits_ms = pjob->wait.since_ms ? reconcile->now - pjob->wait.since_ms : 0;
     if (waits_ms < placement->times.preempt_ms) {
         gt_placement_due(reconcile->pjob, reconcile->now + placement->times.preempt_ms - waits_ms);
@@ -271,8 +277,7 @@ static bool preempt_is_due(const struct reconcile *reconcile)
     return reconcile->now >= preempt->next_ms && reconcile->now >= pjob->wait.preempt_after_ms &&
            (!preempt->job || preempt->job == pjob ||
             gt_queue_place(placement->queue, pjob) < gt_queue_place(placement->queue, preempt->job)) &&
-           !gt_brake_is_on(&reconcile->placement->nodes.brake, placement->spec.cache, NULL, true,
-                           reconcile->now, why);
+           !preempt_is_braked(reconcile);
 }
 
 bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure *failure,
@@ -350,6 +355,10 @@ void gt_preempt_evict(struct reconcile *reconcile)
     struct placement_preempt *preempt = &placement->preempt;
     if (preempt->job != pjob || placement->nodes.holder != pjob)
         return;
+    if (preempt_is_braked(reconcile)) {
+        gt_placement_due(pjob, reconcile->now + placement->times.retry_ms);
+        return;
+    }
     if (preempt_sees_refusals(reconcile)) {
         gt_preempt_end(placement);
         gt_queue_wake(placement->queue);

@@ -8,8 +8,8 @@ import unittest
 
 from api_double import ApiError
 from daemon_driver import wait_for
-from placement_case import PlacementCase
-from placement_driver import RESOURCE, indexed_pod, node_status, planned_node, pod_spec, replica
+from placement_case import TOPOLOGIES, PlacementCase
+from placement_driver import RESOURCE, indexed_pod, node_status, planned_node, pod_spec, replica, topology
 
 
 class Preempt(PlacementCase):
@@ -280,6 +280,36 @@ class Preempt(PlacementCase):
         self.hi(10, affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "z"}}}]}})
         self.check_nobody_leaves()
+
+    def fail_nodes(self):
+        """Two more nodes are there, and not Ready: of ten nodes one may be."""
+        status = node_status()
+        status["conditions"][0].update(status="Unknown")
+        for node in ("s2-n0", "s2-n1"):
+            self.api.add("/api/v1/nodes", node, spec={}, status=status)
+            self.api.add(TOPOLOGIES, node, status=topology(node, 8))
+
+    def test_the_brake_is_on(self):
+        self.fail_nodes()
+        self.begin(brake=10)
+        self.check_nobody_leaves()
+
+    def test_the_brake_comes_on(self):
+        """After the pods were chosen, before the API server lets them go."""
+        asked, later = [], []
+
+        def budget(name):
+            asked.append(name)
+            if not later:
+                raise ApiError(409, "the pod has just changed")
+        self.api.budget = budget
+        self.begin(brake=10)
+        self.assertTrue(wait_for(lambda: asked))
+        self.fail_nodes()
+        time.sleep(1)
+        later.append(True)
+        time.sleep(1.5)
+        self.assertEqual(self.api.evicted, [])
 
     def test_a_pod_that_never_goes_is_not_waited_for(self):
         self.world(1)
