@@ -234,6 +234,16 @@ class Invented(Page):
 class Real(Page):
     """The real companion on the double of the API server."""
 
+    def test_asked_twice_at_once(self):
+        """A tab that is shown again asks at once, perhaps while an answer is on its way: nothing is told twice."""
+        with companion(SCHEDULER, 40, waiting=3) as (_, running):
+            self.open(f"http://127.0.0.1:{running.port}", nodes=40)
+            self.browser.wait_for("page.events.length > 0")
+            numbers = self.browser.evaluate("(async () => { page.events = []; page.head.lastEvent = 0; page.etag = ''; await Promise.all([ask(), ask()]);"
+                                            " return page.events.map((event) => event.number); })()")
+            self.assertGreater(len(numbers), 0)
+            self.assertEqual(len(numbers), len(set(numbers)), numbers)
+
     def look(self, nodes, redraw_ms, seen_s):
         with companion(SCHEDULER, nodes) as (world, running):
             url = f"http://127.0.0.1:{running.port}"

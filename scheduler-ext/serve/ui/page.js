@@ -15,7 +15,7 @@ const thousands = new Intl.NumberFormat("en");
 const page = {
   head: null, state: "", etag: "", tree: new Map(), nodes: new Map(), jobs: new Map(), events: [], // as the companion told it
   racks: [], halls: [], byName: new Map(), rackOf: new Map(), held: new Map(), sum: null, // made of it, see sumUp()
-  shape: 0, clock: 0, gotAt: 0, failures: 0, why: "", timer: 0, drewMs: 0, theme: "automatic",
+  shape: 0, clock: 0, gotAt: 0, failures: 0, why: "", timer: 0, turn: 0, drewMs: 0, theme: "automatic",
 };
 
 // ---- small things ----
@@ -236,22 +236,25 @@ function signIn(event) {
   plan(0);
 }
 
+// Where it is asked again before an answer has come (the tab is shown again, somebody signs in), the last one alone counts.
 async function ask() {
-  const began = performance.now();
+  const began = performance.now(), turn = ++page.turn;
   let wait = EVERY_MS;
   try {
     const query = page.state ? `?since=${page.state}&events=${page.head.lastEvent}` : "";
     const answer = await request(`ui/state${query}`, page.etag ? { "If-None-Match": page.etag } : {});
+    const told = answer.status === 200 ? await answer.json() : null, said = answer.status < 400 ? "" : await saying(answer);
+    if (turn !== page.turn) return;
     $("sign-in").hidden = answer.status !== 401 && answer.status !== 403;
     if (!$("sign-in").hidden) {
-      $("sign-in-why").textContent = viewer().token ? await saying(answer) : "";
+      $("sign-in-why").textContent = viewer().token ? said : "";
       return;
     }
     if (answer.status === 503 && !page.head) wait = 300; // it is read for the first time, or asks who we are
-    else if (answer.status !== 304 && !answer.ok) throw new Error(await saying(answer));
+    else if (said) throw new Error(said);
     else {
-      if (answer.status === 200) {
-        take(await answer.json());
+      if (told) {
+        take(told);
         page.etag = answer.headers.get("ETag") || "";
         drawAll();
         wait = Math.max(wait, 5 * (performance.now() - began)); // a very large cluster is not asked all the time
@@ -260,6 +263,7 @@ async function ask() {
       page.failures = 0;
     }
   } catch (error) {
+    if (turn !== page.turn) return;
     page.failures++;
     page.why = error.name === "TimeoutError" ? "no answer in time" : error.message;
     wait = Math.min(PATIENCE_MS, EVERY_MS * 2 ** Math.min(page.failures, 8));
