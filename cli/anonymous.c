@@ -106,8 +106,6 @@ static int learn_value(struct bundle_names *names, const cJSON *value, bool name
         return 0;
     for (const cJSON *item = value->child; item; item = item->next) {
         bool in_list = cJSON_IsArray(value);
-        if (item->string && strcmp(item->string, "legend") == 0)
-            continue; /* our words */
         if (in_list && named && cJSON_IsArray(item))
             GT_TRY(learn_row(names, item, depth + 1, err));
         else

@@ -239,7 +239,8 @@ class State(unittest.TestCase):
                 self.assertEqual(self.ask(url, **{"Accept-Encoding": taken})[1]["Content-Encoding"], "gzip", taken)
             # both bodies are of one state, whose name is weak, and proxies may write it so or not
             self.assertRegex(headers["ETag"], '^W/"[0-9a-f-]+"$')
-            for known in (headers["ETag"], headers["ETag"][2:], f'"1", {headers["ETag"]}'):
+            for form in (str, lambda tag: tag[2:], lambda tag: f'"1", {tag}'):
+                known = form(self.ask(url, **{"Accept-Encoding": "gzip"})[1]["ETag"])  # of now: the state may have changed
                 self.assertEqual(self.ask(url, **{"If-None-Match": known, "Accept-Encoding": "gzip"})[::2], (304, b""), known)
             self.assertEqual(self.ask(url, **{"If-None-Match": '"1"'})[0], 200)
 
