@@ -19,7 +19,9 @@
 
 enum { REPORT_AFTER_MS = 800 }; /* people see within a second why a job does not go on */
 enum { SLOW_TEXT_MAX = 1000 };
-enum { RECONCILE_REST = 16 }; /* pause after a reconcile: so many times the duration of making the view */
+/* Pause after a reconcile: so many times the milliseconds that making the view has cost. None where it cost
+ * less: meanwhile the place of a pod that has just left would be free for others. */
+enum { RECONCILE_REST = 16 };
 
 static void leave_queue(struct pjob *pjob)
 {
@@ -551,9 +553,9 @@ static void reconcile_round(struct pjob *pjob)
     gt_auto_err struct gt_err *error = NULL;
     pjob->lift.retry_ms = 0;
     pjob->placement->counters.reconciles++;
-    uint64_t began = gt_clock_ns();
+    uint64_t began = gt_clock_thread_ns();
     int r = gt_reconcile_make(&reconcile, &error);
-    pjob->rest_ms = gt_clock_ms() + RECONCILE_REST * (gt_clock_ns() - began) / 1000000;
+    pjob->rest_ms = gt_clock_ms() + RECONCILE_REST * ((gt_clock_thread_ns() - began) / 1000000);
     if (r < 0) {
         if (r == -ENOMEM) { /* which is not about a rule of the job */
             leave_queue(pjob);

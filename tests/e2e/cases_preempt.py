@@ -32,7 +32,7 @@ class PreemptCases:
     def fill(self):
         """A pod of one GPU on each of the cluster; no job can make room by itself."""
         count = sum(int(node["status"]["allocatable"].get("metax-tech.com/gpu", 0)) for node in self.cluster.get("nodes")["items"])
-        self.placed.create(job("low", count, pod_template(1, nodeSelector={}), backoffLimitPerIndex=100, backoffLimit=None))
+        self.placed.create(job("low", count, pod_template(1, nodeSelector={}), backoffLimit=10000))
         self.placed.bound("job-name=low", count, seconds=240)
         return count
 
