@@ -11,6 +11,7 @@ from harness.waiting import same, until
 
 
 class RoomCases(NodeLossCases):
+    @quick
     def evict(self):
         """The companion makes moves by itself."""
         self.cluster.kubectl("patch", "deployment", "gputopo-scheduler", "-n", install.NAMESPACE, "--type=json", "-p", json.dumps(
