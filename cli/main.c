@@ -40,7 +40,7 @@ static int unknown_verb(const char *name, const struct gt_buf *list)
 {
     const char *names[CLI_VERBS_MAX];
     unsigned count = 0;
-    while (cli_verbs[count] && count < CLI_VERBS_MAX) {
+    while (count < CLI_VERBS_MAX && cli_verbs[count]) {
         names[count] = cli_verbs[count]->name;
         count++;
     }

@@ -142,7 +142,7 @@ void gt_decision_log_write(const struct gt_decision_log *log, uint64_t after, si
 {
     const struct kept_bytes *told = NULL;
     size_t begun = to->len;
-    for (uint32_t i = 0; i < log->count && (!told || to->len - begun < max); i++) {
+    for (uint32_t i = 0; i < log->count && (to->len == begun || to->len - begun < max); i++) {
         const struct kept *kept = &log->list[i];
         const struct kept_bytes *cluster = kept->columns[KEPT_CLUSTER];
         if (kept->number <= after)

@@ -310,8 +310,8 @@ static uint64_t close_sum_up(struct close_search *search)
     return work;
 }
 
-/* Adds to what its parent can take a domain without domains below it. What it gives costs the same however much it is, and to take less
- * of the others never costs more: so it gives as much as it can. */
+/* Adds to what its parent can take a domain without domains below it. What it gives costs the same however
+ * much it is, and to take less of the others never costs more: so it gives as much as it can. */
 static void close_join_leaf(const struct close_search *search, struct close_cost *table,
                             struct close_domain *child)
 {

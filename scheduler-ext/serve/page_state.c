@@ -155,8 +155,11 @@ static void bury(struct gt_page *page, struct seen_job *job)
         page->gone_count = 0;
         page->floor = page->round + 1;
     }
-    if (page->gone)
-        page->gone[page->gone_count++] = (struct seen_job){gt_steal(job->key), {0, page->round + 1}};
+    if (!page->gone)
+        return;
+    struct seen_job *gone = &page->gone[page->gone_count++];
+    gone->key = gt_steal(job->key);
+    gone->row = (struct seen){0, page->round + 1};
 }
 
 /* The jobs of this round, with what is known of them from the round before. They are found by their keys,

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """With --preempt, a waiting job gets room from pods of lower priority, in the double of the API server."""
 
-import sys
 import time
 import unittest
 
