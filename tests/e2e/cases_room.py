@@ -6,12 +6,10 @@ import time
 from cases_node_loss import NodeLossCases
 from harness import install
 from harness.placed import job, pod_template, rack_of
-from harness.report import quick
 from harness.waiting import same, until
 
 
 class RoomCases(NodeLossCases):
-    @quick
     def evict(self):
         """The companion makes moves by itself."""
         self.cluster.kubectl("patch", "deployment", "gputopo-scheduler", "-n", install.NAMESPACE, "--type=json", "-p", json.dumps(
@@ -34,7 +32,6 @@ class RoomCases(NodeLossCases):
             self.placed.gone(f"job-name=pad{rack}")
         return {pod["metadata"]["uid"] for pod in pods}
 
-    @quick
     def two_moves(self):
         """A unit of a whole rack waits. Two jobs go to the other racks, one after the other as their budget allows; it starts."""
         before = self.movable()

@@ -3,7 +3,7 @@
 """Random fragmented clusters in the double of the API server, with --rebalance=evict: the waiting unit runs wherever brute
 force finds moves for it, each evicted pod gets another place, and nobody leaves where there is no way.
 
-The environment variable CLUSTERS says how many (20), SEED where to begin (0).
+The environment variable CLUSTERS says how many (8), SEED where to begin (0).
 """
 
 import itertools
@@ -142,7 +142,7 @@ class Fragmented(PlacementCase):
         return possible, len(self.api.evicted)
 
     def test_clusters(self):
-        wanted, seed, found = int(os.environ.get("CLUSTERS", 20)), int(os.environ.get("SEED", 0)), []
+        wanted, seed, found = int(os.environ.get("CLUSTERS", 8)), int(os.environ.get("SEED", 0)), []
         while len(found) < wanted:
             if self.host:
                 self.host.close()
