@@ -6,7 +6,6 @@ import time
 
 from harness import install
 from harness.placed import job, pod_template
-from harness.report import quick
 from harness.schedulers import ExtendedKubeScheduler
 from harness.waiting import same, until
 
@@ -20,7 +19,6 @@ class PreemptCases:
         self.placed, self.cluster, self.report = placed, placed.cluster, report
         self.scheduler = ExtendedKubeScheduler(placed)
 
-    @quick
     def companion(self):
         for name, value in CLASSES.items():
             self.placed.apply({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value})
@@ -39,7 +37,6 @@ class PreemptCases:
     def job_of(self, name, priority):
         return self.placed.create(job(name, 4, pod_template(8, group=16, nodeSelector={}, priorityClassName=priority)))
 
-    @quick
     def job(self):
         """Two units of two nodes: the pods of four nodes leave, no other one, and none leaves twice."""
         count = self.fill()
