@@ -92,6 +92,15 @@ void gt_placement_find_spares(struct gt_placement *placement)
                                  &placement->nodes.spares);
 }
 
+/* In the log and as an Event. */
+static void warn_about(const struct gt_placement *placement, const struct gt_event_object *event)
+{
+    if (placement->spec.on_note)
+        placement->spec.on_note(placement->spec.arg, true, event->name, event->note);
+    if (placement->spec.recorder)
+        gt_kube_record(placement->spec.recorder, event);
+}
+
 void gt_placement_report_spares(struct gt_placement *placement)
 {
     uint64_t spares;
@@ -112,10 +121,7 @@ void gt_placement_report_spares(struct gt_placement *placement)
                                               .reason = "TooManySpares",
                                               .action = "Place",
                                               .note = text};
-        if (placement->spec.on_note)
-            placement->spec.on_note(placement->spec.arg, true, name, text);
-        if (placement->spec.recorder)
-            gt_kube_record(placement->spec.recorder, &event);
+        warn_about(placement, &event);
     }
 }
 
@@ -141,10 +147,7 @@ void gt_placement_note_reserved(struct gt_placement *placement)
                                               .reason = "BadReservation",
                                               .action = "Place",
                                               .note = text};
-        if (placement->spec.on_note)
-            placement->spec.on_note(placement->spec.arg, true, name, text);
-        if (placement->spec.recorder)
-            gt_kube_record(placement->spec.recorder, &event);
+        warn_about(placement, &event);
     }
 }
 

@@ -10,7 +10,7 @@
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
- * With --preempt=on: a waiting job gets room from pods of lower priority. These are chosen as in Volcano's
+ * With --preempt: a waiting job gets room from pods of lower priority. These are chosen as in Volcano's
  * process (core/victims.h), and all pods of a unit leave together. The nodes of the plan are held for the job
  * before the first eviction, so that nobody else gets what becomes free. Budgets are respected: a pod whose
  * eviction is refused stays, and others are chosen without it. One job at a time; nothing is evicted while
