@@ -105,17 +105,6 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
     return 0;
 }
 
-uint32_t gt_site_domain_end(const struct gt_site *site, unsigned level, uint32_t super)
-{
-    const uint32_t *of = level && level <= GT_SITE_UPPER ? site->upper[level - 1] : NULL;
-    uint32_t end = super + 1;
-    if (level && !of)
-        return site->super_count;
-    while (level && end < site->super_count && of[end] == of[super])
-        end++;
-    return end;
-}
-
 int gt_site_group(struct gt_site *site, unsigned tier, uint32_t supers, struct gt_err **err)
 {
     uint32_t *of = reallocarray(site->upper[tier], site->super_count + 1UL, sizeof(*of));

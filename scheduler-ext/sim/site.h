@@ -39,10 +39,6 @@ struct gt_site {
  * L GPUs (default 4); several shapes separated by "+". -EINVAL when the text is not a shape. */
 int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **err);
 
-/* Where the domain ends that begins with this supernode: level 0 is the supernode itself, then come
- * upper[0]... A level that is not there has one domain. */
-uint32_t gt_site_domain_end(const struct gt_site *site, unsigned level, uint32_t super);
-
 /* Gives the tier domains of so many supernodes in a row. */
 int gt_site_group(struct gt_site *site, unsigned tier, uint32_t supers, struct gt_err **err);
 

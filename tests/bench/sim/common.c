@@ -109,3 +109,14 @@ bool gt_group_each_unit(void *state, struct gt_world *world, const struct gt_sim
 {
     return gt_group_units_from(state, world, job, places, 0, choose);
 }
+
+uint32_t gt_site_domain_end(const struct gt_site *site, unsigned level, uint32_t super)
+{
+    const uint32_t *of = level && level <= GT_SITE_UPPER ? site->upper[level - 1] : NULL;
+    uint32_t end = super + 1;
+    if (level && !of)
+        return site->super_count;
+    while (level && end < site->super_count && of[end] == of[super])
+        end++;
+    return end;
+}

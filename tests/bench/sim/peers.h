@@ -45,3 +45,7 @@ bool gt_group_each_unit(void *state, struct gt_world *world, const struct gt_sim
 /* The same from unit `first` on, for policies that place some themselves. */
 bool gt_group_units_from(void *state, struct gt_world *world, const struct gt_sim_job *job,
                          struct gt_place *places, uint32_t first, gt_group_choose *choose);
+
+/* Where the domain ends that begins with this supernode: level 0 is the supernode itself, then come
+ * upper[0]... A level that is not there has one domain. */
+uint32_t gt_site_domain_end(const struct gt_site *site, unsigned level, uint32_t super);
