@@ -45,11 +45,14 @@ class Rebalance(PlacementCase):
         made = indexed_pod("u", rank, group=self.unit)
         made["metadata"]["annotations"].update({"metax-tech.com/movable": self.movable, **self.more})
         made["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        if self.pool:
+            made["spec"]["nodeSelector"] = self.pool
         if rank == self.never:
             made["metadata"]["annotations"]["metax-tech.com/slow-gpus"] = "never"
         return made
 
     never = None  # the rank whose template takes no slow GPUs
+    pool = None  # the node selector of its pods
 
     def suggestion(self):
         return COMMAND.findall((self.condition("w-0") or {}).get("message", ""))
@@ -221,6 +224,20 @@ class Rebalance(PlacementCase):
         self.add_gang("w", 4, 32)
         self.assertTrue(wait_for(lambda: "it fits when" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
         self.assertRegex(self.condition("w-0")["message"], r"with 8 GPUs moves: kubectl delete pod -n ns x-[01]$")
+
+    def test_free_nodes_where_the_pods_may_not_run(self):
+        """Nodes of another pool are free, too few for the waiting unit: the pods go to their own pool."""
+        super().world(3)
+        self.pool = {"pool": "train"}
+        for node in self.nodes:
+            labels = {"kubernetes.io/hostname": node, "pool": "train" if node < "s2" else "system"}
+            self.api.add("/api/v1/nodes", node, metadata={"labels": labels}, spec={}, status=node_status())
+        self.add_pod("y", {"metadata": {}, "spec": pod_spec(8, False)})
+        self.run_on("y", "s2-n0", range(8))
+        self.world = lambda supernodes: None
+        self.begin(unit=8)
+        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
+        self.assertEqual({node[:2] for _, node in self.suggestion()}, {self.other})
 
     def test_nobody_is_named_who_did_not_say_so(self):
         self.begin(movable="false")
