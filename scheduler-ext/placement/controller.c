@@ -175,6 +175,9 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
     if (pod->deleting && gt_backoff_job_until(&placement->backoffs, pod->job->key))
         gt_backoff_job(&placement->backoffs, pod->job->key, gt_clock_ms() + placement->times.eviction_ms);
     if (pod->job->pod_count) {
+        if (!placement->jobs.lists[PJOBS_LEFT].first)
+            placement->round.left_ms = gt_clock_ms() + placement->times.retry_ms;
+        gt_placement_list(pjob, PJOBS_LEFT, true);
         gt_placement_mark(pjob);
     } else {
         struct placement_object *object = pjob->object;
@@ -401,7 +404,9 @@ static void on_round(void *arg)
     mark_due(placement, now);
     gt_rebalance_step(placement);
     reconcile_marked(placement);
-    bool more = gt_queue_run(placement->queue, ROUND_BUDGET_MS);
+    /* A job may rest or wait for answers: then the places of its lost pods are not for others yet. */
+    bool wait = placement->jobs.lists[PJOBS_LEFT].first && gt_clock_ms() < placement->round.left_ms;
+    bool more = !wait && gt_queue_run(placement->queue, ROUND_BUDGET_MS);
     if (placement->round.room) {
         placement->round.room = false;
         gt_queue_wake(placement->queue);
@@ -414,7 +419,7 @@ static void on_round(void *arg)
         return;
     }
     const uint64_t times[] = {placement->round.wake_ms, placement->round.due_ms, placement->round.yield_ms,
-                              gt_queue_next_ms(placement->queue)};
+                              wait ? placement->round.left_ms : gt_queue_next_ms(placement->queue)};
     uint64_t next = UINT64_MAX;
     for (unsigned i = 0; i < GT_COUNT(times); i++)
         next = times[i] < next ? times[i] : next;

@@ -503,6 +503,7 @@ static void reconcile_job(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     struct gt_job_view *view = reconcile->view;
     if (!view->grouped) {
+        gt_placement_list(pjob, PJOBS_LEFT, false);
         leave_unplanned(reconcile);
         return;
     }
@@ -531,6 +532,7 @@ static void reconcile_job(struct reconcile *reconcile)
             return;
         gt_decide_repair(cache, view, &pjob->place.reservations, false);
     }
+    gt_placement_list(pjob, PJOBS_LEFT, false);
     bool waits = view->states[GT_MEMBER_TO_PLACE] || view->states[GT_MEMBER_TO_RESERVE];
     pjob->units = view->job->units.count;
     pjob->units_placed = waits && gt_part_suffices(view) ? gt_part_units(view) : 0;
@@ -557,6 +559,7 @@ static void reconcile_round(struct pjob *pjob)
     int r = gt_reconcile_make(&reconcile, &error);
     pjob->rest_ms = gt_clock_ms() + RECONCILE_REST * ((gt_clock_thread_ns() - began) / 1000000);
     if (r < 0) {
+        gt_placement_list(pjob, PJOBS_LEFT, false);
         if (r == -ENOMEM) { /* which is not about a rule of the job */
             leave_queue(pjob);
             gt_placement_fail(pjob, gt_err_text(error));

@@ -74,6 +74,7 @@ enum pjob_list {
     PJOBS_UNBOUND, /* place.unbound_gpus */
     PJOBS_KEPT,    /* place.kept_gpus */
     PJOBS_LOST,    /* ungated pods have lost their plan */
+    PJOBS_LEFT,    /* a pod of them is gone, and its place is not reserved yet */
     PJOBS_DELAYED, /* they wait until fewer plans are to be written; the first one comes next */
     PJOB_LISTS,
 };
@@ -284,6 +285,7 @@ struct placement_round {
     struct gt_source *timer;
     bool started, running;
     bool room;           /* a reservation was given up while the queue ran */
+    uint64_t left_ms;    /* so long no waiting job is tried for the sake of PJOBS_LEFT */
     uint64_t wake_ms;    /* when waiting jobs are tried at the latest */
     uint64_t due_ms;     /* the earliest due_ms */
     uint64_t no_gpus_ms; /* when pods without GPUs are reconciled; UINT64_MAX: there are none */
