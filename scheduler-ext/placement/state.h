@@ -165,7 +165,8 @@ struct pjob_report {
 
 struct pjob {
     struct gt_placement *placement;
-    struct gt_cache_job *job;
+    struct gt_cache_job *job; /* NULL: it is parked */
+    char *key;                /* then of its job; else NULL */
     struct tenant *tenant;
     struct pjob *next, *previous;
     struct pjob *next_marked;
@@ -191,6 +192,7 @@ struct pjob {
 /* The jobs, and how many of them are in some way. */
 struct placement_jobs {
     struct pjob *first, *marked;
+    struct pjob *parked; /* jobs whose pods have all left for other places, and not come back yet */
     struct pjob_ends {
         struct pjob *first, *last;
     } lists[PJOB_LISTS];
@@ -324,6 +326,20 @@ uint64_t gt_placement_time_of_text(const char *text);
 
 /* Whether it is active, and this replica leads by the clock. */
 bool gt_placement_may_send(void *placement);
+
+/* ---- jobs.c ---- */
+
+/* The controller's job, made where `make` says so. NULL: there is none, or no memory. */
+struct pjob *gt_placement_job_of(struct gt_placement *placement, struct gt_cache_job *job, bool make);
+/* It has no pods any more. Its object goes, too. */
+void gt_placement_drop(struct pjob *pjob);
+/* Keeps the places of a job's successors while it has no pods: their owner makes the next ones later, where a
+ * Job backs off or a StatefulSet waits for the end of the old ones. False: it has no such places. */
+bool gt_placement_park(struct pjob *pjob);
+/* Ends those whose places have lapsed, or the one with this key. */
+void gt_placement_end_parked(struct gt_placement *placement, const char *key);
+
+/* ---- state.c ---- */
 
 /* Starts the next round immediately. */
 void gt_placement_wake(struct gt_placement *placement);

@@ -10,7 +10,7 @@ import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import PODS, SUPERNODES, TOPOLOGIES, PlacementCase
+from placement_case import JOBS, PODS, SUPERNODES, TOPOLOGIES, PlacementCase
 from placement_driver import gates, indexed_pod, node_status, planned_node, pod_spec, replica, supernode_status, topology
 
 COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=([^\s;]+)")
@@ -154,6 +154,43 @@ class Rebalance(PlacementCase):
         self.assertTrue(wait_for(lambda: (self.pod(self.names[1]) or {"spec": {}})["spec"].get("nodeName") not in (None, lost)),
                         self.host.job("ns/Job/u"))
         self.assertEqual(self.api.evicted, ["u-1"])
+
+    def test_a_job_that_has_no_pods_for_a_while(self):
+        """Its only pod goes, and its owner makes the next one later: the place is not given to another that is to move there."""
+        self.world(2, nodes_each=2)
+        self.start(patience=300, retry=200)
+        for name in ("x", "y", "v"):
+            self.add_gang(name, 1, 8)
+            self.wait_lifted(f"{name}-0")
+            self.bind(f"{name}-0")
+        [free] = set(self.nodes) - {planned_node(self.pod(f"{name}-0")) for name in "xyv"}
+        self.ask([("x-0", free)])
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]))
+        self.end("x-0")
+        self.ask([("y-0", free)])
+        self.assertTrue(wait_for(lambda: "people ask for it" in self.host.job("ns/Job/y")["text"]), self.host.job("ns/Job/y"))
+        time.sleep(1.5)
+        self.assertEqual(self.api.evicted, ["x-0"])
+        self.assertEqual(self.host.counters()["reservedGPUs"], 8)
+        self.add_pod("x-0-next", indexed_pod("x", 0, group=8))
+        self.wait_lifted("x-0-next")
+        self.assertEqual(planned_node(self.pod("x-0-next")), free)
+
+    def test_a_job_that_comes_back_to_nothing(self):
+        """Its owner is gone with its only pod: the place is free at once."""
+        self.world(2, nodes_each=1)
+        self.start(patience=300, retry=200)
+        self.add_gang("x", 1, 8)
+        self.wait_lifted("x-0")
+        self.bind("x-0")
+        free = {"s0-n0": "s1-n0", "s1-n0": "s0-n0"}[planned_node(self.pod("x-0"))]
+        self.ask([("x-0", free)])
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]))
+        self.end("x-0")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 8), self.host.counters())
+        self.api.remove(JOBS, "x")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0, 20), self.host.counters())
+        self.assertTrue(wait_for(lambda: not self.status("job-x")))
 
     def test_a_node_that_nobody_knows(self):
         self.begin()
