@@ -247,8 +247,10 @@ struct placement_rebalance {
 struct placement_preempt {
     struct pjob *job;         /* for which they leave: it holds `nodes`; NULL: none */
     struct gt_node_set nodes; /* where it gets its places */
-    uint64_t until_ms;        /* nobody else is chosen for it before: GPUs are reported free with a delay */
-    uint64_t next_ms;         /* when the next search may begin */
+    uint32_t *places;         /* the same, by member; GT_NONE: none, or it has one */
+    uint32_t place_count;
+    uint64_t until_ms; /* nobody else is chosen for it before: GPUs are reported free with a delay */
+    uint64_t next_ms;  /* when the next search may begin */
     struct preempt_victim {
         char *names; /* namespace and name, each with its null byte */
         uint64_t uid;
