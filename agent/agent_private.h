@@ -59,6 +59,7 @@ struct gt_node_admission {
 struct gt_agent {
     const struct gt_agent_options *options;
     struct gt_loop *loop;
+    int hangup; /* descriptor of SIGHUP */
     struct gt_shutdown *shutdown;
     struct gt_http *http, *health;
     struct gt_probe_client *probe; /* NULL: none */
