@@ -26,9 +26,6 @@ struct gt_config_kind {
     int (*read)(const char *text, void **ret, struct gt_err **err);
     void (*free)(void *value);
 };
-/* config_kinds.c */
-extern const struct gt_config_kind gt_config_groups;  /* struct gt_groups */
-extern const struct gt_config_kind gt_config_network; /* struct gt_network */
 
 /* `what`: the name of a ConfigMap in `namespace_`, or a path if it has a slash; NULL: there is never a value.
  * Both texts must outlive the source. `on_change` is called when the value or the error change, and when
