@@ -74,6 +74,12 @@ static void supernodes_network_changed(void *arg)
     supernodes_changed(self);
 }
 
+/* A configuration that cannot be read must not undo what a valid one has made in an earlier process. */
+static bool is_readable(const struct gt_config_source *source)
+{
+    return gt_config_source_get(source) || !gt_config_source_error(source)[0];
+}
+
 static bool knows_enough(const struct gt_supernodes *self)
 {
     const struct gt_informers *informers = self->env->informers;
@@ -84,30 +90,6 @@ static bool knows_enough(const struct gt_supernodes *self)
 }
 
 /* ---- one round ---- */
-
-static const struct gt_groups *groups_of(struct gt_supernodes *self)
-{
-    const struct gt_groups *groups = gt_config_source_get(self->source);
-    if (groups || !gt_config_source_error(self->source)[0]) {
-        gt_groups_free(gt_steal(self->recovered));
-        return groups;
-    }
-    if (!self->recovered)
-        self->recovered = gt_supernodes_recover(self->set);
-    return self->recovered;
-}
-
-static const struct gt_network *network_of(struct gt_supernodes *self)
-{
-    const struct gt_network *network = gt_config_source_get(self->network);
-    if (network || !gt_config_source_error(self->network)[0]) {
-        gt_network_free(gt_steal(self->recovered_network));
-        return network;
-    }
-    if (!self->recovered_network)
-        self->recovered_network = gt_supernodes_recover_network(self->set);
-    return self->recovered_network;
-}
 
 static bool apply_supernodes(struct gt_supernodes *self, const struct gt_view *view,
                              const struct gt_projected *projected)
@@ -205,8 +187,8 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
     if (!self->knows_servers)
         gt_apply_set_each(self->set, gt_servers_learn, self->servers);
     const struct gt_view_spec spec = {
-        .groups = groups_of(self),
-        .network = network_of(self),
+        .groups = gt_config_source_get(self->source),
+        .network = gt_config_source_get(self->network),
         .kept = &self->kept,
         .network_labels = self->env->options->network_labels,
         .servers = self->servers,
@@ -241,6 +223,11 @@ static void supernodes_run(void *arg)
     self->last_ms = gt_clock_ms();
     if (!knows_enough(self))
         return; /* missing inputs call on_change when they are known */
+    if (!is_readable(self->source) || !is_readable(self->network)) {
+        if (self->leads)
+            gt_supernodes_events(self, NULL, NULL);
+        return;
+    }
     if (work_out(self, &err) < 0) {
         gt_warning("supernodes cannot be worked out", GT_STR("why", gt_err_text(err)));
         supernodes_changed(self);
@@ -300,9 +287,7 @@ static void supernodes_free(void *arg)
     gt_apply_set_free(self->nodefeatures);
     gt_config_source_free(self->source);
     gt_config_source_free(self->network);
-    gt_groups_free(self->recovered);
     gt_view_network_forget(&self->kept);
-    gt_network_free(self->recovered_network);
     gt_servers_free(self->servers);
     gt_source_free(self->timer);
     free(self);
