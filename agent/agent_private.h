@@ -194,12 +194,14 @@ int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err);
 int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_usage_stop(struct gt_agent *agent);
 
-/* agent_usage.c: what the agent waits for at its start, at most two seconds. */
+/* agent_shares.c: what the agent waits for at its start, at most two seconds. */
 enum gt_agent_source {
     GT_SYNC_HELD = 1,    /* the kubelet: GPUs in use */
     GT_SYNC_OFFERED = 2, /* the kubelet: devices that it offers */
     GT_SYNC_NODE = 4,    /* the API server: our Node */
 };
+int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err);
+void gt_agent_sync_stop(struct gt_agent *agent);
 /* These sources have answered, or need not. */
 void gt_agent_synced(struct gt_agent *agent, unsigned sources);
 

@@ -8,42 +8,6 @@
 #include "base/log.h"
 #include "base/text.h"
 
-/*
- * At its start the agent waits for the first answer of each source, or its failure. Otherwise it could offer
- * a GPU by a new ID that a container holds by an old one, or a shared GPU as a whole one.
- */
-
-enum { FIRST_ANSWERS_MS = 2000 };
-
-void gt_agent_synced(struct gt_agent *agent, unsigned sources)
-{
-    if (!agent->unsynced)
-        return;
-    agent->unsynced &= ~sources;
-    if (agent->unsynced)
-        return;
-    gt_source_disarm(agent->sync_timer);
-    gt_scanner_name_gpus(agent->scanner);
-}
-
-static void sync_on_timer(void *arg)
-{
-    gt_agent_synced(arg, ~0U);
-}
-
-static int agent_sync_start(struct gt_agent *agent, struct gt_err **err)
-{
-    GT_TRY(gt_loop_add_timer(agent->loop, sync_on_timer, agent, &agent->sync_timer, err));
-    agent->unsynced = GT_SYNC_HELD | GT_SYNC_OFFERED | (agent->kube ? GT_SYNC_NODE : 0U);
-    gt_source_arm(agent->sync_timer, FIRST_ANSWERS_MS);
-    return 0;
-}
-
-static void agent_sync_stop(struct gt_agent *agent)
-{
-    gt_source_free(gt_steal(agent->sync_timer));
-}
-
 enum { STALE_S = 60, GPUS_LOGGED = 4096 };
 
 static double now_s(void)
@@ -238,7 +202,7 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
     const struct gt_podresources_events events = {agent_usage_on_listed, agent_usage_on_failed,
                                                   agent_usage_on_offered, agent};
     GT_TRY(gt_usage_table_new(agent_usage_on_changed, agent, &agent->usage, err));
-    GT_TRY(agent_sync_start(agent, err));
+    GT_TRY(gt_agent_sync_start(agent, err));
     GT_TRY(gt_podresources_new(agent->loop, &options, &events, &agent->podresources, err));
     /* The probe may wait for its device nodes, and the whole scan for the probe. */
     gt_scanner_request(agent->scanner, GT_SCAN_FULL | (agent->nodes_plugin ? GT_SCAN_BARE : 0U));
@@ -248,6 +212,6 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
 void gt_agent_usage_stop(struct gt_agent *agent)
 {
     gt_podresources_free(gt_steal(agent->podresources));
-    agent_sync_stop(agent);
+    gt_agent_sync_stop(agent);
     gt_usage_table_free(gt_steal(agent->usage));
 }

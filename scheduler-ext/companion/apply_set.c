@@ -8,28 +8,11 @@
 #include "base/log.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
 
-static void seen_done(struct gt_apply_set_seen *seen)
-{
-    free(seen->uid);
-    free(seen->version);
-    free(seen->have);
-    *seen = (struct gt_apply_set_seen){0};
-}
-
-static void apply_set_entry_free(struct gt_apply_set_entry *entry)
-{
-    gt_write_remove(&entry->key);
-    seen_done(&entry->there);
-    free(entry->awaited);
-    free(entry->desired);
-    free(entry);
-}
-
 static void apply_set_free_entries(struct gt_apply_set *set)
 {
     size_t slot = 0;
     for (struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));)
-        apply_set_entry_free(entry);
+        gt_apply_set_entry_free(entry);
     gt_index_done(&set->entries);
 }
 
@@ -52,20 +35,6 @@ static struct gt_apply_set_entry *apply_set_find_or_add(struct gt_apply_set *set
     entry->name = gt_index_name(place);
     entry->key = (struct gt_write_key){.line = &set->line, .of = entry};
     return place->item = entry;
-}
-
-static bool is_over(const struct gt_apply_set_entry *entry)
-{
-    return entry->there.state == GT_APPLY_SET_ABSENT && !entry->desired && !entry->awaited &&
-           entry->key.state == GT_WRITE_IDLE;
-}
-
-void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry)
-{
-    if (!is_over(entry))
-        return;
-    gt_auto_free struct gt_index_entry *place = gt_index_take(&entry->set->entries, "", entry->name);
-    apply_set_entry_free(place->item);
 }
 
 /* ---- existing objects ---- */
@@ -103,7 +72,7 @@ static bool apply_set_entry_see(const struct gt_apply_set *set, const cJSON *obj
                                      .version = strdup(gt_meta_version(object)),
                                      .have = trim(set, object)};
     if (!seen.uid || !seen.version || !seen.have) {
-        seen_done(&seen);
+        gt_apply_set_seen_done(&seen);
         return false;
     }
     *ret = seen;
@@ -116,7 +85,7 @@ static void apply_set_entry_observe(struct gt_apply_set_entry *entry, struct gt_
     struct gt_apply_set *set = entry->set;
     bool is_echo = entry->awaited || entry->key.state == GT_WRITE_RUNNING;
     entry->has_news = true;
-    seen_done(&entry->there);
+    gt_apply_set_seen_done(&entry->there);
     entry->there = *seen;
     if (entry->awaited && strcmp(entry->awaited, seen->version ? seen->version : "") == 0)
         free(gt_steal(entry->awaited));
@@ -164,16 +133,6 @@ void gt_apply_set_observe_all(struct gt_apply_set *set)
     if (first)
         set->spec.on_change(set->spec.arg);
     apply_set_queue_all(set);
-}
-
-void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why)
-{
-    struct gt_apply_set *set = entry->set;
-    bool again = strncmp(set->stats.error, why, sizeof(set->stats.error) - 1) == 0;
-    set->stats.failed++;
-    snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", set->spec.kind),
-           GT_STR("name", entry->name), GT_STR("why", set->stats.error));
 }
 
 /* ---- the watch ---- */

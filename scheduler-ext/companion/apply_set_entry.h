@@ -39,11 +39,14 @@ struct gt_apply_set {
     struct gt_apply_set_stats stats;
 };
 
-/* Removes an entry whose object neither exists nor is desired. */
-void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry);
+static inline void gt_apply_set_seen_done(struct gt_apply_set_seen *seen)
+{
+    free(seen->uid);
+    free(seen->version);
+    free(seen->have);
+    *seen = (struct gt_apply_set_seen){0};
+}
 
-/* Counts and logs a failed write. */
-void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why);
-
-/* apply_set_write.c: the line of the set's writes. */
+/* apply_set_write.c: the line of the set's writes; the end of an entry. */
 void gt_apply_set_open(struct gt_apply_set *set);
+void gt_apply_set_entry_free(struct gt_apply_set_entry *entry);

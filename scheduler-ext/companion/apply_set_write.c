@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
@@ -21,6 +22,41 @@ enum {
     APPLY_RETRY_MAX_MS = 30000,
     CATCH_UP_MS = 5000
 };
+
+void gt_apply_set_entry_free(struct gt_apply_set_entry *entry)
+{
+    gt_write_remove(&entry->key);
+    gt_apply_set_seen_done(&entry->there);
+    free(entry->awaited);
+    free(entry->desired);
+    free(entry);
+}
+
+static bool is_over(const struct gt_apply_set_entry *entry)
+{
+    return entry->there.state == GT_APPLY_SET_ABSENT && !entry->desired && !entry->awaited &&
+           entry->key.state == GT_WRITE_IDLE;
+}
+
+/* Removes an entry whose object neither exists nor is desired. */
+static void apply_set_drop_if_over(struct gt_apply_set_entry *entry)
+{
+    if (!is_over(entry))
+        return;
+    gt_auto_free struct gt_index_entry *place = gt_index_take(&entry->set->entries, "", entry->name);
+    gt_apply_set_entry_free(place->item);
+}
+
+/* Counts and logs a failed write. */
+static void apply_set_failed(struct gt_apply_set_entry *entry, const char *why)
+{
+    struct gt_apply_set *set = entry->set;
+    bool again = strncmp(set->stats.error, why, sizeof(set->stats.error) - 1) == 0;
+    set->stats.failed++;
+    snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", set->spec.kind),
+           GT_STR("name", entry->name), GT_STR("why", set->stats.error));
+}
 
 /* What the writer asks for. */
 struct apply_set_request {
@@ -190,14 +226,14 @@ static int apply_set_write_make(struct gt_write_key *key, struct gt_kube_request
         free(gt_steal(entry->awaited));
         set->spec.on_change(set->spec.arg);
     }
-    if (!entry->awaited && set->leads && set->has_round && gt_apply_set_is_synced(set))
+    if (!entry->awaited && set->leads && set->has_round && set->synced && !set->stats.absent)
         r = apply_set_write_step(&(struct apply_set_request){entry, ret, body}, err);
     if (r == GT_WRITE_NOTHING && entry->awaited) {
         key->due_ms = entry->awaited_until;
         return GT_WRITE_LATER;
     }
     if (r == GT_WRITE_NOTHING)
-        gt_apply_set_drop_if_over(entry);
+        apply_set_drop_if_over(entry);
     return r;
 }
 
@@ -242,7 +278,7 @@ static bool apply_set_write_on_written(struct gt_write_key *key, enum gt_write_o
     struct gt_apply_set *set = entry->set;
     bool is_gone = entry->verb == GT_KUBE_DELETE && answer->status == 404;
     if (outcome != GT_WRITE_DONE && !is_gone) {
-        gt_apply_set_failed(entry, gt_err_text(answer->error));
+        apply_set_failed(entry, gt_err_text(answer->error));
         if (entry->has_news)
             set->spec.on_change(set->spec.arg);
         return true;
@@ -257,9 +293,9 @@ static bool apply_set_write_on_written(struct gt_write_key *key, enum gt_write_o
     apply_set_write_count(&set->stats, entry->verb);
     await_echo(entry, entry->verb == GT_KUBE_DELETE ? "" : gt_meta_version(answer->object));
     if (!kept)
-        gt_apply_set_failed(entry,
-                            "the API server does not store all of it: is its custom resource definition that "
-                            "of this version?");
+        apply_set_failed(entry,
+                         "the API server does not store all of it: is its custom resource definition that "
+                         "of this version?");
     gt_write_add(key);
     return true;
 }
