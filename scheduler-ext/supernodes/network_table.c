@@ -201,7 +201,7 @@ static int table_read(struct network_table *table, char *text, struct gt_err **e
     return table_connect(table, err);
 }
 
-int gt_network_read_table(struct gt_network *network, char *text, struct gt_err **err)
+static int read_as_table(struct gt_network *network, char *text, struct gt_err **err)
 {
     struct network_table table = {.network = network};
     int r = table_read(&table, text, err);
@@ -233,7 +233,7 @@ static network_reader *network_reader_for(const char *line)
         return gt_network_read_slurm;
     if (line[0] == '-')
         return gt_network_read_slurm_yaml;
-    return network_begins(line, "node", ", \t") ? gt_network_read_table : NULL;
+    return network_begins(line, "node", ", \t") ? read_as_table : NULL;
 }
 
 int gt_network_read(struct gt_network *network, const char *text, size_t len, struct gt_err **err)
