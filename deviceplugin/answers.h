@@ -89,3 +89,14 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
 enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char *dev_root, const char *id,
                                           const uint8_t *request, size_t len, unsigned *ret_nodes,
                                           struct gt_buf *to, struct gt_err **err);
+
+/* Values of a container's environment variables about its GPUs. `devices` must all be GPUs of the node. */
+enum { GT_NICS_PER_GPU = 8, GT_VARIABLE_MAX = 32 << 10 };
+
+/* "GPU-1,GPU-2": UUIDs, or the device ID for a GPU without a known UUID. */
+void gt_variable_uuids(const struct gt_device *const *devices, unsigned count, struct gt_buf *to);
+
+/* For each GPU the NICs with the nearest kind of PCIe path, at most GT_NICS_PER_GPU: "mlx5_0,mlx5_1;mlx5_2".
+ * False: there are none. */
+bool gt_variable_nics(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
+                      struct gt_buf *to);

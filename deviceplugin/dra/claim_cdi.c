@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "base/file.h"
+#include "deviceplugin/answers.h"
 #include "deviceplugin/cdi_spec.h"
-#include "deviceplugin/variables.h"
 
 enum {
     REQUEST_VARIABLES_MAX = 2,

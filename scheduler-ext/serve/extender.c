@@ -178,7 +178,7 @@ struct extender_preemption {
 static bool is_victim(const cJSON *victims, const struct gt_cache_pod *pod)
 {
     const cJSON *pods = gt_get(victims, "Pods"), *victim = pods ? pods->child : NULL;
-    while (victim && strcmp(gt_wire_victim_uid(victim), pod->uid) != 0)
+    while (victim && strcmp(gt_get_string(victim, "UID"), pod->uid) != 0)
         victim = victim->next;
     return victim;
 }

@@ -641,33 +641,15 @@ static void sizes(void)
     growth(MEMORY, "<50", costs[SMALL][MEMORY], costs[LARGE][MEMORY], "50");
 }
 
-/* 16,384 pods of 1 GPU, each by itself, and as many units of one. */
+/* 16,384 units of 1 GPU. */
 static void small_pods(void)
 {
     enum { PODS = 16384, SMALL_NODES = 100000 };
     struct gt_cluster *cluster = cluster_of((struct shape){SMALL_NODES, 32, 8});
-    struct gt_score_rank *rank = NULL;
-    struct gt_err *err = NULL;
     double before;
 
     occupy(cluster, 1);
     printf("# 16,384 pods of 1 GPU, 100,000 nodes of 8 GPUs\n");
-    before = now_ns();
-    if (gt_score_rank_new(cluster, 1, GT_SLOW_AVOID, &rank, &err) < 0)
-        stop("rank", err);
-    for (unsigned i = 0; i < PODS; i++) {
-        struct gt_score_parts parts;
-        struct gt_promise_id assumption;
-        uint32_t node = gt_score_rank_best(rank);
-
-        if (!gt_score_one(cluster, node, 1, &parts) ||
-            gt_cluster_promise(cluster, &(struct gt_promise){.node = node, .mask = parts.choice.mask},
-                               &assumption, &err) < 0)
-            stop("pod", err);
-    }
-    measure("each on the best node, ms", (now_ns() - before) / 1e6, "ms", "<300");
-    gt_score_rank_free(rank);
-    gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, 0);
     struct job job = job_of(PODS, 1, 1, 0);
     const struct gt_plan_request request = {
         .units = job.units, .unit_count = job.unit_count, .pods = job.pods, .pod_count = job.pod_count};
