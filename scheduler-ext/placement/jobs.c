@@ -30,7 +30,7 @@ static void leave_tenant(struct tenant *tenant)
 
 /* ---- jobs ---- */
 
-static void join_jobs(struct pjob *pjob)
+static void pjob_join(struct pjob *pjob)
 {
     struct placement_jobs *jobs = &pjob->placement->jobs;
     pjob->place.reservations.charged = &pjob->tenant->reserved;
@@ -68,7 +68,7 @@ static void resume_parked(struct pjob **at, struct gt_cache_job *job, struct ten
     free(gt_steal(pjob->key));
     job->number = pjob->place.reservations.owner; /* as in the ledger */
     begin_again(pjob, job, tenant);
-    join_jobs(pjob);
+    pjob_join(pjob);
 }
 
 struct pjob *gt_placement_job_of(struct gt_placement *placement, struct gt_cache_job *job, bool make)
@@ -90,7 +90,7 @@ struct pjob *gt_placement_job_of(struct gt_placement *placement, struct gt_cache
     }
     *pjob = (struct pjob){.placement = placement, .report = {.since_ms = gt_clock_ms(), .reason = ""}};
     begin_again(pjob, job, tenant);
-    join_jobs(pjob);
+    pjob_join(pjob);
     gt_placement_attach(pjob);
     gt_rebalance_adopt(pjob);
     return pjob;
@@ -107,7 +107,7 @@ static void unmark(struct pjob *pjob)
 }
 
 /* Ends what it has to do with other jobs and with its pods. */
-static void withdraw_job(struct pjob *pjob)
+static void pjob_withdraw(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
     placement->jobs.waiting -= pjob->state == GT_PLACEMENT_WAITS;
@@ -145,7 +145,7 @@ static void release_places(struct pjob *pjob)
     gt_reservations_done(&pjob->place.reservations, gt_cache_cluster(placement->spec.cache));
 }
 
-static void free_job(struct pjob *pjob)
+static void pjob_free(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
     struct placement_object *object = pjob->object;
@@ -165,8 +165,8 @@ static void free_job(struct pjob *pjob)
 void gt_placement_drop(struct pjob *pjob)
 {
     release_places(pjob);
-    withdraw_job(pjob);
-    free_job(pjob);
+    pjob_withdraw(pjob);
+    pjob_free(pjob);
 }
 
 /* ---- jobs whose pods have all left for other places ---- */
@@ -181,7 +181,7 @@ bool gt_placement_park(struct pjob *pjob)
             gt_reservations_release(reservations, gt_cache_cluster(pjob->placement->spec.cache), i);
     if (!gt_reservations_gpus(reservations) || !(pjob->key = strdup(pjob->job->key)))
         return false;
-    withdraw_job(pjob);
+    pjob_withdraw(pjob);
     reservations->charged = NULL; /* those for successors are not */
     pjob->state = GT_PLACEMENT_NONE;
     pjob->next = jobs->parked;
@@ -200,6 +200,6 @@ void gt_placement_end_parked(struct gt_placement *placement, const char *key)
         }
         *at = pjob->next;
         release_places(pjob);
-        free_job(pjob);
+        pjob_free(pjob);
     }
 }
