@@ -63,7 +63,7 @@ static const struct close_cost CLOSE_NEVER = {UINT64_MAX, UINT64_MAX};
 
 /* A state is a number of supernodes of each kind, as one number: sum of number x stride. */
 struct close_kind {
-    uint32_t slots, whole, want, stride;
+    uint32_t slots, whole, want, stride, there; /* there: in the cluster */
 };
 
 struct close_domain {
@@ -73,9 +73,9 @@ struct close_domain {
     struct close_cost cost;
     struct close_cost *table;   /* [state] the least cost below it; NULL: it has no domain below it */
     uint16_t *taken;            /* [state of the parent] the state that is taken here */
+    bool inner;
     uint32_t own[CLOSE_KINDS];  /* supernodes directly in it */
     uint32_t have[CLOSE_KINDS]; /* with all below, at most as many as wanted */
-    bool inner;
 };
 
 struct close_search {
@@ -88,8 +88,10 @@ struct close_search {
     uint32_t count;
     const uint32_t *total; /* [supernode] available GPUs */
     uint32_t *index;       /* [supernode] of its domain, where it has the mark */
+    uint32_t *list, *home; /* supernodes of the kinds, ascending ids, and close_home() of each */
+    uint32_t listed;
     uint32_t stamp;
-    unsigned scale;
+    unsigned bits, scale; /* bits of a cost for each tier */
     const uint64_t *packed; /* [state] of several kinds */
     uint64_t borrow;
     const struct gt_plan_unit *unit; /* that is split; NULL: whole ones */
@@ -110,7 +112,7 @@ static struct close_cost close_cost_of(const struct close_search *search, uint32
 {
     const struct gt_cluster *cluster = search->job->cluster;
     const struct super *s = &cluster->supers[super];
-    unsigned bits = 63 / (search->tiers - 1), end = search->tiers + 1;
+    unsigned bits = search->bits, end = search->tiers + 1;
     struct close_cost cost = {0, 0};
     bool touched = cluster->touched[super] == search->job->touch;
     bool counted = search->unit ? cluster->touched_unit[super] == search->job->touch_unit : touched;
@@ -132,14 +134,11 @@ static uint32_t close_domain_of(struct close_search *search, uint32_t super)
         return UINT32_MAX;
     if (cluster->mark[super] == search->stamp)
         return search->index[super];
-    uint32_t parent = close_domain_of(search, cluster->supers[super].parent);
     struct close_domain *domain = &search->domains[search->count];
-    memset(domain, 0, sizeof(*domain));
     domain->super = super;
-    domain->parent = parent;
-    domain->cost = close_cost_of(search, super);
-    if (parent != UINT32_MAX)
-        search->domains[parent].inner = true;
+    domain->inner = false;
+    for (unsigned k = 0; k < search->kind_count; k++)
+        domain->own[k] = 0;
     cluster->mark[super] = search->stamp;
     return search->index[super] = search->count++;
 }
@@ -161,9 +160,26 @@ static unsigned close_kind_of(const struct close_search *search, uint32_t super)
     return k;
 }
 
-/* The kinds of the places that have no supernode yet, as many as one search can take. */
-static void close_take_kinds(struct close_search *search, const struct gt_close_place *places, uint32_t count)
+static bool close_is_touched(const struct close_search *search, uint32_t super)
 {
+    const struct gt_cluster *cluster = search->job->cluster;
+    return cluster->touched[super] == search->job->touch &&
+           (!search->unit || cluster->touched_unit[super] == search->job->touch_unit);
+}
+
+static void close_touch(const struct close_search *search, uint32_t super)
+{
+    gt_run_touch(search->job, super);
+    if (search->unit)
+        close_touch_unit(search->job, super);
+}
+
+/* The kinds of the places that have no supernode yet, at most CLOSE_KINDS; returns how many places these
+ * are. */
+static uint32_t close_take_kinds(struct close_search *search, const struct gt_close_place *places,
+                                 uint32_t count)
+{
+    uint32_t wanted = 0;
     search->kind_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         unsigned k = places[i].to == GT_NONE ? close_kind_of(search, places[i].from) : CLOSE_KINDS;
@@ -171,9 +187,88 @@ static void close_take_kinds(struct close_search *search, const struct gt_close_
             continue;
         if (k == search->kind_count)
             search->kinds[search->kind_count++] = (struct close_kind){
-                search->room->slots[places[i].from], search->room->whole[places[i].from], 0, 0};
+                search->room->slots[places[i].from], search->room->whole[places[i].from], 0, 0, 0};
         search->kinds[k].want++;
+        wanted++;
     }
+    return wanted;
+}
+
+/* Lists the supernodes of these kinds. The loop has no branch: a guess for each supernode would often be
+ * wrong. */
+static void close_list(struct close_search *search)
+{
+    const uint32_t *slots = search->room->slots;
+    uint64_t sizes = 0; /* bit n: a kind has n slots, modulo 64 */
+    for (unsigned k = 0; k < search->kind_count; k++)
+        sizes |= UINT64_C(1) << search->kinds[k].slots % 64;
+    uint32_t listed = 0, end = search->room->count, *list = search->list;
+    for (uint32_t s = 0; s < end; s++) {
+        list[listed] = s;
+        listed += sizes >> slots[s] % 64 & 1;
+    }
+    search->listed = 0;
+    for (uint32_t i = 0; i < listed; i++) {
+        unsigned k = close_kind_of(search, list[i]);
+        if (k == search->kind_count)
+            continue;
+        search->kinds[k].there++;
+        search->home[search->listed] = close_home(search, list[i]);
+        list[search->listed++] = list[i];
+    }
+}
+
+/* Gives a supernode to the next place of its kind. `at`: [kind] where to look for that place. */
+static void close_give(struct close_search *search, struct gt_close_place *places, uint32_t at[CLOSE_KINDS],
+                       unsigned k, uint32_t super)
+{
+    while (places[at[k]].to != GT_NONE || close_kind_of(search, places[at[k]].from) != k)
+        at[k]++;
+    places[at[k]].to = super;
+    close_touch(search, super);
+}
+
+/* Before others are searched for: kinds of which all supernodes are wanted, which leave no choice, then
+ * those in domains that cost nothing. */
+static void close_take_sure(struct close_search *search, struct gt_close_place *places, uint32_t count)
+{
+    uint32_t at[CLOSE_KINDS] = {0}, listed = 0;
+    unsigned left = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned k = places[i].to == GT_NONE ? close_kind_of(search, places[i].from) : search->kind_count;
+        if (k == search->kind_count || search->kinds[k].there > search->kinds[k].want)
+            continue;
+        places[i].to = places[i].from;
+        close_touch(search, places[i].to);
+    }
+    for (unsigned k = 0; k < search->kind_count; k++)
+        if (search->kinds[k].there > search->kinds[k].want)
+            search->kinds[left++] = search->kinds[k];
+    search->kind_count = left;
+    for (uint32_t i = 0; i < search->listed && left; i++) {
+        uint32_t s = search->list[i];
+        unsigned k = close_kind_of(search, s);
+        if (k == search->kind_count)
+            continue;
+        if (!search->kinds[k].want || !close_is_touched(search, search->home[i])) {
+            search->home[listed] = search->home[i];
+            search->list[listed++] = s;
+            continue;
+        }
+        close_give(search, places, at, k, s);
+        search->kinds[k].want--;
+    }
+    search->listed = listed;
+    left = 0;
+    for (unsigned k = 0; k < search->kind_count; k++)
+        if (search->kinds[k].want)
+            search->kinds[left++] = search->kinds[k];
+    search->kind_count = left;
+}
+
+/* As many of the kinds as one search can take. */
+static void close_count_states(struct close_search *search)
+{
     unsigned k = 0;
     for (search->states = 1; k < search->kind_count; k++) {
         uint32_t next = search->kinds[k].want + 1;
@@ -233,15 +328,13 @@ static uint32_t close_state(const struct close_search *search, const uint32_t *n
 
 static void close_collect(struct close_search *search)
 {
-    const uint32_t *slots = search->room->slots;
     search->count = 0;
     search->stamp = gt_core_stamp(search->job->cluster);
-    for (uint32_t s = 0; s < search->room->count; s++) {
-        if (!slots[s] || (search->kind_count == 1 && slots[s] != search->kinds[0].slots))
-            continue;
+    for (uint32_t i = 0; i < search->listed; i++) {
+        uint32_t s = search->list[i];
         unsigned k = close_kind_of(search, s);
         if (k < search->kind_count)
-            search->domains[close_domain_of(search, close_home(search, s))].own[k]++;
+            search->domains[close_domain_of(search, search->home[i])].own[k]++;
     }
 }
 
@@ -268,26 +361,43 @@ static bool close_is_before(const struct close_search *search, uint32_t a, uint3
     return search->total[a] < search->total[b];
 }
 
-/* One domain of the lowest tier that holds everything: then nothing is less. UINT32_MAX: there is none. */
+/* One domain of the lowest tier that holds everything. No choice touches less than one such domain, so nothing
+ * is better where the job has no pods yet, or has some in all that lies above it. UINT32_MAX: there is none. */
 static uint32_t close_single(const struct close_search *search)
 {
+    const struct super *supers = search->job->cluster->supers;
     uint32_t best = UINT32_MAX, full = search->states - 1;
     struct close_cost least = CLOSE_NEVER;
+    bool any = search->unit ? search->job->any_touched_unit : search->job->any_touched;
     for (uint32_t d = 0; d < search->count; d++) {
+        uint32_t super = search->domains[d].super;
         if (close_state(search, search->domains[d].own) != full)
             continue;
         struct close_cost cost = {0, 0};
-        for (uint32_t above = d; above != UINT32_MAX; above = search->domains[above].parent)
-            cost = close_sum(cost, search->domains[above].cost);
-        if (cost.domains < least.domains ||
-            (cost.domains == least.domains &&
-             close_is_before(search, search->domains[d].super, search->domains[best].super))) {
+        for (uint32_t above = super; any && above != GT_NONE; above = supers[above].parent)
+            cost = close_sum(cost, close_cost_of(search, above));
+        bool before = any ? close_is_less(cost, least)
+                          : best == UINT32_MAX || close_is_before(search, super, search->domains[best].super);
+        if (before) {
             least = cost;
             best = d;
         }
     }
-    bool any = search->unit ? search->job->any_touched_unit : search->job->any_touched;
-    return !any || !least.domains ? best : UINT32_MAX;
+    return !any || least.domains == 1 ? best : UINT32_MAX;
+}
+
+/* Adds the domains above those that have supernodes. */
+static void close_add_above(struct close_search *search)
+{
+    const struct super *supers = search->job->cluster->supers;
+    for (uint32_t d = 0; d < search->count; d++) {
+        struct close_domain *domain = &search->domains[d];
+        domain->parent = close_domain_of(search, supers[domain->super].parent);
+        domain->cost = close_cost_of(search, domain->super);
+        domain->table = NULL;
+        if (domain->parent != UINT32_MAX)
+            search->domains[domain->parent].inner = true;
+    }
 }
 
 /* Sums up what domains have; the work of the search in steps. */
@@ -296,7 +406,7 @@ static uint64_t close_sum_up(struct close_search *search)
     const struct super *supers = search->job->cluster->supers;
     uint64_t work = 0;
     for (uint32_t d = 0; d < search->count; d++)
-        memcpy(search->domains[d].have, search->domains[d].own, sizeof(search->domains[d].have));
+        memcpy(search->domains[d].have, search->domains[d].own, search->kind_count * sizeof(uint32_t));
     for (unsigned tier = 1; tier <= search->tiers; tier++)
         for (uint32_t d = 0; d < search->count; d++) {
             struct close_domain *domain = &search->domains[d];
@@ -317,7 +427,9 @@ static void close_join_leaf(const struct close_search *search, struct close_cost
 {
     for (uint32_t state = search->states; state-- > 0;) {
         uint32_t part = 0;
-        for (unsigned k = 0; k < search->kind_count; k++) {
+        if (search->kind_count == 1) /* without division */
+            part = child->own[0] < state ? child->own[0] : state;
+        for (unsigned k = 0; k < search->kind_count && search->kind_count > 1; k++) {
             uint32_t number = close_digit(&search->kinds[k], state);
             part += (child->own[k] < number ? child->own[k] : number) * search->kinds[k].stride;
         }
@@ -362,6 +474,7 @@ static bool close_search_all(struct close_search *search)
 {
     const struct super *supers = search->job->cluster->supers;
     uint32_t states = search->states, inner = 1;
+    close_add_above(search);
     uint64_t work = close_sum_up(search);
     for (uint32_t d = 0; d < search->count; d++)
         inner += search->domains[d].inner;
@@ -413,26 +526,21 @@ static bool close_search_all(struct close_search *search)
 }
 
 /* Gives the chosen supernodes, the lowest ids of each domain, to places of their kinds. */
-static void close_hand_out(struct close_search *search, struct gt_close_place *places, uint32_t count)
+static void close_hand_out(struct close_search *search, struct gt_close_place *places)
 {
-    const uint32_t *slots = search->room->slots;
     uint32_t at[CLOSE_KINDS] = {0}, left = 0;
     for (unsigned k = 0; k < search->kind_count; k++)
         left += search->kinds[k].want;
-    for (uint32_t s = 0; s < search->room->count && left; s++) {
-        if (!slots[s] || (search->kind_count == 1 && slots[s] != search->kinds[0].slots))
-            continue;
+    for (uint32_t i = 0; i < search->listed && left; i++) {
+        uint32_t s = search->list[i];
         unsigned k = close_kind_of(search, s);
         if (k == search->kind_count)
             continue;
-        struct close_domain *home = &search->domains[search->index[close_home(search, s)]];
+        struct close_domain *home = &search->domains[search->index[search->home[i]]];
         if (!close_digit(&search->kinds[k], home->need))
             continue;
         home->need -= search->kinds[k].stride;
-        while (at[k] < count &&
-               (places[at[k]].to != GT_NONE || close_kind_of(search, places[at[k]].from) != k))
-            at[k]++;
-        places[at[k]].to = s;
+        close_give(search, places, at, k, s);
         left--;
     }
 }
@@ -458,6 +566,9 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
     const struct gt_cluster *cluster = search->job->cluster;
     const struct super *supers = cluster->supers;
     uint32_t best = GT_NONE;
+    uint64_t gpus = 0; /* that a leaf must have at least, which is known without looking into it */
+    for (unsigned k = 0; k < search->kind_count; k++)
+        gpus += (uint64_t)search->kinds[k].want * search->kinds[k].slots * search->room->gpus;
     if (search->job->any_touched || (count == 1 && cluster->in_leaves != cluster->tiers[1]))
         return false;
     for (uint32_t i = 0; i < cluster->tiers[2]; i++) {
@@ -466,7 +577,7 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
             return false;
         if (best != GT_NONE && !close_is_before(search, leaf, best))
             continue;
-        unsigned k = 0;
+        unsigned k = search->total[leaf] < gpus ? CLOSE_KINDS + 1 : 0;
         while (k < search->kind_count &&
                close_count_in(search, leaf, &search->kinds[k]) >= search->kinds[k].want)
             k++;
@@ -489,28 +600,25 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
 
 static void close_solve(struct close_search *search, struct gt_close_place *places, uint32_t count)
 {
-    close_take_kinds(search, places, count);
-    uint32_t wanted = 0;
-    for (unsigned k = 0; k < search->kind_count; k++)
-        wanted += search->kinds[k].want;
-    if (wanted == count && close_in_leaf(search, places, count))
+    if (close_take_kinds(search, places, count) == count && close_in_leaf(search, places, count))
         return;
+    close_list(search);
+    close_take_sure(search, places, count);
+    if (!search->kind_count)
+        return;
+    close_count_states(search);
     close_collect(search);
     uint32_t single = close_single(search);
     if (single != UINT32_MAX)
         search->domains[single].need = search->states - 1;
     bool found = single != UINT32_MAX || close_search_all(search);
     if (found)
-        close_hand_out(search, places, count);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!found && places[i].to == GT_NONE && close_kind_of(search, places[i].from) < search->kind_count)
+        close_hand_out(search, places);
+    for (uint32_t i = 0; i < count && !found; i++)
+        if (places[i].to == GT_NONE && close_kind_of(search, places[i].from) < search->kind_count) {
             places[i].to = places[i].from;
-        if (places[i].to == GT_NONE)
-            continue;
-        gt_run_touch(search->job, places[i].to);
-        if (search->unit)
-            close_touch_unit(search->job, places[i].to);
-    }
+            close_touch(search, places[i].to);
+        }
 }
 
 static int close_compare(const void *left, const void *right)
@@ -551,7 +659,9 @@ void gt_close_choose(struct job *job, const struct room *room, struct gt_close_p
                      const struct gt_plan_unit *unit)
 {
     struct gt_cluster *cluster = job->cluster;
-    struct close_search search = {.job = job, .room = room, .unit = unit, .index = cluster->scratch};
+    struct close_search search = {.job = job, .room = room, .unit = unit, .index = cluster->scratch,
+                                  .list = cluster->scratch + 2 * (size_t)cluster->super_capacity,
+                                  .home = cluster->scratch + 3 * (size_t)cluster->super_capacity};
     uint64_t total = 0;
     uint32_t open = count;
     for (uint32_t i = 0; i < count; i++)
@@ -564,12 +674,12 @@ void gt_close_choose(struct job *job, const struct room *room, struct gt_close_p
         ;
     for (unsigned n = 1; n <= GT_GPUS_MAX; n++)
         total += (uint64_t)n * job->nodes_with[n];
-    unsigned bits = 63 / (search.tiers - 1);
-    while (total >> search.scale >> bits)
+    search.bits = 63 / (search.tiers - 1);
+    while (total >> search.scale >> search.bits)
         search.scale++;
     search.total = close_total(cluster);
     search.domains = gt_close_memory(cluster, 1, room->count * sizeof(*search.domains));
-    bool can = search.domains && count < UINT64_C(1) << bits;
+    bool can = search.domains && count < UINT64_C(1) << search.bits;
     for (; can && open;) {
         close_solve(&search, places, count);
         open = 0;
