@@ -2,12 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler-ext/core/plan_close.h"
+#include "scheduler-ext/core/plan_close_work.h"
 
-/*
- * The choice among supernodes of equal kinds: a table for each domain says what it costs least to take a
- * number of supernodes of each kind in it; the tables are joined from the lowest tier up.
- */
+/* The choice among supernodes of equal kinds: first what needs no search, then by tables for the rest. */
 
 /* ---- memory ---- */
 
@@ -47,87 +44,10 @@ static void close_touch_unit(struct job *job, uint32_t super)
 }
 
 enum {
-    CLOSE_KINDS = 16,
-    CLOSE_STATES = 1024,        /* for several kinds together */
-    CLOSE_STATES_MAX = 1 << 16, /* for one kind */
-    CLOSE_LEAVES_TRIED = 4,     /* before all are counted at once */
-    CLOSE_CELLS = 1 << 22,
-    CLOSE_WORK = 1 << 24,
+    CLOSE_LEAVES_TRIED = 4, /* before all are counted at once */
 };
 
-/* Domains touched, then available GPUs in them, each the highest tier first. */
-struct close_cost {
-    uint64_t domains, room;
-};
-static const struct close_cost CLOSE_NEVER = {UINT64_MAX, UINT64_MAX};
-
-/* A state is a number of supernodes of each kind, as one number: sum of number x stride. */
-struct close_kind {
-    uint32_t slots, whole, want, stride, there; /* there: in the cluster */
-};
-
-struct close_domain {
-    uint32_t super, parent; /* parent: index, UINT32_MAX: the whole cluster */
-    uint32_t top;           /* the highest state that it holds */
-    uint32_t need;          /* the state that is taken */
-    struct close_cost cost;
-    struct close_cost *table;   /* [state] the least cost below it; NULL: it has no domain below it */
-    uint16_t *taken;            /* [state of the parent] the state that is taken here */
-    bool inner;
-    uint32_t own[CLOSE_KINDS];  /* supernodes directly in it */
-    uint32_t have[CLOSE_KINDS]; /* with all below, at most as many as wanted */
-};
-
-struct close_search {
-    struct job *job;
-    const struct room *room;
-    struct close_kind kinds[CLOSE_KINDS];
-    unsigned kind_count, tiers;
-    uint32_t states;
-    struct close_domain *domains;
-    uint32_t count;
-    const uint32_t *total; /* [supernode] available GPUs */
-    uint32_t *index;       /* [supernode] of its domain, where it has the mark */
-    uint32_t *list, *home; /* supernodes of the kinds, ascending ids, and close_home() of each */
-    uint32_t listed;
-    uint32_t stamp;
-    unsigned bits, scale; /* bits of a cost for each tier */
-    const uint64_t *packed; /* [state] of several kinds */
-    uint64_t borrow;
-    const struct gt_plan_unit *unit; /* that is split; NULL: whole ones */
-};
-
-static bool close_is_less(struct close_cost a, struct close_cost b)
-{
-    return a.domains != b.domains ? a.domains < b.domains : a.room < b.room;
-}
-
-static struct close_cost close_sum(struct close_cost a, struct close_cost b)
-{
-    return (struct close_cost){a.domains + b.domains, a.room + b.room};
-}
-
-/* What it costs to touch a domain: once for each tier up to its parent's. */
-static struct close_cost close_cost_of(const struct close_search *search, uint32_t super)
-{
-    const struct gt_cluster *cluster = search->job->cluster;
-    const struct super *s = &cluster->supers[super];
-    unsigned bits = search->bits, end = search->tiers + 1;
-    struct close_cost cost = {0, 0};
-    bool touched = cluster->touched[super] == search->job->touch;
-    bool counted = search->unit ? cluster->touched_unit[super] == search->job->touch_unit : touched;
-    if (s->parent != GT_NONE)
-        end = cluster->supers[s->parent].tier;
-    for (unsigned tier = s->tier < 2 ? 2 : s->tier; tier < end; tier++) {
-        if (!counted)
-            cost.domains += UINT64_C(1) << (tier - 2) * bits;
-        if (!touched)
-            cost.room += (uint64_t)(search->total[super] >> search->scale) << (tier - 2) * bits;
-    }
-    return cost;
-}
-
-static uint32_t close_domain_of(struct close_search *search, uint32_t super)
+uint32_t gt_close_domain(struct close_search *search, uint32_t super)
 {
     struct gt_cluster *cluster = search->job->cluster;
     if (super == GT_NONE)
@@ -136,6 +56,7 @@ static uint32_t close_domain_of(struct close_search *search, uint32_t super)
         return search->index[super];
     struct close_domain *domain = &search->domains[search->count];
     domain->super = super;
+    domain->need = 0;
     domain->inner = false;
     for (unsigned k = 0; k < search->kind_count; k++)
         domain->own[k] = 0;
@@ -203,6 +124,7 @@ static void close_list(struct close_search *search)
     for (unsigned k = 0; k < search->kind_count; k++)
         sizes |= UINT64_C(1) << search->kinds[k].slots % 64;
     uint32_t listed = 0, end = search->room->count, *list = search->list;
+#pragma GCC unroll 8
     for (uint32_t s = 0; s < end; s++) {
         list[listed] = s;
         listed += sizes >> slots[s] % 64 & 1;
@@ -228,102 +150,47 @@ static void close_give(struct close_search *search, struct gt_close_place *place
     close_touch(search, super);
 }
 
-/* Before others are searched for: kinds of which all supernodes are wanted, which leave no choice, then
- * those in domains that cost nothing. */
-static void close_take_sure(struct close_search *search, struct gt_close_place *places, uint32_t count)
+/* Gives the listed supernodes that have pods of the job, or (`near`) lie in a domain that has some. */
+static void close_take_touched(struct close_search *search, struct gt_close_place *places, bool near)
 {
     uint32_t at[CLOSE_KINDS] = {0}, listed = 0;
+    for (uint32_t i = 0; i < search->listed; i++) {
+        uint32_t s = search->list[i], home = search->home[i];
+        unsigned k = close_kind_of(search, s);
+        if (search->kinds[k].want && close_is_touched(search, near ? home : s)) {
+            close_give(search, places, at, k, s);
+            search->kinds[k].want--;
+            continue;
+        }
+        search->home[listed] = home;
+        search->list[listed++] = s;
+    }
+    search->listed = listed;
+}
+
+/* Before others are searched for: kinds of which all supernodes are wanted, which leave no choice, then
+ * supernodes in domains that cost nothing. */
+static void close_take_sure(struct close_search *search, struct gt_close_place *places, uint32_t count)
+{
+    struct close_kind *kinds = search->kinds;
     unsigned left = 0;
     for (uint32_t i = 0; i < count; i++) {
         unsigned k = places[i].to == GT_NONE ? close_kind_of(search, places[i].from) : search->kind_count;
-        if (k == search->kind_count || search->kinds[k].there > search->kinds[k].want)
+        if (k == search->kind_count || kinds[k].there > kinds[k].want)
             continue;
+        kinds[k].there--;
+        kinds[k].want--;
         places[i].to = places[i].from;
         close_touch(search, places[i].to);
     }
+    if (search->job->any_running)
+        close_take_touched(search, places, false);
+    if (search->job->any_touched)
+        close_take_touched(search, places, true);
     for (unsigned k = 0; k < search->kind_count; k++)
-        if (search->kinds[k].there > search->kinds[k].want)
-            search->kinds[left++] = search->kinds[k];
+        if (kinds[k].want)
+            kinds[left++] = kinds[k];
     search->kind_count = left;
-    for (uint32_t i = 0; i < search->listed && left; i++) {
-        uint32_t s = search->list[i];
-        unsigned k = close_kind_of(search, s);
-        if (k == search->kind_count)
-            continue;
-        if (!search->kinds[k].want || !close_is_touched(search, search->home[i])) {
-            search->home[listed] = search->home[i];
-            search->list[listed++] = s;
-            continue;
-        }
-        close_give(search, places, at, k, s);
-        search->kinds[k].want--;
-    }
-    search->listed = listed;
-    left = 0;
-    for (unsigned k = 0; k < search->kind_count; k++)
-        if (search->kinds[k].want)
-            search->kinds[left++] = search->kinds[k];
-    search->kind_count = left;
-}
-
-/* As many of the kinds as one search can take. */
-static void close_count_states(struct close_search *search)
-{
-    unsigned k = 0;
-    for (search->states = 1; k < search->kind_count; k++) {
-        uint32_t next = search->kinds[k].want + 1;
-        if (k && (uint64_t)search->states * next > CLOSE_STATES)
-            break;
-        search->kinds[k].stride = search->states;
-        search->states *= next;
-    }
-    search->kind_count = k;
-}
-
-static uint32_t close_digit(const struct close_kind *kind, uint32_t state)
-{
-    return state / kind->stride % (kind->want + 1);
-}
-
-/* The numbers of each state side by side, each with a free bit above it, so that one subtraction compares
- * all: several kinds have at most CLOSE_STATES states. */
-static void close_pack(struct close_search *search, uint64_t packed[static CLOSE_STATES])
-{
-    if (search->kind_count == 1)
-        return;
-    search->packed = packed;
-    search->borrow = 0;
-    for (uint32_t state = 0; state < search->states; state++)
-        packed[state] = 0;
-    unsigned shift = 0;
-    for (unsigned k = 0; k < search->kind_count; k++) {
-        const struct close_kind *kind = &search->kinds[k];
-        for (uint32_t state = 0; state < search->states; state++)
-            packed[state] |= (uint64_t)close_digit(kind, state) << shift;
-        unsigned bits = 0;
-        while (kind->want >> bits)
-            bits++;
-        search->borrow |= UINT64_C(1) << (shift + bits);
-        shift += bits + 1;
-    }
-}
-
-/* Whether each number of `part` is at most that of `state`. */
-static bool close_is_within(const struct close_search *search, uint32_t part, uint32_t state)
-{
-    if (search->kind_count == 1)
-        return part <= state;
-    return (((search->packed[state] | search->borrow) - search->packed[part]) & search->borrow) ==
-           search->borrow;
-}
-
-static uint32_t close_state(const struct close_search *search, const uint32_t *numbers)
-{
-    uint32_t state = 0;
-    for (unsigned k = 0; k < search->kind_count; k++)
-        state += (numbers[k] < search->kinds[k].want ? numbers[k] : search->kinds[k].want) *
-                 search->kinds[k].stride;
-    return state;
 }
 
 static void close_collect(struct close_search *search)
@@ -334,7 +201,7 @@ static void close_collect(struct close_search *search)
         uint32_t s = search->list[i];
         unsigned k = close_kind_of(search, s);
         if (k < search->kind_count)
-            search->domains[close_domain_of(search, search->home[i])].own[k]++;
+            search->domains[gt_close_domain(search, search->home[i])].own[k]++;
     }
 }
 
@@ -361,22 +228,26 @@ static bool close_is_before(const struct close_search *search, uint32_t a, uint3
     return search->total[a] < search->total[b];
 }
 
-/* One domain of the lowest tier that holds everything. No choice touches less than one such domain, so nothing
- * is better where the job has no pods yet, or has some in all that lies above it. UINT32_MAX: there is none. */
+/* One domain of the lowest tier that holds everything. No choice touches less than one such domain, so
+ * nothing is better where the job has no pods yet, or has some in all that lies above it. UINT32_MAX: there
+ * is none. */
 static uint32_t close_single(const struct close_search *search)
 {
     const struct super *supers = search->job->cluster->supers;
-    uint32_t best = UINT32_MAX, full = search->states - 1;
-    struct close_cost least = CLOSE_NEVER;
+    uint32_t best = UINT32_MAX;
+    struct close_cost least = {UINT64_MAX, UINT64_MAX};
     bool any = search->unit ? search->job->any_touched_unit : search->job->any_touched;
     for (uint32_t d = 0; d < search->count; d++) {
         uint32_t super = search->domains[d].super;
-        if (close_state(search, search->domains[d].own) != full)
+        unsigned k = 0;
+        while (k < search->kind_count && search->domains[d].own[k] >= search->kinds[k].want)
+            k++;
+        if (k < search->kind_count)
             continue;
         struct close_cost cost = {0, 0};
         for (uint32_t above = super; any && above != GT_NONE; above = supers[above].parent)
-            cost = close_sum(cost, close_cost_of(search, above));
-        bool before = any ? close_is_less(cost, least)
+            cost = gt_close_sum(cost, gt_close_cost(search, above));
+        bool before = any ? gt_close_is_less(cost, least)
                           : best == UINT32_MAX || close_is_before(search, super, search->domains[best].super);
         if (before) {
             least = cost;
@@ -384,145 +255,6 @@ static uint32_t close_single(const struct close_search *search)
         }
     }
     return !any || least.domains == 1 ? best : UINT32_MAX;
-}
-
-/* Adds the domains above those that have supernodes. */
-static void close_add_above(struct close_search *search)
-{
-    const struct super *supers = search->job->cluster->supers;
-    for (uint32_t d = 0; d < search->count; d++) {
-        struct close_domain *domain = &search->domains[d];
-        domain->parent = close_domain_of(search, supers[domain->super].parent);
-        domain->cost = close_cost_of(search, domain->super);
-        domain->table = NULL;
-        if (domain->parent != UINT32_MAX)
-            search->domains[domain->parent].inner = true;
-    }
-}
-
-/* Sums up what domains have; the work of the search in steps. */
-static uint64_t close_sum_up(struct close_search *search)
-{
-    const struct super *supers = search->job->cluster->supers;
-    uint64_t work = 0;
-    for (uint32_t d = 0; d < search->count; d++)
-        memcpy(search->domains[d].have, search->domains[d].own, search->kind_count * sizeof(uint32_t));
-    for (unsigned tier = 1; tier <= search->tiers; tier++)
-        for (uint32_t d = 0; d < search->count; d++) {
-            struct close_domain *domain = &search->domains[d];
-            if (supers[domain->super].tier != tier)
-                continue;
-            domain->top = close_state(search, domain->have);
-            work += (uint64_t)search->states * (domain->top + 1);
-            for (unsigned k = 0; domain->parent != UINT32_MAX && k < search->kind_count; k++)
-                search->domains[domain->parent].have[k] += domain->have[k];
-        }
-    return work;
-}
-
-/* Adds to what its parent can take a domain without domains below it. What it gives costs the same however
- * much it is, and to take less of the others never costs more: so it gives as much as it can. */
-static void close_join_leaf(const struct close_search *search, struct close_cost *table,
-                            struct close_domain *child)
-{
-    for (uint32_t state = search->states; state-- > 0;) {
-        uint32_t part = 0;
-        if (search->kind_count == 1) /* without division */
-            part = child->own[0] < state ? child->own[0] : state;
-        for (unsigned k = 0; k < search->kind_count && search->kind_count > 1; k++) {
-            uint32_t number = close_digit(&search->kinds[k], state);
-            part += (child->own[k] < number ? child->own[k] : number) * search->kinds[k].stride;
-        }
-        struct close_cost rest = table[state - part], cost = close_sum(rest, child->cost);
-        child->taken[state] = 0;
-        if (!part || rest.domains == UINT64_MAX || !close_is_less(cost, table[state]))
-            continue;
-        table[state] = cost;
-        child->taken[state] = (uint16_t)part;
-    }
-}
-
-/* Adds a domain to what its parent can take. From the highest state down, so that each step reads states
- * without this domain. */
-static void close_join(const struct close_search *search, struct close_cost *table,
-                       struct close_domain *child)
-{
-    if (!child->table) {
-        close_join_leaf(search, table, child);
-        return;
-    }
-    for (uint32_t state = search->states; state-- > 0;) {
-        struct close_cost best = table[state];
-        child->taken[state] = 0;
-        for (uint32_t part = 1; part <= child->top && part <= state; part++) {
-            if (!close_is_within(search, part, state))
-                continue;
-            struct close_cost below = child->table[part], rest = table[state - part];
-            if (below.domains == UINT64_MAX || rest.domains == UINT64_MAX)
-                continue;
-            struct close_cost cost = close_sum(close_sum(rest, below), child->cost);
-            if (close_is_less(cost, best)) {
-                best = cost;
-                child->taken[state] = (uint16_t)part;
-            }
-        }
-        table[state] = best;
-    }
-}
-
-static bool close_search_all(struct close_search *search)
-{
-    const struct super *supers = search->job->cluster->supers;
-    uint32_t states = search->states, inner = 1;
-    close_add_above(search);
-    uint64_t work = close_sum_up(search);
-    for (uint32_t d = 0; d < search->count; d++)
-        inner += search->domains[d].inner;
-    uint64_t cells = (uint64_t)states * (inner + search->count);
-    if (work > CLOSE_WORK || cells > CLOSE_CELLS || states > CLOSE_STATES_MAX)
-        return false;
-    struct close_cost *tables = gt_close_memory(
-        search->job->cluster, 2,
-        (size_t)states * (inner * sizeof(struct close_cost) + search->count * sizeof(uint16_t)));
-    if (!tables)
-        return false;
-    uint64_t packed[CLOSE_STATES];
-    close_pack(search, packed);
-    uint16_t *taken = (uint16_t *)(tables + (size_t)inner * states);
-    struct close_cost *root = tables, *at = tables + states;
-    for (uint32_t i = 0; i < states; i++)
-        root[i] = i ? CLOSE_NEVER : (struct close_cost){0, 0};
-    for (uint32_t d = 0; d < search->count; d++) {
-        struct close_domain *domain = &search->domains[d];
-        uint32_t own = close_state(search, domain->own);
-        domain->taken = taken + (size_t)d * states;
-        domain->need = 0;
-        if (!domain->inner)
-            continue;
-        domain->table = at;
-        at += states;
-        for (uint32_t i = 0; i < states; i++)
-            domain->table[i] = close_is_within(search, i, own) ? (struct close_cost){0, 0} : CLOSE_NEVER;
-    }
-    for (unsigned tier = 1; tier <= search->tiers; tier++)
-        for (uint32_t d = 0; d < search->count; d++) {
-            struct close_domain *domain = &search->domains[d];
-            if (supers[domain->super].tier == tier)
-                close_join(search,
-                           domain->parent == UINT32_MAX ? root : search->domains[domain->parent].table,
-                           domain);
-        }
-    uint32_t rest = states - 1;
-    for (unsigned tier = search->tiers; tier >= 1; tier--) /* the same steps backward */
-        for (uint32_t d = search->count; d-- > 0;) {
-            struct close_domain *domain = &search->domains[d];
-            if (supers[domain->super].tier != tier)
-                continue;
-            uint32_t *from = domain->parent == UINT32_MAX ? &rest : &search->domains[domain->parent].need;
-            domain->need = domain->taken[*from];
-            *from -= domain->need;
-        }
-    return true;
 }
 
 /* Gives the chosen supernodes, the lowest ids of each domain, to places of their kinds. */
@@ -537,7 +269,7 @@ static void close_hand_out(struct close_search *search, struct gt_close_place *p
         if (k == search->kind_count)
             continue;
         struct close_domain *home = &search->domains[search->index[search->home[i]]];
-        if (!close_digit(&search->kinds[k], home->need))
+        if (!gt_close_digit(&search->kinds[k], home->need))
             continue;
         home->need -= search->kinds[k].stride;
         close_give(search, places, at, k, s);
@@ -606,12 +338,12 @@ static void close_solve(struct close_search *search, struct gt_close_place *plac
     close_take_sure(search, places, count);
     if (!search->kind_count)
         return;
-    close_count_states(search);
+    gt_close_count_states(search);
     close_collect(search);
     uint32_t single = close_single(search);
     if (single != UINT32_MAX)
         search->domains[single].need = search->states - 1;
-    bool found = single != UINT32_MAX || close_search_all(search);
+    bool found = single != UINT32_MAX || gt_close_search(search);
     if (found)
         close_hand_out(search, places);
     for (uint32_t i = 0; i < count && !found; i++)
@@ -659,7 +391,10 @@ void gt_close_choose(struct job *job, const struct room *room, struct gt_close_p
                      const struct gt_plan_unit *unit)
 {
     struct gt_cluster *cluster = job->cluster;
-    struct close_search search = {.job = job, .room = room, .unit = unit, .index = cluster->scratch,
+    struct close_search search = {.job = job,
+                                  .room = room,
+                                  .unit = unit,
+                                  .index = cluster->scratch,
                                   .list = cluster->scratch + 2 * (size_t)cluster->super_capacity,
                                   .home = cluster->scratch + 3 * (size_t)cluster->super_capacity};
     uint64_t total = 0;
