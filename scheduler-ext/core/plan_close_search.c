@@ -157,7 +157,9 @@ static void close_take_touched(struct close_search *search, struct gt_close_plac
     for (uint32_t i = 0; i < search->listed; i++) {
         uint32_t s = search->list[i], home = search->home[i];
         unsigned k = close_kind_of(search, s);
-        if (search->kinds[k].want && close_is_touched(search, near ? home : s)) {
+        if (!search->kinds[k].want)
+            continue;
+        if (close_is_touched(search, near ? home : s)) {
             close_give(search, places, at, k, s);
             search->kinds[k].want--;
             continue;
@@ -166,6 +168,39 @@ static void close_take_touched(struct close_search *search, struct gt_close_plac
         search->list[listed++] = s;
     }
     search->listed = listed;
+}
+
+/* The domain above a home that counts at this tier. */
+static uint32_t close_at_tier(const struct close_search *search, uint32_t home, unsigned tier)
+{
+    const struct super *supers = search->job->cluster->supers;
+    while (supers[home].parent != GT_NONE && supers[supers[home].parent].tier <= tier)
+        home = supers[home].parent;
+    return home;
+}
+
+/* Keeps only supernodes in domains where the job is, of the lowest tier at which these hold all that is
+ * wanted: others would cost more at that tier. */
+static void close_stay_near(struct close_search *search)
+{
+    for (unsigned tier = 3; tier <= search->tiers; tier++) {
+        uint32_t there[CLOSE_KINDS + 1] = {0}, listed = 0;
+        for (uint32_t i = 0; i < search->listed; i++)
+            if (close_is_touched(search, close_at_tier(search, search->home[i], tier)))
+                there[close_kind_of(search, search->list[i])]++;
+        unsigned k = 0;
+        while (k < search->kind_count && there[k] >= search->kinds[k].want)
+            k++;
+        if (k < search->kind_count)
+            continue;
+        for (uint32_t i = 0; i < search->listed; i++)
+            if (close_is_touched(search, close_at_tier(search, search->home[i], tier))) {
+                search->home[listed] = search->home[i];
+                search->list[listed++] = search->list[i];
+            }
+        search->listed = listed;
+        return;
+    }
 }
 
 /* Before others are searched for: kinds of which all supernodes are wanted, which leave no choice, then
@@ -191,6 +226,8 @@ static void close_take_sure(struct close_search *search, struct gt_close_place *
         if (kinds[k].want)
             kinds[left++] = kinds[k];
     search->kind_count = left;
+    if (search->job->any_touched && left)
+        close_stay_near(search);
 }
 
 static void close_collect(struct close_search *search)
