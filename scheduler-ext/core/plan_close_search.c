@@ -433,7 +433,8 @@ void gt_close_choose(struct job *job, const struct room *room, struct gt_close_p
                                   .unit = unit,
                                   .index = cluster->scratch,
                                   .list = cluster->scratch + 2 * (size_t)cluster->super_capacity,
-                                  .home = cluster->scratch + 3 * (size_t)cluster->super_capacity};
+                                  .home = cluster->scratch + 3 * (size_t)cluster->super_capacity,
+                                  .order = cluster->scratch + 4 * (size_t)cluster->super_capacity};
     uint64_t total = 0;
     uint32_t open = count;
     for (uint32_t i = 0; i < count; i++)

@@ -91,7 +91,7 @@ static uint32_t close_state(const struct close_search *search, const uint32_t *n
     return state;
 }
 
-/* Adds the domains above those that have supernodes. */
+/* Adds the domains above those that have supernodes, and sorts all. */
 static void close_add_above(struct close_search *search)
 {
     const struct super *supers = search->job->cluster->supers;
@@ -103,25 +103,26 @@ static void close_add_above(struct close_search *search)
         if (domain->parent != UINT32_MAX)
             search->domains[domain->parent].inner = true;
     }
+    uint32_t sorted = 0;
+    for (unsigned tier = 1; tier <= search->tiers; tier++)
+        for (uint32_t d = 0; d < search->count; d++)
+            if (supers[search->domains[d].super].tier == tier)
+                search->order[sorted++] = d;
 }
 
 /* Sums up what domains have; the work of the search in steps. */
 static uint64_t close_sum_up(struct close_search *search)
 {
-    const struct super *supers = search->job->cluster->supers;
     uint64_t work = 0;
     for (uint32_t d = 0; d < search->count; d++)
         memcpy(search->domains[d].have, search->domains[d].own, search->kind_count * sizeof(uint32_t));
-    for (unsigned tier = 1; tier <= search->tiers; tier++)
-        for (uint32_t d = 0; d < search->count; d++) {
-            struct close_domain *domain = &search->domains[d];
-            if (supers[domain->super].tier != tier)
-                continue;
-            domain->top = close_state(search, domain->have);
-            work += (uint64_t)search->states * (domain->top + 1);
-            for (unsigned k = 0; domain->parent != UINT32_MAX && k < search->kind_count; k++)
-                search->domains[domain->parent].have[k] += domain->have[k];
-        }
+    for (uint32_t i = 0; i < search->count; i++) {
+        struct close_domain *domain = &search->domains[search->order[i]];
+        domain->top = close_state(search, domain->have);
+        work += (uint64_t)search->states * (domain->top + 1);
+        for (unsigned k = 0; domain->parent != UINT32_MAX && k < search->kind_count; k++)
+            search->domains[domain->parent].have[k] += domain->have[k];
+    }
     return work;
 }
 
@@ -177,7 +178,6 @@ static void close_join(const struct close_search *search, struct close_cost *tab
 
 bool gt_close_search(struct close_search *search)
 {
-    const struct super *supers = search->job->cluster->supers;
     uint32_t states = search->states, inner = 1;
     close_add_above(search);
     uint64_t work = close_sum_up(search);
@@ -208,24 +208,18 @@ bool gt_close_search(struct close_search *search)
         for (uint32_t i = 0; i <= domain->top; i++)
             domain->table[i] = close_is_within(search, i, own) ? (struct close_cost){0, 0} : CLOSE_NEVER;
     }
-    for (unsigned tier = 1; tier <= search->tiers; tier++)
-        for (uint32_t d = 0; d < search->count; d++) {
-            struct close_domain *domain = &search->domains[d], *parent = NULL;
-            if (supers[domain->super].tier != tier)
-                continue;
-            if (domain->parent != UINT32_MAX)
-                parent = &search->domains[domain->parent];
-            close_join(search, parent ? parent->table : root, parent ? parent->top : states - 1, domain);
-        }
+    for (uint32_t i = 0; i < search->count; i++) {
+        struct close_domain *domain = &search->domains[search->order[i]], *parent = NULL;
+        if (domain->parent != UINT32_MAX)
+            parent = &search->domains[domain->parent];
+        close_join(search, parent ? parent->table : root, parent ? parent->top : states - 1, domain);
+    }
     uint32_t rest = states - 1;
-    for (unsigned tier = search->tiers; tier >= 1; tier--) /* the same steps backward */
-        for (uint32_t d = search->count; d-- > 0;) {
-            struct close_domain *domain = &search->domains[d];
-            if (supers[domain->super].tier != tier)
-                continue;
-            uint32_t *from = domain->parent == UINT32_MAX ? &rest : &search->domains[domain->parent].need;
-            domain->need = domain->taken[*from];
-            *from -= domain->need;
-        }
+    for (uint32_t i = search->count; i-- > 0;) { /* the same steps backward */
+        struct close_domain *domain = &search->domains[search->order[i]];
+        uint32_t *from = domain->parent == UINT32_MAX ? &rest : &search->domains[domain->parent].need;
+        domain->need = domain->taken[*from];
+        *from -= domain->need;
+    }
     return true;
 }

@@ -42,6 +42,7 @@ struct close_search {
     uint32_t count;
     const uint32_t *total; /* [supernode] available GPUs */
     uint32_t *index;       /* [supernode] of its domain, where it has the mark */
+    uint32_t *order;       /* domains, the lowest tier first */
     uint32_t *list, *home; /* supernodes of the kinds, ascending ids, and close_home() of each */
     uint32_t listed;
     uint32_t stamp;
