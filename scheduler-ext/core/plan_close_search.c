@@ -8,16 +8,6 @@
 
 /* ---- memory ---- */
 
-void *gt_close_memory(struct gt_cluster *cluster, unsigned block, size_t size)
-{
-    if (cluster->close_bytes[block] < size) {
-        free(cluster->close[block]);
-        cluster->close[block] = malloc(size + size / 2);
-        cluster->close_bytes[block] = cluster->close[block] ? size + size / 2 : 0;
-    }
-    return cluster->close[block];
-}
-
 struct gt_close_place *gt_close_places(struct gt_cluster *cluster, uint32_t count)
 {
     return gt_close_memory(cluster, 0, count * sizeof(struct gt_close_place));
@@ -46,23 +36,6 @@ static void close_touch_unit(struct job *job, uint32_t super)
 enum {
     CLOSE_LEAVES_TRIED = 4, /* before all are counted at once */
 };
-
-uint32_t gt_close_domain(struct close_search *search, uint32_t super)
-{
-    struct gt_cluster *cluster = search->job->cluster;
-    if (super == GT_NONE)
-        return UINT32_MAX;
-    if (cluster->mark[super] == search->stamp)
-        return search->index[super];
-    struct close_domain *domain = &search->domains[search->count];
-    domain->super = super;
-    domain->need = 0;
-    domain->inner = false;
-    for (unsigned k = 0; k < search->kind_count; k++)
-        domain->own[k] = 0;
-    cluster->mark[super] = search->stamp;
-    return search->index[super] = search->count++;
-}
 
 /* The domain in which a supernode lies directly; one outside of tier 2 is a domain by itself. */
 static uint32_t close_home(const struct close_search *search, uint32_t super)

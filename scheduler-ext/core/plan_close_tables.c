@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/plan_close_work.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The tables of the choice among supernodes of equal kinds: one for each domain says what it costs least to
@@ -12,6 +13,33 @@ enum {
     CLOSE_WORK = 1 << 24,
 };
 static const struct close_cost CLOSE_NEVER = {UINT64_MAX, UINT64_MAX};
+
+void *gt_close_memory(struct gt_cluster *cluster, unsigned block, size_t size)
+{
+    if (cluster->close_bytes[block] < size) {
+        free(cluster->close[block]);
+        cluster->close[block] = malloc(size + size / 2);
+        cluster->close_bytes[block] = cluster->close[block] ? size + size / 2 : 0;
+    }
+    return cluster->close[block];
+}
+
+uint32_t gt_close_domain(struct close_search *search, uint32_t super)
+{
+    struct gt_cluster *cluster = search->job->cluster;
+    if (super == GT_NONE)
+        return UINT32_MAX;
+    if (cluster->mark[super] == search->stamp)
+        return search->index[super];
+    struct close_domain *domain = &search->domains[search->count];
+    domain->super = super;
+    domain->need = 0;
+    domain->inner = false;
+    for (unsigned k = 0; k < search->kind_count; k++)
+        domain->own[k] = 0;
+    cluster->mark[super] = search->stamp;
+    return search->index[super] = search->count++;
+}
 
 struct close_cost gt_close_cost(const struct close_search *search, uint32_t super)
 {
