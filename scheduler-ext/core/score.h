@@ -120,5 +120,5 @@ struct gt_score_parts {
 bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct gt_score_parts *ret);
 
 /* The same as if only these of its GPUs were available: for a scheduler that has allocated others already. */
-bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, struct gt_numa_pod pod,
                    struct gt_score_parts *ret);

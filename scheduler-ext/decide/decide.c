@@ -274,8 +274,7 @@ static bool never_fits(struct gt_cache *cache, const struct gt_job_view *view,
                                        .pods = attempt->pods,
                                        .excluded = &unfit,
                                        .demands = attempt->demands.list,
-                                       .demand_count = attempt->demands.count,
-                                       .several = gt_job_view_has_several(view)};
+                                       .demand_count = attempt->demands.count};
     return view->whole && gt_attempt_unfit(cache, view, &unfit, NULL) >= 0 &&
            gt_never_fits(cache, &spec, text);
 }

@@ -28,11 +28,11 @@ static int verdict_exclude(const struct gt_fit_spec *spec, const struct gt_workl
 
 /* ---- units that are larger than any supernode ---- */
 
-/* How many pods with so many GPUs the best supernode would hold if it were empty, with all GPUs healthy and
+/* How many such pods the best supernode would hold if it were empty, with all GPUs healthy and
  * all nodes eligible. -1 without memory, or where nothing is known about the cluster. */
-static int64_t most_pods(const struct gt_cluster *cluster, unsigned gpus)
+static int64_t most_pods(const struct gt_cluster *cluster, struct gt_numa_pod pod)
 {
-    const struct gt_empty_spec spec = {.gpus = gpus};
+    const struct gt_empty_spec spec = {.pod = pod};
     gt_auto_free uint32_t *room = NULL;
     struct gt_cluster_node node;
     uint32_t n = 0, most = 0;
@@ -99,20 +99,22 @@ static bool was_never_held(const struct gt_fit_spec *spec, const struct gt_plan_
 }
 
 /* GT_FIT_YES: no unit is too large; NO: one is now; NEVER: one was all the time. */
-static enum gt_fit check_sizes(const struct gt_fit_spec *spec, const struct gt_job_units *units,
-                               struct gt_buf *text)
+static enum gt_fit check_sizes(const struct gt_fit_spec *spec, const struct gt_job *job, struct gt_buf *text)
 {
+    const struct gt_job_units *units = &job->units;
     enum gt_fit fit = GT_FIT_YES;
     for (uint32_t u = 0; u < units->count && fit == GT_FIT_YES; u++) {
         const struct gt_plan_unit *unit = &units->units[u];
         uint32_t run = unit->atom ? unit->atom : unit->pods;
         if (u && unit->gpus == unit[-1].gpus && unit->pods == unit[-1].pods)
             continue;
-        int64_t now = most_pods(gt_cache_cluster(spec->cache), unit->gpus);
+        /* The history knows only pods of one container. */
+        const struct gt_numa_pod pod = {unit->gpus, job->members[unit->first].gpus.requests};
+        int64_t now = most_pods(gt_cache_cluster(spec->cache), pod);
         uint32_t most = now < 0 ? UINT32_MAX : (uint32_t)now;
         if (run <= most)
             continue;
-        fit = was_never_held(spec, unit, run, &most) ? GT_FIT_NEVER : GT_FIT_NO;
+        fit = !pod.requests && was_never_held(spec, unit, run, &most) ? GT_FIT_NEVER : GT_FIT_NO;
         gt_buf_printf(text, "%s of %u GPUs in pods of %u is larger than any supernode",
                       unit->atom ? "an atom" : "a unit", run * unit->gpus, unit->gpus);
         if (fit == GT_FIT_NEVER) {
@@ -203,7 +205,7 @@ static void say_what_else(const struct gt_fit_spec *spec, uint32_t unsuitable, u
 static bool verdict_asks_for_gpus(const struct gt_workload *workload, unsigned pod_set)
 {
     const struct gt_job_template *of = &workload->job->spec.templates[pod_set];
-    return gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers});
+    return gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers, 0});
 }
 
 void gt_fit_places_done(struct gt_cache *cache, struct gt_fit_places *places)
@@ -238,6 +240,7 @@ static int begin_places(struct gt_cache *cache, const struct gt_workload *worklo
     for (uint32_t i = 0; i < to->count; i++) {
         const struct gt_job_template *template = job->members[i].template;
         to->pods[i].node = GT_NONE;
+        to->pods[i].requests = job->members[i].gpus.requests;
         if (template == known) {
             to->requests[i] = gt_cache_request_ref(request);
             continue;
@@ -321,7 +324,7 @@ enum gt_fit gt_fit_workload(const struct gt_fit_spec *spec, const struct gt_work
                                                     : "no gpu-group-size: there is nothing to check");
         return GT_FIT_NOTHING;
     }
-    fit = check_sizes(spec, &job->units, text);
+    fit = check_sizes(spec, job, text);
     if (fit != GT_FIT_YES)
         return fit;
     fit = try(spec, workload, job, &places, text, &error);

@@ -27,7 +27,7 @@ static const char *content_supernode_name(const struct gt_cluster *cluster, uint
 
 static uint32_t content_gpus_of(const unsigned *gpus, unsigned containers)
 {
-    return gt_job_pod_gpus(&(struct gt_job_pod){gpus, containers});
+    return gt_job_pod_gpus(&(struct gt_job_pod){gpus, containers, 0});
 }
 
 static void add_template(struct gt_gpu_placement *to, const char *role, uint32_t pods, uint32_t gpus,

@@ -252,15 +252,16 @@ static void test_what_another_replica_reserves(void **state)
     gt_auto_buf struct gt_buf note = GT_BUF(1000);
     struct gt_promise_id id;
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n1, 1, 0x30}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n1, 1, 0x30, 0}, &id, NULL), 0);
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n1, 2, 0xc0}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n1, 2, 0xc0, 0}, &id, NULL), 0);
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n3, 2, 1}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n3, 2, 1, 0}, &id, NULL), 0);
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, n3, 2, 2}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, n3, 2, 2, 0}, &id, NULL), 0);
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_NODE, n3, 3, UINT64_MAX}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_NODE, n3, 3, UINT64_MAX, 0}, &id, NULL),
+        0);
     gt_noted_write(cluster, &note);
     assert_string_equal(note.data, "n3=* n1=4-7 n3=0,1");
     gt_cluster_end_promises(cluster, GT_PROMISE_NODE, 3);
@@ -357,7 +358,8 @@ static void test_plans_mind_pods_that_passed(void **state)
     struct gt_cluster *cluster = gt_cache_cluster(host->cache);
     give_numa_node(host, 0);
     assert_true(passes(host, ARGS("a", "1", "\"n1\"")));
-    assert_int_equal(gt_numa_pods(cluster, gt_cluster_find_node(cluster, "n1"), 0xff, 4), 1);
+    assert_int_equal(
+        gt_numa_pods(cluster, gt_cluster_find_node(cluster, "n1"), 0xff, (struct gt_numa_pod){4, 0}), 1);
 }
 
 /* The scheduler knows sooner that GPUs are free, but not on which NUMA nodes. */
