@@ -213,7 +213,7 @@ static void add_running(struct gt_buf *to, const struct gt_plan_request *request
 }
 
 /* Of pods with several containers: each entry is also that of the pods after it. */
-static void add_requests(struct gt_buf *to, const struct gt_plan_request *request)
+static void decision_json_add_requests(struct gt_buf *to, const struct gt_plan_request *request)
 {
     uint64_t last = 0;
     gt_json_begin(to, "requests", '[');
@@ -290,7 +290,7 @@ void gt_kept_decision_json(struct gt_cluster *cluster, const struct gt_decided *
     add_running(to, request);
     if (request->rules)
         decision_add_rules(to, request->rules, request->pod_count, cluster->node_count);
-    add_requests(to, request);
+    decision_json_add_requests(to, request);
     gt_json_add_bool(to, "flat", request->flat);
     gt_json_add_unsigned(to, "slow", request->slow);
     gt_json_add_unsigned(to, "within", request->within);

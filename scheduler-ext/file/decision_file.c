@@ -463,7 +463,7 @@ static int read_limits(struct decision *decision, const cJSON *json)
     return 0;
 }
 
-static int read_requests(const struct decision *decision, const cJSON *json)
+static int decision_file_read_requests(const struct decision *decision, const cJSON *json)
 {
     const struct gt_plan_request *request = &decision->request;
     for (const cJSON *item = first_of(json, "requests"); item; item = item->next) {
@@ -484,7 +484,7 @@ static int read_request(struct decision *decision, const cJSON *json)
     uint64_t slow, within;
     GT_TRY(read_units(decision, json));
     GT_TRY(read_running(decision, json));
-    GT_TRY(read_requests(decision, json));
+    GT_TRY(decision_file_read_requests(decision, json));
     GT_TRY(read_nodes(decision, gt_get(json, "excluded"), &decision->excluded));
     GT_TRY(read_limits(decision, json));
     if (!gt_json_is_unsigned(gt_get(json, "slow"), GT_SLOW_ANY, &slow) ||

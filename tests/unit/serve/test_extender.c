@@ -351,6 +351,34 @@ static void test_pods_in_a_row(void **state)
     assert_true(passes(host, ARGS("d", "4", "\"n1\"")));
 }
 
+#define CONTAINER_OF(name, gpus)                                                                             \
+    "{\"name\":\"" name "\",\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"" gpus "\"}}}"
+#define ARGS_OF_TWO(name, init, a, b)                                                                        \
+    "{\"Pod\":{\"metadata\":{\"name\":\"" name "\",\"namespace\":\"ns\",\"uid\":\"" name                     \
+    "\"},\"spec\":{\"initContainers\":[" init                                                                \
+    "],\"containers\":[" CONTAINER_OF("a", a) "," CONTAINER_OF("b", b) "]}},\"NodeNames\":[\"n1\"]}"
+
+/* Each container has a NUMA node of its own; what passed is served likewise. */
+static void test_containers_are_judged_one_by_one(void **state)
+{
+    struct host *host = *state;
+    give_numa_node(host, 0xcc); /* 2 and 2 are free */
+    assert_false(passes(host, ARGS("p", "4", "\"n1\"")));
+    assert_false(passes(host, ARGS_OF_TWO("q", "", "3", "1")));
+    assert_false(passes(host, ARGS_OF_TWO("q", CONTAINER_OF("i", "3"), "2", "1")));
+    assert_true(passes(host, ARGS_OF_TWO("r", CONTAINER_OF("i", "2"), "2", "1")));
+    gt_cache_pod_deleted(host->cache, "ns", "r");
+    assert_true(passes(host, ARGS_OF_TWO("s", "", "1", "2")));
+    assert_false(passes(host, ARGS("t", "2", "\"n1\""))); /* 1 and 0, or 0 and 1, stay */
+    assert_true(passes(host, ARGS("u", "1", "\"n1\"")));
+    cJSON *answer = post(host, "/kube-scheduler/prioritize", ARGS_OF_TWO("s", "", "2", "2"));
+    assert_int_equal(score_of(answer, "n1"), 10);
+    cJSON_Delete(answer);
+    answer = post(host, "/kube-scheduler/prioritize", ARGS_OF_TWO("s", "", "3", "1"));
+    assert_int_equal(score_of(answer, "n1"), 0);
+    cJSON_Delete(answer);
+}
+
 /* No plan is made on a node where such a pod may be coming. */
 static void test_plans_mind_pods_that_passed(void **state)
 {
@@ -492,6 +520,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_full_node_is_left_to_the_scheduler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_silent_node_is_left_to_the_scheduler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pods_in_a_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_containers_are_judged_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_plans_mind_pods_that_passed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gpus_that_are_not_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_pod_that_has_no_room_yet, set_up, tear_down),
