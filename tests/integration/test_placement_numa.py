@@ -106,7 +106,7 @@ class PlacementNumaTest(PlacementCase):
     def test_an_init_container_takes_its_numa_node_along(self):
         """Of 2 and 4 free GPUs it would get the 2, and the container after it is refused."""
         self.nodes_of({"used": [0, 1]})
-        first = self.add_one("first", 4, inits=(2,))
+        self.add_one("first", 4, inits=(2,))
         self.waits("first", "TooFewGPUs", "but not on the NUMA nodes")
         second = self.add_one("second", 4, inits=(4,))
         self.wait_lifted(second)
