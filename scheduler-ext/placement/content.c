@@ -322,7 +322,9 @@ static bool adopt_place(const struct adoption *to, uint32_t at, uint32_t node, u
     struct gt_cluster_node info;
     if (!gt_cluster_get_node(to->cluster, node, &info) || mask & ~info.available)
         return false;
-    gt_reservations_reserve(to->reservations, to->cluster, at, node, mask, until);
+    const struct gt_promise place = {
+        .node = node, .mask = mask, .requests = to->view->job->members[at].gpus.requests};
+    gt_reservations_reserve(to->reservations, to->cluster, at, &place, until);
     gt_job_view_set_state(to->view, at, GT_MEMBER_RESERVED);
     return true;
 }

@@ -256,6 +256,28 @@ static void pods_to_come_are_served_in_any_order(void **state)
     gt_cluster_free(cluster);
 }
 
+/* Likewise pods that do not exist yet: their GPUs are reserved, or Kueue has let them in. */
+static void places_of_pods_that_do_not_exist(void **state)
+{
+    static const struct {
+        enum gt_promise_kind kind;
+        unsigned pods; /* of 1 GPU */
+    } cases[] = {{GT_PROMISE_PLANNED, 0},
+                 {GT_PROMISE_RESERVED, 0},
+                 {GT_PROMISE_ADMITTED, 0},
+                 {GT_PROMISE_FOREIGN, 2}}; /* nobody knows of which pods */
+    (void)state;
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        struct gt_cluster *cluster = world_of(true, false, 1);
+        struct gt_promise_id id;
+        gt_cluster_set_free(cluster, 0, 0x3f);
+        const struct gt_promise promise = {.kind = cases[i].kind, .owner = 7, .mask = 0x0f};
+        assert_return_code(gt_cluster_promise(cluster, &promise, &id, NULL), 0);
+        assert_int_equal(gt_numa_pods(cluster, 0, 0x30, (struct gt_numa_pod){1, 0}), cases[i].pods);
+        gt_cluster_free(cluster);
+    }
+}
+
 /* What runs already asks no kubelet for anything. */
 static void sizes_of_running_pods_do_not_count(void **state)
 {
@@ -398,6 +420,7 @@ int main(void)
         cmocka_unit_test(jobs_of_unequal_pods),
         cmocka_unit_test(serving_is_what_the_kubelet_does),
         cmocka_unit_test(pods_to_come_are_served_in_any_order),
+        cmocka_unit_test(places_of_pods_that_do_not_exist),
         cmocka_unit_test(sizes_of_running_pods_do_not_count),
         cmocka_unit_test(sizes_divide_each_other),
         cmocka_unit_test(smaller_pods_need_room_of_their_own),
