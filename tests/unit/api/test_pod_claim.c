@@ -108,8 +108,8 @@ static void containers_have_whole_requests(void **state)
 
 static void too_much_for_a_claim(void **state)
 {
-    struct gt_pod_containers containers = {.count = 2,
-                                           .list = {{"a", 31, false, false, 0}, {"b", 1, false, false, 0}}};
+    struct gt_pod_containers containers = {
+        .count = 2, .list = {{"a", 31, false, false, false, 0}, {"b", 1, false, false, false, 0}}};
     struct gt_pod_claim claim;
     (void)state;
     assert_true(gt_pod_claim_make(&containers, &claim));
