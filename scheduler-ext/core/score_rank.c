@@ -58,7 +58,8 @@ int gt_score_rank_new(struct gt_cluster *cluster, unsigned k, enum gt_slow_use u
     }
     gt_score_all(cluster, k, rank->value);
     for (uint32_t node = 0; node < nodes && cluster->slow_nodes; node++)
-        rank->value[node] = gt_score_slow(cluster, node, UINT64_MAX, k, use, rank->value[node]);
+        rank->value[node] =
+            gt_score_slow(cluster, node, UINT64_MAX, (struct gt_numa_pod){k, 0}, use, rank->value[node]);
     for (uint32_t node = 0; node < nodes; node++)
         if (!isnan(rank->value[node]))
             rank->order[rank->size++] = node;
@@ -74,7 +75,8 @@ uint32_t gt_score_rank_best(struct gt_score_rank *rank)
     if (rank->asked && rank->size) {
         uint32_t node = rank->order[0];
         double value = gt_score_one(rank->cluster, node, rank->k, &parts) ? parts.value : (double)NAN;
-        rank->value[node] = gt_score_slow(rank->cluster, node, UINT64_MAX, rank->k, rank->use, value);
+        rank->value[node] = gt_score_slow(rank->cluster, node, UINT64_MAX, (struct gt_numa_pod){rank->k, 0},
+                                          rank->use, value);
         if (isnan(rank->value[node]))
             rank->order[0] = rank->order[--rank->size];
         if (rank->size)

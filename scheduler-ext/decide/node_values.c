@@ -75,7 +75,7 @@ static double node_values_of(struct gt_cache *cache, const struct gt_mix_amounts
                                                                                  : (double)NAN;
     }
     if (pod->gpus)
-        value = gt_score_slow(cluster, id, mask, pod->gpus, pod->slow, value);
+        value = gt_score_slow(cluster, id, mask, gt_mix_numa_pod(pod), pod->slow, value);
     return isnan(value) ? value : gt_score_strand(cluster, gt_cache_mix(cache), &left, pod, value);
 }
 

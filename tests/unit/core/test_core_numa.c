@@ -114,6 +114,11 @@ static void containers_are_judged_one_by_one(void **state)
     assert_true(gt_score_left(single, 0, UINT64_MAX, (struct gt_numa_pod){4, requests_of(2, 2, 0)}, &parts));
     assert_int_equal(parts.choice.mask, 0x33);
     assert_int_equal(gt_score_ids(single, 4, (const uint32_t[]){0}, 1, &value), 0);
+    gt_cluster_set_free(single, 0, 0xff);
+    gt_cluster_set_slow(single, 0, 0x01);
+    const struct gt_numa_pod seven = {7, requests_of(3, 4, 0)}, eight = {8, requests_of(4, 4, 0)};
+    assert_true(gt_score_slow(single, 0, UINT64_MAX, seven, GT_SLOW_AVOID, -1) > -1); /* without that GPU */
+    assert_true(gt_score_slow(single, 0, UINT64_MAX, eight, GT_SLOW_AVOID, -1) < -1);
     gt_cluster_free(single);
     gt_cluster_free(by_pod);
 }
