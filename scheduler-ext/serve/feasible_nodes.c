@@ -52,6 +52,7 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
         return;
     uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
     unsigned left = gt_bit_count(gt_node_available(&known, remote));
+    const struct gt_numa *numa = gt_class_numa(known.class);
     if (feasibility == GT_PLANNED_ELSEWHERE)
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
     else if (feasibility == GT_NODE_RESERVED && gt_placement_is_spare(placement, node))
@@ -64,6 +65,10 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
             "by its last report %u GPUs are free, %u needed: it is not known yet on which NUMA nodes "
             "others are, and the kubelet's topology manager may refuse the pod",
             left, pod->gpus);
+    else if (feasibility == GT_NUMA_REFUSED && gt_numa_by_request(numa, pod->asked.requests))
+        gt_buf_puts(to,
+                    "the kubelet's topology manager would refuse the pod (TopologyAffinityError): the GPUs "
+                    "of one of its containers would be spread over too many NUMA nodes");
     else if (feasibility == GT_NUMA_REFUSED)
         gt_buf_printf(
             to,

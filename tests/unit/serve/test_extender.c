@@ -364,14 +364,19 @@ static void test_containers_are_judged_one_by_one(void **state)
     struct host *host = *state;
     give_numa_node(host, 0xcc); /* 2 and 2 are free */
     assert_false(passes(host, ARGS("p", "4", "\"n1\"")));
-    assert_false(passes(host, ARGS_OF_TWO("q", "", "3", "1")));
+    cJSON *answer = post(host, "/kube-scheduler/filter", ARGS_OF_TWO("q", "", "3", "1"));
+    assert_string_equal(
+        failed_text(answer, "FailedNodes", "n1"),
+        "the kubelet's topology manager would refuse the pod (TopologyAffinityError): the GPUs of "
+        "one of its containers would be spread over too many NUMA nodes");
+    cJSON_Delete(answer);
     assert_false(passes(host, ARGS_OF_TWO("q", CONTAINER_OF("i", "3"), "2", "1")));
     assert_true(passes(host, ARGS_OF_TWO("r", CONTAINER_OF("i", "2"), "2", "1")));
     gt_cache_pod_deleted(host->cache, "ns", "r");
     assert_true(passes(host, ARGS_OF_TWO("s", "", "1", "2")));
     assert_false(passes(host, ARGS("t", "2", "\"n1\""))); /* 1 and 0, or 0 and 1, stay */
     assert_true(passes(host, ARGS("u", "1", "\"n1\"")));
-    cJSON *answer = post(host, "/kube-scheduler/prioritize", ARGS_OF_TWO("s", "", "2", "2"));
+    answer = post(host, "/kube-scheduler/prioritize", ARGS_OF_TWO("s", "", "2", "2"));
     assert_int_equal(score_of(answer, "n1"), 10);
     cJSON_Delete(answer);
     answer = post(host, "/kube-scheduler/prioritize", ARGS_OF_TWO("s", "", "3", "1"));
