@@ -67,15 +67,15 @@ class PlacementNumaTest(PlacementCase):
         self.nodes_of({"policy": "restricted"})
         self.wait_lifted(*self.add_gang("whole", 1, 8, gpus=8))
 
-    def add_one(self, name, gpus, *others, **first):
+    def add_one(self, name, gpus, *others, inits=()):
         """A job of one pod: GPUs of its first container, then of the others, and of init containers."""
-        inits = first.pop("inits", ())
-        pod = indexed_pod(name, 0, gpus=gpus, group=gpus + sum(others))
+        total = max(gpus + sum(others), *inits, 0)
+        pod = indexed_pod(name, 0, gpus=gpus, group=total)
         def container(name, gpus):
             return {"name": name, "image": "none", "resources": {"limits": {RESOURCE: str(gpus)}}}
         pod["spec"]["containers"] += [container(f"other-{i}", more) for i, more in enumerate(others)]
         pod["spec"]["initContainers"] = [container(f"init-{i}", more) for i, more in enumerate(inits)]
-        self.add_job(name, 1, gpus + sum(others))
+        self.add_job(name, 1, total)
         self.add_pod(f"{name}-0", pod)
         return f"{name}-0"
 
@@ -111,6 +111,15 @@ class PlacementNumaTest(PlacementCase):
         second = self.add_one("second", 4, inits=(4,))
         self.wait_lifted(second)
         self.assertEqual({frozenset(nodes) for nodes in self.gpus_of(second).values()}, {frozenset({1})})
+
+    def test_an_init_container_that_needs_more(self):
+        """The container after it gets some of its GPUs."""
+        self.nodes_of({"used": [0, 1]})
+        pod = self.add_one("deep", 2, inits=(4,))
+        self.wait_lifted(pod)
+        plan = json.loads(self.pod(pod)["metadata"]["annotations"][PLAN + "gpus"])
+        self.assertEqual(self.gpus_of(pod), {"main": [1, 1], "init-0": [1, 1, 1, 1]})
+        self.assertLess(set(plan["main"]), set(plan["init-0"]))
 
     def test_the_scope_of_a_pod_judges_its_containers_together(self):
         self.nodes_of({"scope": "pod"})
