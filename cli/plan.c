@@ -189,7 +189,7 @@ static int cli_plan_make_units(struct cli_plan *plan, const struct plan_options 
     gt_auto_free struct gt_job_pod *pods = calloc(plan->pod_count, sizeof(*pods));
     GT_NEED(pods, err, "plan");
     for (uint32_t i = 0; i < plan->pod_count; i++)
-        pods[i] = (struct gt_job_pod){&plan->gpus, 1};
+        pods[i] = (struct gt_job_pod){&plan->gpus, 1, 0};
     struct gt_job_units units;
     GT_TRY(gt_job_units_make(&plan->sizes, pods, plan->pod_count, &units, err));
     plan->warning = units.warning;
@@ -236,7 +236,8 @@ static double value_of(const struct cli_plan *plan, uint32_t node)
 {
     struct gt_score_parts parts;
     double value = gt_score_one(plan->cluster, node, plan->gpus, &parts) ? parts.value : (double)NAN;
-    return gt_score_slow(plan->cluster, node, UINT64_MAX, plan->gpus, plan->sizes.slow, value);
+    return gt_score_slow(plan->cluster, node, UINT64_MAX, (struct gt_numa_pod){plan->gpus, 0},
+                         plan->sizes.slow, value);
 }
 
 /* gpu-aware: pod after pod, each on what the pods before it leave; the cluster belongs to this process and
@@ -258,10 +259,11 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
         struct gt_promise_id promise;
         uint32_t node = gt_score_first(plan->cluster, values, ids, nodes);
         struct gt_cluster_node n;
-        plan->placed = gt_cluster_get_node(plan->cluster, node, &n) &&
-                       ((plan->sizes.slow != GT_SLOW_ANY &&
-                         gt_score_left(plan->cluster, node, ~n.slow, plan->gpus, &parts)) ||
-                        gt_score_one(plan->cluster, node, plan->gpus, &parts));
+        plan->placed =
+            gt_cluster_get_node(plan->cluster, node, &n) &&
+            ((plan->sizes.slow != GT_SLOW_ANY &&
+              gt_score_left(plan->cluster, node, ~n.slow, (struct gt_numa_pod){plan->gpus, 0}, &parts)) ||
+             gt_score_one(plan->cluster, node, plan->gpus, &parts));
         if (!plan->placed)
             break;
         plan->pods[i] = (struct gt_plan_pod){.node = node, .mask = parts.choice.mask};

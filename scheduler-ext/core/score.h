@@ -67,9 +67,9 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret);
 uint32_t gt_score_ids(struct gt_cluster *cluster, unsigned k, const uint32_t *ids, uint32_t count,
                       double *ret);
 
-/* The value as a pod uses slow GPUs: where k of the GPUs `left` are not slow, that of these; else below all
- * such values, NAN for GT_SLOW_NEVER. */
-double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+/* The value as a pod uses slow GPUs: where enough of the GPUs `left` are not slow, that of these; else below
+ * all such values, NAN for GT_SLOW_NEVER. */
+double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, struct gt_numa_pod pod,
                      enum gt_slow_use use, double value);
 
 /* The stranded part, and `value` changed by it; NAN stays NAN. */
@@ -109,5 +109,5 @@ struct gt_score_parts {
 bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct gt_score_parts *ret);
 
 /* The same as if only these of its GPUs were available: for a scheduler that has allocated others already. */
-bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, struct gt_numa_pod pod,
                    struct gt_score_parts *ret);

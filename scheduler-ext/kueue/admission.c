@@ -277,7 +277,7 @@ static bool assume(struct gt_cache *cache, struct admission_entry *entry)
     const struct gt_fit_places *places = &entry->places;
     for (uint32_t i = 0; i < places->count; i++) {
         const struct gt_plan_pod *pod = &places->pods[i];
-        const struct gt_promise promise = {GT_PROMISE_ADMITTED, pod->node, 0, pod->mask};
+        const struct gt_promise promise = {GT_PROMISE_ADMITTED, pod->node, 0, pod->mask, pod->requests};
         bool room = gt_cache_assume_room(cache, pod->node, places->requests[i]);
         if (!room || gt_cluster_promise(gt_cache_cluster(cache), &promise, &places->promises[i], NULL) < 0) {
             if (room)

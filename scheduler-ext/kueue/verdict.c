@@ -28,11 +28,11 @@ static int verdict_exclude(const struct gt_fit_spec *spec, const struct gt_workl
 
 /* ---- units that are larger than any supernode ---- */
 
-/* How many pods with so many GPUs the best supernode would hold if it were empty, with all GPUs healthy and
+/* How many such pods the best supernode would hold if it were empty, with all GPUs healthy and
  * all nodes eligible. -1 without memory, or where nothing is known about the cluster. */
-static int64_t most_pods(const struct gt_cluster *cluster, unsigned gpus)
+static int64_t most_pods(const struct gt_cluster *cluster, struct gt_numa_pod pod)
 {
-    const struct gt_empty_spec spec = {.gpus = gpus};
+    const struct gt_empty_spec spec = {.pod = pod};
     gt_auto_free uint32_t *room = NULL;
     struct gt_cluster_node node;
     uint32_t n = 0, most = 0;
@@ -58,12 +58,14 @@ static void say_absent_nodes(const struct gt_fit_spec *spec, struct gt_buf *text
 }
 
 /* False: a unit is larger than any supernode now. */
-static bool check_sizes(const struct gt_fit_spec *spec, const struct gt_job_units *units, struct gt_buf *text)
+static bool check_sizes(const struct gt_fit_spec *spec, const struct gt_job *job, struct gt_buf *text)
 {
+    const struct gt_job_units *units = &job->units;
     for (uint32_t u = 0; u < units->count; u++) {
         const struct gt_plan_unit *unit = &units->units[u];
         uint32_t run = unit->atom ? unit->atom : unit->pods;
-        int64_t most = most_pods(gt_cache_cluster(spec->cache), unit->gpus);
+        const struct gt_numa_pod pod = {unit->gpus, job->members[unit->first].gpus.requests};
+        int64_t most = most_pods(gt_cache_cluster(spec->cache), pod);
         if (most < 0 || run <= most)
             continue;
         gt_buf_printf(
@@ -151,7 +153,7 @@ static void say_what_else(const struct gt_fit_spec *spec, uint32_t unsuitable, u
 static bool verdict_asks_for_gpus(const struct gt_workload *workload, unsigned pod_set)
 {
     const struct gt_job_template *of = &workload->job->spec.templates[pod_set];
-    return gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers});
+    return gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers, 0});
 }
 
 void gt_fit_places_done(struct gt_cache *cache, struct gt_fit_places *places)
@@ -186,6 +188,7 @@ static int begin_places(struct gt_cache *cache, const struct gt_workload *worklo
     for (uint32_t i = 0; i < to->count; i++) {
         const struct gt_job_template *template = job->members[i].template;
         to->pods[i].node = GT_NONE;
+        to->pods[i].requests = job->members[i].gpus.requests;
         if (template == known) {
             to->requests[i] = gt_cache_request_ref(request);
             continue;
@@ -269,7 +272,7 @@ enum gt_fit gt_fit_workload(const struct gt_fit_spec *spec, const struct gt_work
                                                     : "no gpu-group-size: there is nothing to check");
         return GT_FIT_NOTHING;
     }
-    if (!check_sizes(spec, &job->units, text))
+    if (!check_sizes(spec, job, text))
         return GT_FIT_NO;
     fit = try(spec, workload, job, &places, text, &error);
     if (error)

@@ -273,6 +273,7 @@ static uint64_t shape_of(const struct reconcile *reconcile)
             (pod && (gt_cache_pod_is_constrained(reconcile->placement->spec.cache, pod) ||
                      gt_cache_pod_has_peers(reconcile->placement->spec.cache, pod))))
             return 0;
+        shape = gt_digest_number(shape, view->job->members[i].gpus.requests);
         if (pod) /* equal requests are shared, and aligned */
             shape = gt_digest_number(shape, (uintptr_t)gt_cache_pod_request(pod) + pod->preempts_never);
     }
