@@ -130,11 +130,10 @@ int gt_moving_make_room(struct group_run *run, struct gt_err **err)
     GT_TRY(moving_collect(run, &pods, &of, &count, err));
     struct gt_relocation found = {0};
     GT_TRY(gt_relocate(run->policy->model(run->state), pods, count, &spec, &found, err));
-    gt_auto_free struct gt_relocate_move *moves = found.moves;
     for (uint32_t i = 0; i < found.count; i++)
         units += is_first_of_unit(&found, pods, i);
-    if (!units || units > moves_left(run))
-        return 0;
-    GT_TRY(moving_apply(run, &found, pods, of, err));
-    return 1;
+    bool may = units && units <= moves_left(run);
+    int r = may ? moving_apply(run, &found, pods, of, err) : 0;
+    free(found.moves);
+    return r < 0 ? r : may;
 }
