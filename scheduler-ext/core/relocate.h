@@ -30,7 +30,10 @@ struct gt_relocation {
     uint64_t cost;
 };
 
-enum { GT_RELOCATE_WORK = 30000000 };
+enum {
+    GT_RELOCATE_WORK = 30000000,
+    GT_RELOCATE_WORK_BRIEF = 250000, /* some 10 ms, for who does nothing else meanwhile */
+};
 
 struct gt_relocate_spec {
     struct gt_advise_job job;

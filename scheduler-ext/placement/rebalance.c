@@ -17,7 +17,6 @@
  */
 
 enum {
-    REBALANCE_WORK = 250000, /* steps of a search: some 10 ms, since nothing else is done meanwhile */
     REBALANCE_TRIES = 4,     /* searches, if pods have no place where they would go */
     REBALANCE_MS = 30,       /* after that no further search begins */
     SAID_MOVES_BYTES = 2600, /* bytes, and one move more: the whole text of a condition may have 4,096 */
@@ -170,7 +169,7 @@ static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods,
                                          .moves_avoid = &moves_avoid,
                                          .pods = pods->running,
                                          .count = pods->count,
-                                         .work = REBALANCE_WORK,
+                                         .work = GT_RELOCATE_WORK_BRIEF,
                                          .may_go = rebalance_may_go,
                                          .arg = pods,
                                          .room = room};
