@@ -675,7 +675,7 @@ static void preempting(void)
     const struct gt_plan_request request = {
         .units = job.units, .unit_count = job.unit_count, .pods = job.pods, .pod_count = job.pod_count};
 
-    leave_nodes(cluster, 0);
+    leave_nodes(cluster, 0, 1);
     for (uint32_t i = 0; i < FULL_NODES * GPUS; i++)
         pods[i] = (struct gt_running_pod){.node = i / GPUS, .job = i, .mask = UINT64_C(1) << i % GPUS};
     printf("# 80,000 pods of 1 GPU on 10,000 nodes, a job of 2 units of 4 pods of 8\n");
