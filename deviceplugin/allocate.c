@@ -12,8 +12,6 @@
 /* One container's response, all of it allocated: dp__container_allocate_response__free_unpacked() frees it.
  */
 
-enum { VARIABLES_MAX = 2 };
-
 static char *allocate_copy(const char *text, struct gt_err **err)
 {
     char *made = strdup(text);
@@ -50,7 +48,7 @@ static int allocate_add_variable(const char *name, const struct gt_buf *value,
     GT_TRY(gt_buf_check(value, name, err));
     Dp__ContainerAllocateResponse__EnvsEntry *entry = calloc(1, sizeof(*entry));
     if (!response->envs)
-        response->envs = calloc(VARIABLES_MAX, sizeof(*response->envs));
+        response->envs = calloc(GT_VARIABLES, sizeof(*response->envs));
     if (!entry || !response->envs) {
         free(entry);
         return gt_fail_sys(err, ENOMEM, "allocate");
@@ -62,20 +60,18 @@ static int allocate_add_variable(const char *name, const struct gt_buf *value,
     return entry->value ? 0 : -ENOMEM;
 }
 
-static int add_uuids(const char *name, const struct gt_device *const *devices, unsigned count,
-                     Dp__ContainerAllocateResponse *response, struct gt_err **err)
+static int allocate_add_variables(const struct gt_node *node, const struct gt_device *const *devices,
+                                  unsigned count, Dp__ContainerAllocateResponse *response,
+                                  struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
-    gt_variable_uuids(devices, count, &value);
-    return allocate_add_variable(name, &value, response, err);
-}
-
-static int add_nics(const char *name, const struct gt_node *node, const struct gt_device *const *devices,
-                    unsigned count, Dp__ContainerAllocateResponse *response, struct gt_err **err)
-{
-    gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
-    return gt_variable_nics(node, devices, count, &value) ? allocate_add_variable(name, &value, response, err)
-                                                          : 0;
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < GT_VARIABLES; i++) {
+        gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
+        gt_variables[i].write(node, devices, count, &value);
+        if (value.len > 0 || value.failed)
+            r = allocate_add_variable(gt_variables[i].name, &value, response, err);
+    }
+    return r;
 }
 
 static Dp__DeviceNode *make_node(const char *dev_root, const char *name)
@@ -162,11 +158,7 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
         else if (is_needed)
             r = gt_wrap(err, "the CDI spec cannot be written");
     }
-    if (r == 0 && options->uuid_variable)
-        r = add_uuids(options->uuid_variable, devices, count, response, err);
-    if (r == 0 && options->nic_variable)
-        r = add_nics(options->nic_variable, inventory->node, devices, count, response, err);
-    return r;
+    return r == 0 ? allocate_add_variables(inventory->node, devices, count, response, err) : r;
 }
 
 /* NULL: the request is invalid, or has more containers than GT_REQUEST_CONTAINERS_MAX. */

@@ -58,16 +58,15 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
 
 /*
  * Allocate, one response for each container: the device nodes of its GPUs, or their names as CDI devices, or
- * both, and the variables with their UUIDs and NICs. CDI names are given only while the CDI spec that defines
- * them exists; without it the answer has device nodes only, or is an error for GT_STRATEGY_CDI. Refuses the
- * whole request, with a text for the pod's event, for an ID that was never served, a GPU that is lost, or a
- * device node that the host does not have. A GPU that is present but Unhealthy is given: the kubelet offers
- * healthy ones only, and a GPU that became unhealthy since then is noticed by the container anyway.
+ * both, and the variables about them (deviceplugin/variables.h). CDI names are given only while the CDI spec
+ * that defines them exists; without it the answer has device nodes only, or is an error for GT_STRATEGY_CDI.
+ * Refuses the whole request, with a text for the pod's event, for an ID that was never served, a GPU that is
+ * lost, or a device node that the host does not have. A GPU that is present but Unhealthy is given: the
+ * kubelet offers healthy ones only, and a GPU that became unhealthy since then is noticed by the container
+ * anyway.
  */
 struct gt_allocate_options {
     const char *dev_root;
-    const char *uuid_variable; /* NULL: none */
-    const char *nic_variable;  /* the NICs nearest to each GPU, "mlx5_0,mlx5_1;mlx5_2"; NULL: none */
     enum gt_device_strategy strategy;
     struct gt_cdi *cdi; /* not NULL except for GT_STRATEGY_DEVICES */
     /* Called for each ID of the inventory before it is given; false: the ID is retired. */
