@@ -39,23 +39,23 @@ _gputopo()
     fi
     case $verb$previous in
     show-o | show--output)
-        _gputopo_words "matrix json yaml dot svg" "$current"
+        _gputopo_words "text json yaml dot svg" "$current"
         return
         ;;
     cluster-o | cluster--output)
-        _gputopo_words "table json svg" "$current"
+        _gputopo_words "text json yaml name svg" "$current"
         return
         ;;
-    explain-o | explain--output | check-node-o | check-node--output)
-        _gputopo_words "text json" "$current"
+    explain-o | explain--output | check-node-o | check-node--output | isolated-o | isolated--output | loss-o | loss--output | plan-o | plan--output)
+        _gputopo_words "text json yaml" "$current"
         return
         ;;
     supernodes-o | supernodes--output)
-        _gputopo_words "table json" "$current"
+        _gputopo_words "text json yaml name" "$current"
         return
         ;;
     simulate-o | simulate--output)
-        _gputopo_words "table csv json" "$current"
+        _gputopo_words "text json yaml csv" "$current"
         return
         ;;
     simulate--trace)
@@ -73,10 +73,6 @@ _gputopo()
         ;;
     simulate--on-node-loss)
         _gputopo_words "restart wait unit" "$current"
-        return
-        ;;
-    loss-o | loss--output | plan-o | plan--output)
-        _gputopo_words "text json" "$current"
         return
         ;;
     *--probe)
@@ -108,15 +104,15 @@ _gputopo()
     show)
         _gputopo_words "--from --root --vendor --probe --agent --node --kubeconfig --context -o --output --help" "$current"
         ;;
-    cluster) _gputopo_words "--nodes --supernode --kubeconfig --context -o --output --help" "$current" ;;
-    supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
+    cluster) _gputopo_words "--watch --nodes --supernode --kubeconfig --context -o --output --help" "$current" ;;
+    supernodes) _gputopo_words "--watch --kubeconfig --context -o --output --help" "$current" ;;
     drain) _gputopo_words "--dry-run --kubeconfig --context --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
     isolate) _gputopo_words "--reason --grade --value --for --evict --link --kubeconfig --context --help" "$current" ;;
     release) _gputopo_words "--link --kubeconfig --context --help" "$current" ;;
     isolated) _gputopo_words "-o --output --kubeconfig --context --help" "$current" ;;
     apply-crds) _gputopo_words "--kubeconfig --context --help" "$current" ;;
-    explain) _gputopo_words "-n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;
+    explain) _gputopo_words "--watch -n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;
     bundle) _gputopo_words "-o --output --anonymous -n --namespace --kubeconfig --context --help" "$current" ;;
     replay)
         _gputopo_words "--page --help" "$current"
