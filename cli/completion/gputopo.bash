@@ -7,6 +7,16 @@ _gputopo_words()
     mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2")
 }
 
+# Proposes names of the cluster, of what `gputopo $1` shows; after the options that were typed.
+_gputopo_names()
+{
+    local i asked=("${COMP_WORDS[0]}" "$1" -o name)
+    for ((i = 1; i < COMP_CWORD - 1; i++)); do
+        case ${COMP_WORDS[i]} in --kubeconfig | --context) asked+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") ;; esac
+    done
+    _gputopo_words "$("${asked[@]}" 2>/dev/null)" "$2"
+}
+
 _gputopo_files()
 {
     compopt -o filenames 2>/dev/null
@@ -96,10 +106,30 @@ _gputopo()
         _gputopo_words "8 16 32 64 128" "$current"
         return
         ;;
-    *--vendor | *--reason | *--for | *--free | *--pods | *--chain | *--node | *--context | explain-n | bundle-n | *--namespace | *--service | *--companion)
+    show--node)
+        _gputopo_names cluster "$current"
+        return
+        ;;
+    cluster--supernode)
+        _gputopo_names supernodes "$current"
+        return
+        ;;
+    *--vendor | *--reason | *--for | *--free | *--pods | *--chain | *--context | explain-n | bundle-n | *--namespace | *--service | *--companion)
         return
         ;;
     esac
+    if [[ $current != -* ]]; then
+        case $verb in
+        isolate | release | isolated)
+            _gputopo_names cluster "$current"
+            return
+            ;;
+        drain)
+            _gputopo_names supernodes "$current"
+            return
+            ;;
+        esac
+    fi
     case $verb in
     show)
         _gputopo_words "--from --root --vendor --probe --agent --node --kubeconfig --context -o --output --help" "$current"

@@ -401,6 +401,19 @@ class Formats(Case):
         for verb in ("cluster", "supernodes"):
             self.assertEqual(self.ask(verb, "-o", "table"), self.ask(verb))
 
+    def test_names_are_completed(self):
+        topologies, supernodes = busy_cluster(2, 3, random.Random(given_seed()))
+        self.put(topologies, supernodes)
+        script = os.path.join(test_cli.SOURCE, "cli/completion/kubectl_complete-gputopo")
+        env = {**os.environ, "PATH": f"{test_cli.BIN}:{os.environ['PATH']}"}
+        start = os.path.commonprefix(list(topologies))
+        for words, names in ((["show", "--kubeconfig", self.config, "--node", start], topologies), (["isolate", "--kubeconfig", self.config, ""], topologies),
+                             (["drain", "--kubeconfig", self.config, ""], supernodes), (["cluster", "--kubeconfig", self.config, "--supernode", ""], supernodes),
+                             (["isolate", "--kubeconfig", self.config, "no-such"], ()), (["isolate", "--gr"], ["--grade"])):
+            said = subprocess.run([script, *words], capture_output=True, text=True, env=env, timeout=SECONDS, check=False)
+            self.assertEqual((said.returncode, said.stderr), (0, ""))
+            self.assertEqual(sorted(said.stdout.splitlines()), sorted([*names, ":4"]), words)
+
     def test_watch(self):
         self.put({"n1": node_status("n1", machine())}, {"rack-1": supernode_status(["n1"])})
         process = subprocess.Popen([f"{test_cli.BIN}/gputopo", "supernodes", "--watch", "--kubeconfig", self.config],
