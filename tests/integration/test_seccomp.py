@@ -44,10 +44,12 @@ class Confined(unittest.TestCase):
         rules = json.loads(PROFILE.read_text())["syscalls"]
         self.assertEqual([rule["action"] for rule in rules], ["SCMP_ACT_ALLOW"])
         self.assertEqual(rules[0]["names"], sorted(set(rules[0]["names"])))
+        self.assertIn(f"allows the {len(rules[0]['names'])} system calls", (HERE.parents[1] / "docs/reference/permissions.md").read_text())
 
     def test_the_agent(self):
         self.passes("test_agent.py", self.programs, LIBRARY, "-k", "near_their", "-k", "life_of_a_node")
         self.passes("test_dra.py", self.programs / "gputopo-agent", "DraTest.test_prepares_the_same_again", "DraTest.test_slices")
+        self.passes("test_health.py", self.programs, LIBRARY, "Health.test_admitted_after_the_check")  # it starts a program
 
     def test_the_companion(self):
         self.passes("test_companion.py", self.programs / "gputopo-scheduler", "Listing", "Volcano.test_tiers_and_members", "Leading.test_one_of_two_writes")
