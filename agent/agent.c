@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -217,10 +220,13 @@ static void read_faults_again(struct gt_agent *agent)
         gt_scanner_faults(agent->scanner, &agent->faults);
 }
 
-static void on_hangup(void *arg, int signal)
+static void on_hangup(void *arg, uint32_t events)
 {
     struct gt_agent *agent = arg;
-    (void)signal;
+    struct signalfd_siginfo info;
+    (void)events;
+    if (read(agent->hangup, &info, sizeof(info)) < 0)
+        return;
     agent->scan_error[0] = '\0'; /* the next failure is logged, also with the same text */
     gt_info("scanning again as asked");
     read_faults_again(agent);
@@ -240,8 +246,15 @@ static void agent_on_end(void *arg, int signal)
 /* Before any thread starts: the others inherit the blocked signals. */
 static int agent_take_signals(struct gt_agent *agent, struct gt_err **err)
 {
+    sigset_t hangup;
     signal(SIGPIPE, SIG_IGN);
-    GT_TRY(gt_loop_add_signal(agent->loop, SIGHUP, on_hangup, agent, err));
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &hangup, NULL);
+    agent->hangup = signalfd(-1, &hangup, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (agent->hangup < 0)
+        return gt_fail_sys(err, errno, "SIGHUP");
+    GT_TRY(gt_loop_add_fd(agent->loop, agent->hangup, POLLIN, on_hangup, agent, NULL, err));
     return gt_shutdown_new(agent->loop, AGENT_LEAVE_MS, agent_on_end, agent, &agent->shutdown, err);
 }
 
@@ -341,12 +354,14 @@ static void agent_stop(struct gt_agent *agent, int result)
     gt_err_free(agent->start_error);
     gt_shutdown_free(agent->shutdown);
     gt_loop_free(agent->loop);
+    if (agent->hangup >= 0)
+        close(agent->hangup);
 }
 
 /* Until a signal ends it. An error means that it could not start. */
 static int agent_run(const struct gt_agent_options *options, struct gt_err **err)
 {
-    struct gt_agent agent = {.options = options};
+    struct gt_agent agent = {.options = options, .hangup = -1};
     int r = agent_start(&agent, err);
     if (r >= 0)
         r = gt_loop_run(agent.loop, err);

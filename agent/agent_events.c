@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <sys/epoll.h>
+#include <poll.h>
 
 #include "agent/agent_private.h"
 #include "api/names.h"
@@ -30,7 +30,7 @@ static void on_event_timer(void *arg)
 static void on_hotplug(void *arg, uint32_t events)
 {
     struct gt_agent *agent = arg;
-    if (events & (EPOLLERR | EPOLLHUP) && !(events & EPOLLIN)) {
+    if (events & (POLLERR | POLLHUP) && !(events & POLLIN)) {
         gt_warning("hotplug events have ended, the slow rescan remains");
         gt_source_free(gt_steal(agent->hotplug_source));
         return;
@@ -60,7 +60,7 @@ void gt_agent_events_resume(struct gt_agent *agent)
         return;
     int fd = gt_probe_client_event_fd(agent->probe);
     if (fd >= 0)
-        gt_loop_add_fd(agent->loop, fd, EPOLLIN, on_vendor_event, agent, &agent->probe_source, NULL);
+        gt_loop_add_fd(agent->loop, fd, POLLIN, on_vendor_event, agent, &agent->probe_source, NULL);
 }
 
 int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err)
@@ -71,7 +71,7 @@ int gt_agent_events_start(struct gt_agent *agent, struct gt_err **err)
         return r;
     r = gt_hotplug_new(&agent->hotplug, &no_hotplug);
     if (r >= 0)
-        r = gt_loop_add_fd(agent->loop, gt_hotplug_fd(agent->hotplug), EPOLLIN, on_hotplug, agent,
+        r = gt_loop_add_fd(agent->loop, gt_hotplug_fd(agent->hotplug), POLLIN, on_hotplug, agent,
                            &agent->hotplug_source, &no_hotplug);
     if (r < 0)
         gt_warning("no hotplug events, the slow rescan remains", GT_STR("why", gt_err_text(no_hotplug)));

@@ -59,6 +59,7 @@ struct gt_node_admission {
 struct gt_agent {
     const struct gt_agent_options *options;
     struct gt_loop *loop;
+    int hangup; /* descriptor of SIGHUP */
     struct gt_shutdown *shutdown;
     struct gt_http *http, *health;
     struct gt_probe_client *probe; /* NULL: none */
@@ -193,7 +194,7 @@ int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err);
 int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_usage_stop(struct gt_agent *agent);
 
-/* agent_sync.c: what the agent waits for at its start, at most two seconds. */
+/* agent_shares.c: what the agent waits for at its start, at most two seconds. */
 enum gt_agent_source {
     GT_SYNC_HELD = 1,    /* the kubelet: GPUs in use */
     GT_SYNC_OFFERED = 2, /* the kubelet: devices that it offers */
@@ -204,7 +205,7 @@ void gt_agent_sync_stop(struct gt_agent *agent);
 /* These sources have answered, or need not. */
 void gt_agent_synced(struct gt_agent *agent, unsigned sources);
 
-/* agent_configz.c: asks for the kubelet's configuration, where that is configured; scans once it is another.
+/* agent_api.c: asks for the kubelet's configuration, where that is configured; scans once it is another.
  */
 void gt_agent_configz_ask(struct gt_agent *agent);
 
@@ -250,9 +251,6 @@ void gt_agent_measured_on_object(struct gt_agent *agent, const cJSON *object);
 /* agent_admit.c: no GPU is served before check-node has passed (--admit-after-check). */
 int gt_agent_admit_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_admit_stop(struct gt_agent *agent);
-
-/* agent_conditions.c: the Node, whose conditions may be faults (--fault-conditions). */
-void gt_agent_conditions_node(struct gt_agent *agent, const cJSON *node);
 
 /* agent_recorder.c: Events about the Node. Does nothing without an API server. */
 int gt_agent_recorder_start(struct gt_agent *agent, struct gt_err **err);

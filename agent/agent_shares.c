@@ -8,9 +8,80 @@
 #include "api/node.h"
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "kube/client.h"
+
+/*
+ * At its start the agent waits for the first answer of each source, or its failure. Otherwise it could offer
+ * a GPU by a new ID that a container holds by an old one, or a shared GPU as a whole one.
+ */
+
+enum { FIRST_ANSWERS_MS = 2000 };
+
+void gt_agent_synced(struct gt_agent *agent, unsigned sources)
+{
+    if (!agent->unsynced)
+        return;
+    agent->unsynced &= ~sources;
+    if (agent->unsynced)
+        return;
+    gt_source_disarm(agent->sync_timer);
+    gt_scanner_name_gpus(agent->scanner);
+}
+
+static void sync_on_timer(void *arg)
+{
+    gt_agent_synced(arg, ~0U);
+}
+
+int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err)
+{
+    GT_TRY(gt_loop_add_timer(agent->loop, sync_on_timer, agent, &agent->sync_timer, err));
+    agent->unsynced = GT_SYNC_HELD | GT_SYNC_OFFERED | (agent->kube ? GT_SYNC_NODE : 0U);
+    gt_source_arm(agent->sync_timer, FIRST_ANSWERS_MS);
+    return 0;
+}
+
+void gt_agent_sync_stop(struct gt_agent *agent)
+{
+    gt_source_free(gt_steal(agent->sync_timer));
+}
+
+/* Conditions of the Node that are faults (--fault-conditions), as other programs set them. */
+
+static void agent_conditions_node(struct gt_agent *agent, const cJSON *node)
+{
+    struct gt_isolations says = {0};
+    uint64_t said = 0, bit = 1;
+    const char *at = agent->options->fault_conditions;
+    for (size_t len; at && *at; at += len + (at[len] == ','), bit <<= 1) {
+        char type[GT_FAULT_CONDITION_SIZE];
+        struct gt_condition condition;
+        size_t name = strcspn(at, "=");
+        len = strcspn(at, ",");
+        snprintf(type, sizeof(type), "%.*s", (int)name, at);
+        gt_node_condition_read(node, type, &condition);
+        if (condition.status != GT_CONDITION_TRUE)
+            continue;
+        said |= bit;
+        if (!(agent->conditions_said & bit)) {
+            gt_warning("a condition of the Node is a fault", GT_STR("condition", type),
+                       GT_STR("message", condition.message));
+            gt_agent_record_event(agent, true, "NodeConditionFault",
+                                  "the condition %s of the Node is True: %.400s", type, condition.message);
+        }
+        if (at[name + 1] == 'i')
+            snprintf(says.of[says.count++].reason, GT_ISOLATION_REASON_SIZE, "the Node's condition %.80s",
+                     type);
+    }
+    agent->conditions_said = said;
+    if (gt_isolations_equal(&says, &agent->node_says))
+        return;
+    agent->node_says = says;
+    gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_NODE, &agent->node_says, true);
+}
 
 bool gt_shares_evaluate(struct gt_shares *shares, uint64_t now_ms)
 {
@@ -103,7 +174,7 @@ static void on_node(void *arg, struct gt_kube_answer *answer)
         gt_warning("the Node cannot be read", GT_STR("why", gt_err_text(err)));
     } else if (!answer->error) {
         const char *supernode = gt_node_object_label(&node, GT_LABEL_MEMBER_OF);
-        gt_agent_conditions_node(agent, answer->object);
+        agent_conditions_node(agent, answer->object);
         agent->shares.annotated = gt_shares_annotation_counts(node.vendor_gpus);
         evaluate(agent);
         gt_text_copy(agent->supernode, sizeof(agent->supernode), supernode ? supernode : "");

@@ -182,12 +182,16 @@ static void say_usage(const struct gt_condition_facts *facts, struct gt_agent_co
 }
 
 /* Whether the kubelet's topology manager admits pods of every size. */
-static void say_numa(const struct gt_inventory *inventory, struct gt_agent_condition *to)
+static void say_numa(const struct gt_condition_facts *facts, struct gt_agent_condition *to)
 {
+    const struct gt_inventory *inventory = facts->inventory;
     const struct gt_kubelet *kubelet = &inventory->node->kubelet;
     const struct gt_numa *numa = inventory->class ? gt_class_numa(inventory->class) : NULL;
     unsigned all = inventory->node->gpu_count, most = numa && numa->count ? gt_numa_most(numa) : all;
-    if (!kubelet->policy[0])
+    if (facts->by_claims)
+        conditions_say(to, GT_CONDITION_TRUE, "NotRestricted",
+                       "pods get the GPUs by claims, which the kubelet's topology manager does not judge");
+    else if (!kubelet->policy[0])
         conditions_say(to, GT_CONDITION_UNKNOWN, "PolicyUnknown",
                        "it is not known whether the kubelet refuses pods for their NUMA nodes: %s",
                        kubelet->unknown[0] ? kubelet->unknown : "nobody has looked");
@@ -219,7 +223,7 @@ void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOG
     say_links(node, next[GT_TOPOLOGY_VENDOR_LIBRARY].status == GT_CONDITION_TRUE,
               &next[GT_TOPOLOGY_LINKS_HEALTHY]);
     say_usage(facts, &next[GT_TOPOLOGY_USAGE_KNOWN]);
-    say_numa(facts->inventory, &next[GT_TOPOLOGY_NUMA]);
+    say_numa(facts, &next[GT_TOPOLOGY_NUMA]);
     say_gpus(facts->inventory, &next[GT_TOPOLOGY_GPUS_HEALTHY]);
     for (unsigned i = 0; i < GT_TOPOLOGY_CONDITIONS; i++) {
         bool same = conditions[i].since[0] && conditions[i].status == next[i].status;

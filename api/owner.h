@@ -43,6 +43,7 @@ struct gt_job_template {
     uint32_t replicas;
     const unsigned *gpus; /* of each container */
     unsigned containers;
+    uint64_t requests; /* struct gt_numa_pod */
     struct gt_job_texts texts;
     uint32_t first;     /* the index of the template's first pod */
     uint32_t per_child; /* pods of each object between the job and the pods; 0: there is none */

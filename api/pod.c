@@ -236,6 +236,7 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     to->claim_template = claim.template_;
     to->meta.gpus = to->gpus.counts;
     to->meta.containers = to->gpus.containers;
+    to->meta.requests = to->gpus.requests;
     return r;
 }
 

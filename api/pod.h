@@ -23,6 +23,7 @@ struct gt_pod_container {
     unsigned gpus;
     bool init;    /* of spec.initContainers */
     bool sidecar; /* an init container that keeps running (restartPolicy: Always) */
+    bool claimed; /* by a claim, of which the kubelet's device manager knows nothing */
     unsigned at;  /* its position in the list of the spec, if it was read from one */
 };
 
@@ -48,6 +49,8 @@ struct gt_pod_gpus {
     /* After those: all ordinary init containers, with what they ask for. They have ended when the other
      * containers start, which take over their GPUs. */
     unsigned inits;
+    /* Those by limits, as the kubelet serves them (struct gt_numa_pod). */
+    uint64_t requests;
     const char *names[GT_POD_PLAN_CONTAINERS_MAX];
     unsigned counts[GT_POD_PLAN_CONTAINERS_MAX];
 };
@@ -70,6 +73,7 @@ struct gt_pod_meta {
     const struct gt_pair *labels, *annotations;
     const char *owner_kind, *owner_name; /* of the controlling owner, else of the first */
     const unsigned *gpus;                /* of each container */
+    uint64_t requests;                   /* struct gt_numa_pod */
     uint16_t label_count, annotation_count, containers;
     bool owner_controls; /* it has controller: true */
 };

@@ -6,6 +6,7 @@
 #include "api/pod_claim.h"
 #include "api/quantity.h"
 #include "base/json_get.h"
+#include "topology/model/numa.h"
 
 int gt_pod_containers_add(struct gt_pod_containers *to, const struct gt_pod_container *container,
                           struct gt_err **err)
@@ -27,6 +28,22 @@ static int check_limits(const struct gt_pod_gpus *gpus, struct gt_err **err)
     if (gpus->total > GT_POD_GPUS_MAX)
         return gt_fail(err, E2BIG, "%u GPUs, the limit is %d", gpus->total, GT_POD_GPUS_MAX);
     return 0;
+}
+
+/* The requests of its containers. Where one is larger than any node, the pod never runs. */
+static uint64_t requests_of(const struct gt_pod_containers *from)
+{
+    uint64_t requests = 0;
+    unsigned count = 0;
+    for (const struct gt_pod_container *at = from->list; at < from->list + from->count; at++) {
+        if (at->claimed)
+            continue;
+        if (count == GT_NUMA_REQUESTS_MAX || at->gpus >= GT_NUMA_INIT)
+            return GT_NUMA_TOO_MANY;
+        uint64_t request = at->gpus | (at->init && !at->sidecar ? GT_NUMA_INIT : 0U);
+        requests |= request << 8 * count++;
+    }
+    return count > 1 ? requests : 0;
 }
 
 static void api_pod_gpus_put(struct gt_pod_gpus *to, unsigned at, const char *name, unsigned gpus)
@@ -65,6 +82,7 @@ int gt_pod_gpus_count(const struct gt_pod_containers *from, struct gt_pod_gpus *
     ret->containers = gpus.containers;
     ret->sidecars = gpus.sidecars;
     ret->inits = gpus.inits;
+    ret->requests = requests_of(from);
     unsigned sidecar = 0, other = gpus.sidecars, init = gpus.containers;
     for (const struct gt_pod_container *at = from->list; at < end; at++)
         api_pod_gpus_put(ret, !at->init ? other++ : at->sidecar ? sidecar++ : init++, at->name, at->gpus);
@@ -110,7 +128,9 @@ static int api_pod_gpus_read_list(const cJSON *spec, const char *key, bool init,
         if (r < 0)
             return gt_fail(err, -r, "container %.63s: %s", container.name, gt_err_text(error));
         at++;
-        container.gpus += gt_claim_gpus_of(claim, item);
+        unsigned claimed = gt_claim_gpus_of(claim, item);
+        container.gpus += claimed;
+        container.claimed = claimed > 0;
         container.sidecar = init && strcmp(api_pod_gpus_text_of(item, "restartPolicy"), "Always") == 0;
         GT_TRY(gt_pod_containers_add(to, &container, err));
     }

@@ -7,15 +7,14 @@
 #include "base/err.h"
 
 /*
- * The event loop of a daemon: one thread, based on epoll (the client's: on poll). Callbacks of descriptors,
- * timers and signals run on that thread. Other threads reach it through base/mailbox.h.
+ * The event loop of a daemon: one thread. Callbacks of descriptors and timers run on that thread. Other
+ * threads reach it through base/mailbox.h.
  */
 struct gt_loop;
 struct gt_source;
 
 typedef void gt_fd_callback(void *arg, uint32_t events);
 typedef void gt_timer_callback(void *arg);
-typedef void gt_signal_callback(void *arg, int signal);
 
 int gt_loop_new(struct gt_loop **ret, struct gt_err **err);
 
@@ -24,8 +23,7 @@ void gt_loop_free(struct gt_loop *loop);
 GT_DEFINE_CLEANUP(struct gt_loop *, gt_loop_free)
 #define gt_auto_loop GT_CLEANUP(gt_loop_free)
 
-/* Watches `fd` (not owned: the caller closes it, after gt_source_free) for POLLIN, POLLOUT..., which
- * are epoll's, too. */
+/* Watches `fd` (not owned: the caller closes it, after gt_source_free) for POLLIN, POLLOUT... */
 int gt_loop_add_fd(struct gt_loop *loop, int fd, uint32_t events, gt_fd_callback *callback, void *arg,
                    struct gt_source **ret, struct gt_err **err);
 
@@ -36,11 +34,6 @@ int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *a
 /* Runs the timer once, `milliseconds` from now (at least 1); this replaces an earlier time. */
 void gt_source_arm(struct gt_source *timer, uint64_t milliseconds);
 void gt_source_disarm(struct gt_source *timer);
-
-/* Blocks the signal in this thread and delivers it here. Call before other threads start: they inherit the
- * mask. */
-int gt_loop_add_signal(struct gt_loop *loop, int signal, gt_signal_callback *callback, void *arg,
-                       struct gt_err **err);
 
 /* Removes and frees a source; safe within any callback, also its own. NULL is allowed. */
 void gt_source_free(struct gt_source *source);

@@ -2,8 +2,8 @@
 #include "base/mailbox.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 struct gt_mailbox {
@@ -62,7 +62,7 @@ int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, s
     mailbox->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (mailbox->event < 0)
         return gt_fail_sys(err, errno, "mailbox");
-    GT_TRY(gt_loop_add_fd(loop, mailbox->event, EPOLLIN, mailbox_on_event, mailbox, &mailbox->source, err));
+    GT_TRY(gt_loop_add_fd(loop, mailbox->event, POLLIN, mailbox_on_event, mailbox, &mailbox->source, err));
     *ret = gt_steal(mailbox);
     return 0;
 }

@@ -10,6 +10,8 @@
  */
 struct gt_shutdown;
 
+typedef void gt_signal_callback(void *arg, int signal);
+
 /* Call before other threads start: they inherit the blocked signals. `callback` is called on the loop's
  * thread, once for each signal. */
 int gt_shutdown_new(struct gt_loop *loop, unsigned limit_ms, gt_signal_callback *callback, void *arg,

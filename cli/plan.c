@@ -2,6 +2,7 @@
 #include "cli/plan.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -188,7 +189,7 @@ static int cli_plan_make_units(struct cli_plan *plan, const struct plan_options 
     gt_auto_free struct gt_job_pod *pods = calloc(plan->pod_count, sizeof(*pods));
     GT_NEED(pods, err, "plan");
     for (uint32_t i = 0; i < plan->pod_count; i++)
-        pods[i] = (struct gt_job_pod){&plan->gpus, 1};
+        pods[i] = (struct gt_job_pod){&plan->gpus, 1, 0};
     struct gt_job_units units;
     GT_TRY(gt_job_units_make(&plan->sizes, pods, plan->pod_count, &units, err));
     plan->warning = units.warning;
@@ -231,22 +232,38 @@ static void say_no_node(struct cli_plan *plan)
         gt_buf_printf(&plan->reason, "; most are %u on node %s", most, cli_plan_node(plan, best));
 }
 
+static double value_of(const struct cli_plan *plan, uint32_t node)
+{
+    struct gt_score_parts parts;
+    double value = gt_score_one(plan->cluster, node, plan->gpus, &parts) ? parts.value : (double)NAN;
+    return gt_score_slow(plan->cluster, node, UINT64_MAX, (struct gt_numa_pod){plan->gpus, 0},
+                         plan->sizes.slow, value);
+}
+
 /* gpu-aware: pod after pod, each on what the pods before it leave; the cluster belongs to this process and
  * may change. */
 static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
 {
-    __attribute__((cleanup(gt_score_rank_free_p))) struct gt_score_rank *rank = NULL;
-    int r = gt_score_rank_new(plan->cluster, plan->gpus, plan->sizes.slow, &rank, err);
+    uint32_t nodes = gt_cluster_nodes(plan->cluster);
+    gt_auto_free double *values = calloc((size_t)nodes + 1, sizeof(*values));
+    gt_auto_free uint32_t *ids = calloc((size_t)nodes + 1, sizeof(*ids));
+    int r = 0;
+    GT_NEED(values && ids, err, "cluster");
+    for (uint32_t id = 0; id < nodes; id++) {
+        ids[id] = id;
+        values[id] = value_of(plan, id);
+    }
     plan->placed = true;
     for (uint32_t i = 0; i < plan->pod_count && plan->placed && r >= 0; i++) {
         struct gt_score_parts parts;
         struct gt_promise_id promise;
-        uint32_t node = gt_score_rank_best(rank);
+        uint32_t node = gt_score_first(plan->cluster, values, ids, nodes);
         struct gt_cluster_node n;
-        plan->placed = gt_cluster_get_node(plan->cluster, node, &n) &&
-                       ((plan->sizes.slow != GT_SLOW_ANY &&
-                         gt_score_left(plan->cluster, node, ~n.slow, plan->gpus, &parts)) ||
-                        gt_score_one(plan->cluster, node, plan->gpus, &parts));
+        plan->placed =
+            gt_cluster_get_node(plan->cluster, node, &n) &&
+            ((plan->sizes.slow != GT_SLOW_ANY &&
+              gt_score_left(plan->cluster, node, ~n.slow, (struct gt_numa_pod){plan->gpus, 0}, &parts)) ||
+             gt_score_one(plan->cluster, node, plan->gpus, &parts));
         if (!plan->placed)
             break;
         plan->pods[i] = (struct gt_plan_pod){.node = node, .mask = parts.choice.mask};
@@ -257,6 +274,7 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
         plan->found++;
         r = gt_cluster_promise(plan->cluster, &(struct gt_promise){.node = node, .mask = parts.choice.mask},
                                &promise, err);
+        values[node] = value_of(plan, node);
     }
     if (!plan->placed)
         say_no_node(plan);

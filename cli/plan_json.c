@@ -93,7 +93,6 @@ static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
     const struct gt_advice *advice = &plan->advice;
     begin_member(to, 2, "advice", '{');
     gt_json_add_bool(to, "possible", advice->possible);
-    gt_json_add_bool(to, "exact", advice->exact);
     begin_member(to, 4, "move", '[');
     for (uint32_t i = 0; i < advice->count; i++) {
         plan_json_begin_moved(to, plan, advice->moved[i]);

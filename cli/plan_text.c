@@ -128,11 +128,9 @@ static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *p
         gt_buf_puts(to, "\nadvice: it would not fit even if every movable pod left\n");
         return;
     }
-    gt_buf_printf(to, "\nadvice: it fits when %s %u movable pod%s with %u GPU%s leave%s%s\n",
+    gt_buf_printf(to, "\nadvice: it fits when %s %u movable pod%s with %u GPU%s leave%s; fewer will not do\n",
                   advice->count == 1 ? "this" : "these", advice->count, gt_plural(advice->count),
-                  advice->gpus, gt_plural(advice->gpus), advice->count == 1 ? "s" : "",
-                  advice->exact ? "; fewer will not do"
-                                : " (a smaller set may exist: the search was cut short)");
+                  advice->gpus, gt_plural(advice->gpus), advice->count == 1 ? "s" : "");
     for (uint32_t i = 0; i < advice->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[advice->moved[i]];
         const struct gt_running_pod *at = &plan->file->running[advice->moved[i]];

@@ -58,7 +58,7 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
 
 /*
  * Allocate, one response for each container: the device nodes of its GPUs, or their names as CDI devices, or
- * both, and the variables about them (deviceplugin/variables.h). CDI names are given only while the CDI spec
+ * both, and gt_variables about them. CDI names are given only while the CDI spec
  * that defines them exists; without it the answer has device nodes only, or is an error for GT_STRATEGY_CDI.
  * Refuses the whole request, with a text for the pod's event, for an ID that was never served, a GPU that is
  * lost, or a device node that the host does not have. A GPU that is present but Unhealthy is given: the
@@ -88,3 +88,15 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
 enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char *dev_root, const char *id,
                                           const uint8_t *request, size_t len, unsigned *ret_nodes,
                                           struct gt_buf *to, struct gt_err **err);
+
+/* A container's environment variables about its GPUs. */
+enum { GT_VARIABLES = 4, GT_NICS_PER_GPU = 8, GT_VARIABLE_MAX = 32 << 10 };
+
+struct gt_variable {
+    const char *name;
+    /* `devices` must all be GPUs of the node. Nothing: the variable is not set. */
+    void (*write)(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
+                  struct gt_buf *to);
+};
+
+extern const struct gt_variable gt_variables[GT_VARIABLES];

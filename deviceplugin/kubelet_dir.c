@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
@@ -73,11 +73,11 @@ static void watch_all(struct gt_kubelet_dir *dir)
     }
 }
 
-static void kubelet_dir_on_readable(void *arg, uint32_t epoll_events)
+static void kubelet_dir_on_readable(void *arg, uint32_t happened)
 {
     struct gt_kubelet_dir *dir = arg;
     char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    (void)epoll_events;
+    (void)happened;
     while (read(dir->inotify, events, sizeof(events)) > 0)
         ;
     watch_all(dir);
@@ -114,7 +114,7 @@ int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet
         return gt_fail_sys(err, ENOMEM, "kubelet directory");
     int r = gt_loop_add_timer(loop, kubelet_dir_on_timer, dir, &dir->timer, err);
     if (r == 0 && dir->inotify >= 0)
-        r = gt_loop_add_fd(loop, dir->inotify, EPOLLIN, kubelet_dir_on_readable, dir, &dir->readable, err);
+        r = gt_loop_add_fd(loop, dir->inotify, POLLIN, kubelet_dir_on_readable, dir, &dir->readable, err);
     if (r < 0)
         return gt_wrap(err, "kubelet directory");
     watch_all(dir);

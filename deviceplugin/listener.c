@@ -2,8 +2,8 @@
 #include "deviceplugin/listener.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -94,7 +94,7 @@ static void listener_on_readable(void *arg, uint32_t events);
 
 static void listener_watch(struct gt_listener *listener)
 {
-    if (gt_loop_add_fd(listener->loop, listener->fd, EPOLLIN, listener_on_readable, listener,
+    if (gt_loop_add_fd(listener->loop, listener->fd, POLLIN, listener_on_readable, listener,
                        &listener->readable, NULL) < 0)
         gt_source_arm(listener->pause, ACCEPT_PAUSE_MAX_MS);
 }
@@ -161,8 +161,8 @@ int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepte
     if (listen(listener->fd, RPC_BACKLOG) < 0)
         return gt_fail_sys(err, errno, "%s: listen", path);
     GT_TRY(gt_loop_add_timer(loop, on_pause_over, listener, &listener->pause, err));
-    GT_TRY(gt_loop_add_fd(loop, listener->fd, EPOLLIN, listener_on_readable, listener, &listener->readable,
-                          err));
+    GT_TRY(
+        gt_loop_add_fd(loop, listener->fd, POLLIN, listener_on_readable, listener, &listener->readable, err));
     *ret = gt_steal(listener);
     return 0;
 }

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -72,7 +72,7 @@ void gt_linger_add(struct gt_linger *linger, int fd)
         return; /* it is closed as it is */
     shutdown(place->fd, SHUT_WR);
     place->until_ms = gt_clock_ms() + LINGER_MS;
-    if (gt_loop_add_fd(linger->loop, place->fd, EPOLLIN, linger_on_data, place, &place->source, NULL) < 0)
+    if (gt_loop_add_fd(linger->loop, place->fd, POLLIN, linger_on_data, place, &place->source, NULL) < 0)
         close(place->fd);
     else
         gt_source_arm(linger->timer, LINGER_CHECK_MS);

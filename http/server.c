@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -281,8 +281,8 @@ static void on_accept(void *arg, uint32_t events)
 static void on_accept_again(void *arg)
 {
     struct gt_http *http = arg;
-    if (!http->listener_source && gt_loop_add_fd(http->loop, http->listener, EPOLLIN, on_accept, http,
-                                                 &http->listener_source, NULL) < 0)
+    if (!http->listener_source &&
+        gt_loop_add_fd(http->loop, http->listener, POLLIN, on_accept, http, &http->listener_source, NULL) < 0)
         gt_source_arm(http->accept_again, ACCEPT_PAUSE_MS);
 }
 
@@ -318,7 +318,7 @@ static int start_daemon(struct gt_http *http, struct gt_err **err)
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     if (!info)
         return gt_fail(err, EIO, "the HTTP library has no epoll");
-    return gt_loop_add_fd(http->loop, info->epoll_fd, EPOLLIN, on_daemon, http, &http->daemon_source, err);
+    return gt_loop_add_fd(http->loop, info->epoll_fd, POLLIN, on_daemon, http, &http->daemon_source, err);
 }
 
 static int add_sources(struct gt_http *http, struct gt_err **err)
@@ -331,7 +331,7 @@ static int add_sources(struct gt_http *http, struct gt_err **err)
     GT_TRY(gt_loop_add_timer(loop, on_accept_again, http, &http->accept_again, err));
     GT_TRY(gt_linger_new(loop, &http->linger, err));
     GT_TRY(start_daemon(http, err));
-    return gt_loop_add_fd(loop, http->listener, EPOLLIN, on_accept, http, &http->listener_source, err);
+    return gt_loop_add_fd(loop, http->listener, POLLIN, on_accept, http, &http->listener_source, err);
 }
 
 static void fill_in(struct gt_http_spec *spec)

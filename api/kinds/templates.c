@@ -72,6 +72,7 @@ int gt_template_add(struct gt_template_reader *reader, const char *role, const c
     template->role = strdup(role);
     template->gpus = counts;
     template->containers = gpus.containers;
+    template->requests = gpus.requests;
     if (!template->role || !counts)
         return gt_fail_sys(reader->err, ENOMEM, "owner");
     memcpy(counts, gpus.counts, sizeof(*counts) * gpus.containers);

@@ -85,6 +85,8 @@ static const struct gt_option own_options[] = {
      gt_option_real, SIM_FIELD(experiment.group.restart), .min = 0, .max = 1e9},
     {"spare-nodes", "N", "free nodes of a supernode that are left to pods that come again (default 0)",
      gt_option_number, SIM_FIELD(experiment.group.spares), .max = GT_SITE_NODES_MAX},
+    {"moves-a-day", "N", "units that may move in 24 hours so that waiting jobs fit (default 0)",
+     gt_option_number, SIM_FIELD(experiment.group.moves_a_day), .max = GT_EXPERIMENT_JOBS_MAX},
     {"minimum", "PART", "part of its units with which a job starts; it grows later (default 1)",
      gt_option_real, SIM_FIELD(experiment.group.minimum), .min = 0.001, .max = 1},
     {"quota", "PART", "part of the GPUs that a namespace may hold (default 1)", gt_option_real,
@@ -331,6 +333,14 @@ static int simulation_run(struct cli_simulation *options)
             return cli_usage(verb,
                              "--policy: %s places whole jobs only, not with --on-node-loss, "
                              "--spare-nodes or --minimum",
+                             experiment->policies[p]->name);
+    if (experiment->group.moves_a_day && (gt_group_needs_parts(&experiment->group) || !waits))
+        return cli_usage(verb,
+                         "--moves-a-day: only where jobs wait and leave, not with --on-node-loss wait or "
+                         "unit, --spare-nodes or --minimum");
+    for (uint32_t p = 0; p < experiment->policy_count && experiment->group.moves_a_day; p++)
+        if (!experiment->policies[p]->model)
+            return cli_usage(verb, "--policy: %s moves no pods, not with --moves-a-day",
                              experiment->policies[p]->name);
     if (!experiment->draw.departures)
         experiment->draw.jobs = GT_EXPERIMENT_JOBS_MAX;

@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "base/file.h"
+#include "deviceplugin/answers.h"
 #include "deviceplugin/cdi_spec.h"
-#include "deviceplugin/variables.h"
 
 enum { CUT_OFF_LENGTH = 7 }; /* of a temporary file, ".XXXXXX" */
 

@@ -127,7 +127,7 @@ void gt_cache_claim_template_deleted(struct gt_cache *cache, const char *namespa
 /* A scheduler was told that it may bind the pod to any of `nodes`, and asks for the next pod before the API
  * server tells where this one went: for GT_CACHE_PASSED_MS the kubelet of each of them may get it
  * (numa_room.h). Replaces what was told before; no nodes: nothing. Takes over the nodes. */
-void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *name, unsigned gpus,
+void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *name, struct gt_numa_pod pod,
                    struct gt_node_set *nodes, uint64_t now_ms);
 
 /* GPUs that another scheduler of the cluster reserves for future pods until `until_ms`; `note` has the format

@@ -161,6 +161,7 @@ const struct gt_cache_request *gt_cache_pod_request(const struct gt_cache_pod *p
 void gt_cache_asked(const struct gt_cache *cache, const struct gt_cache_pod *pod, struct gt_mix_amounts *ret)
 {
     *ret = (struct gt_mix_amounts){.gpus = pod->gpus,
+                                   .requests = pod->meta.requests,
                                    .slow = gt_job_slow_use(gt_pod_annotation(&pod->meta, GT_KEY_SLOW))};
     gt_cache_request_amounts(cache, gt_cache_pod_request(pod), ret);
 }

@@ -89,6 +89,7 @@ static uint64_t cache_pods_digest_of(const struct gt_cache *cache, const struct 
     digest = mix_pairs(digest, meta->annotations, meta->annotation_count);
     for (unsigned i = 0; i < gpus->containers + gpus->inits; i++)
         digest = gt_digest_mix(gt_digest_mix_text(digest, gpus->names[i]), gpus->counts[i]);
+    digest = gt_digest_mix(digest, gpus->requests);
     digest = gt_digest_mix(digest, gpus->sidecars << 16 | gpus->containers << 8 | gpus->inits);
     digest = gt_digest_mix(digest, (uint32_t)from->priority);
     digest = gt_digest_mix(gt_digest_mix(digest, from->created_s), from->gone_by_s);
@@ -121,6 +122,7 @@ static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct 
     meta->annotation_count = read->annotation_count;
     meta->containers = from->gpus.containers;
     meta->gpus = gpus;
+    meta->requests = from->gpus.requests;
     pod->pub.container_names = names;
     pod->pub.sidecars = from->gpus.sidecars;
     pod->pub.inits = from->gpus.inits;
@@ -422,19 +424,19 @@ static uint64_t passed_owner(const struct gt_cache *cache, const char *namespace
     return gt_digest_mix_text(gt_digest_mix_text(cache->seed, namespace_), name) | 1;
 }
 
-void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *name, unsigned gpus,
+void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *name, struct gt_numa_pod pod,
                    struct gt_node_set *nodes, uint64_t now_ms)
 {
-    struct gt_passed_pod pod = {passed_owner(cache, namespace_, name), now_ms + GT_CACHE_PASSED_MS, gpus,
-                                *nodes};
+    struct gt_passed_pod passed = {passed_owner(cache, namespace_, name), now_ms + GT_CACHE_PASSED_MS, pod,
+                                   *nodes};
     if (gt_numa_end_passed(cache->cluster, 0, now_ms)) /* of others, whose time is over */
         cache->room = true;
-    gt_numa_end_passed(cache->cluster, pod.owner, now_ms);
+    gt_numa_end_passed(cache->cluster, passed.owner, now_ms);
     *nodes = (struct gt_node_set){0};
-    if (pod.nodes.nodes && gpus <= GT_GPUS_MAX)
-        gt_numa_pass(cache->cluster, &pod);
+    if (passed.nodes.nodes && pod.gpus <= GT_GPUS_MAX)
+        gt_numa_pass(cache->cluster, &passed);
     else
-        gt_node_set_done(&pod.nodes);
+        gt_node_set_done(&passed.nodes);
 }
 
 void gt_cache_end_passed(struct gt_cache *cache, const char *namespace_, const char *name)

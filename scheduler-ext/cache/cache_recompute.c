@@ -373,29 +373,31 @@ static void forget_holds(const struct scene *scene)
 }
 
 /* False: it was refused. */
-static bool recompute_promise(const struct scene *scene, enum gt_promise_kind kind, uint64_t owner,
-                              uint64_t mask, struct gt_promise_id *ret)
+static bool recompute_promise(const struct scene *scene, const struct gt_promise *promise,
+                              struct gt_promise_id *ret)
 {
     struct gt_cluster *cluster = scene->cache->cluster;
     /* Only available GPUs can be promised, and those of an ineligible node are not available. */
     gt_cluster_set_eligible(cluster, scene->node->id, true);
-    return gt_cluster_promise(cluster, &(struct gt_promise){kind, scene->node->id, owner, mask}, ret, NULL) ==
-           0;
+    return gt_cluster_promise(cluster, promise, ret, NULL) == 0;
 }
 
 static void recompute_assume_holds(const struct scene *scene)
 {
-    for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next)
+    for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next) {
+        const struct gt_promise promise = {GT_PROMISE_PLANNED, scene->node->id, pod->pub.job->number,
+                                           pod->next_hold, pod->pub.meta.requests};
         if (gt_cache_promised(scene->cache, pod) != pod->next_hold &&
-            !recompute_promise(scene, GT_PROMISE_PLANNED, pod->pub.job->number, pod->next_hold,
-                               &pod->pub.promise))
+            !recompute_promise(scene, &promise, &pod->pub.promise))
             scene->cache->refused++;
+    }
 }
 
 /* GPUs that pods have or are planned for do not count as reserved by the other scheduler. */
 static void hold_foreign(const struct scene *scene, uint64_t hold)
 {
-    if (hold && recompute_promise(scene, GT_PROMISE_FOREIGN, 0, hold, &scene->node->foreign_promise))
+    const struct gt_promise promise = {.kind = GT_PROMISE_FOREIGN, .node = scene->node->id, .mask = hold};
+    if (hold && recompute_promise(scene, &promise, &scene->node->foreign_promise))
         scene->cache->foreign_gpus += gt_bit_count(hold);
 }
 

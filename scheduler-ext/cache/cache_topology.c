@@ -108,6 +108,11 @@ static bool make_device_ids(struct gt_cache *cache, const struct gt_node *node, 
     return facts->device_names && facts->zones;
 }
 
+static bool is_by_claims(const struct gt_node_gpu_topology *topology)
+{
+    return strcmp(topology->conditions[GT_TOPOLOGY_REGISTERED].reason, GT_REASON_BY_CLAIMS) == 0;
+}
+
 /* False without memory. `known`: the node's class so far, NULL: none. */
 static bool make_facts(struct gt_cache *cache, const struct gt_class *known,
                        const struct gt_node_gpu_topology *topology, struct facts *facts)
@@ -115,6 +120,8 @@ static bool make_facts(struct gt_cache *cache, const struct gt_class *known,
     const struct gt_node *node = topology->node;
     struct gt_weights weights;
     gt_weights_of(node, &weights);
+    if (is_by_claims(topology)) /* the kubelet's topology manager does not judge claims */
+        weights.numa.count = 0;
     if (node->gpus[0].product[0] && !(facts->product = gt_cache_string(cache, node->gpus[0].product)))
         return false;
     if (*topology->node_uid && !(facts->owner_uid = gt_cache_string(cache, topology->node_uid)))
@@ -208,7 +215,7 @@ static void cache_topology_commit(struct gt_cache *cache, struct cache_node *nod
     node->resource_version = digest;
     node->has_topology = true;
     const char *registered = topology->conditions[GT_TOPOLOGY_REGISTERED].reason;
-    node->by_claims = strcmp(registered, GT_REASON_BY_CLAIMS) == 0;
+    node->by_claims = is_by_claims(topology);
     node->by_plugin = *registered && !node->by_claims && strcmp(registered, GT_REASON_NO_DEVICE_PLUGIN) != 0;
     node->owner_uid = facts->owner_uid;
     node->written_s = topology->written_s;

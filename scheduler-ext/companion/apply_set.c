@@ -4,10 +4,138 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/meta.h"
 #include "base/log.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
 
+static void apply_set_free_entries(struct gt_apply_set *set)
+{
+    size_t slot = 0;
+    for (struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));)
+        gt_apply_set_entry_free(entry);
+    gt_index_done(&set->entries);
+}
+
+static struct gt_apply_set_entry *apply_set_find(const struct gt_apply_set *set, const char *name)
+{
+    return gt_index_item(&set->entries, "", name);
+}
+
+static struct gt_apply_set_entry *apply_set_find_or_add(struct gt_apply_set *set, const char *name)
+{
+    struct gt_apply_set_entry *entry = apply_set_find(set, name);
+    if (entry || !*name || !(entry = calloc(1, sizeof(*entry))))
+        return entry;
+    struct gt_index_entry *place = gt_index_add(&set->entries, "", name);
+    if (!place) {
+        free(entry);
+        return NULL;
+    }
+    entry->set = set;
+    entry->name = gt_index_name(place);
+    entry->key = (struct gt_write_key){.line = &set->line, .of = entry};
+    return place->item = entry;
+}
+
 /* ---- existing objects ---- */
+
+/* Adds the contents of a foreign object of the same name; false without memory. */
+static bool add_reference(cJSON *to, const char *name, const cJSON *object)
+{
+    cJSON *reference = cJSON_CreateObjectReference(object->child);
+    if (reference && cJSON_AddItemToObject(to, name, reference))
+        return true;
+    cJSON_Delete(reference);
+    return false;
+}
+
+/* The labels and the desired member as a text. NULL: no memory. */
+static char *trim(const struct gt_apply_set *set, const cJSON *object)
+{
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+    const cJSON *labels = cJSON_GetObjectItemCaseSensitive(metadata, "labels");
+    const cJSON *root = cJSON_GetObjectItemCaseSensitive(object, set->spec.root);
+    cJSON *kept = cJSON_CreateObject();
+    bool whole = kept && (!cJSON_IsObject(labels) || add_reference(kept, "labels", labels)) &&
+                 (!cJSON_IsObject(root) || add_reference(kept, set->spec.root, root));
+    char *text = whole ? cJSON_PrintUnformatted(kept) : NULL;
+    cJSON_Delete(kept);
+    return text;
+}
+
+static bool apply_set_entry_see(const struct gt_apply_set *set, const cJSON *object,
+                                struct gt_apply_set_seen *ret)
+{
+    bool ours = gt_meta_is_companions(object);
+    struct gt_apply_set_seen seen = {.state = ours ? GT_APPLY_SET_OURS : GT_APPLY_SET_FOREIGN,
+                                     .uid = strdup(gt_meta_uid(object)),
+                                     .version = strdup(gt_meta_version(object)),
+                                     .have = trim(set, object)};
+    if (!seen.uid || !seen.version || !seen.have) {
+        gt_apply_set_seen_done(&seen);
+        return false;
+    }
+    *ret = seen;
+    return true;
+}
+
+/* Takes over `seen`. What comes during a write, or before the watch has it, is usually its result. */
+static void apply_set_entry_observe(struct gt_apply_set_entry *entry, struct gt_apply_set_seen *seen)
+{
+    struct gt_apply_set *set = entry->set;
+    bool is_echo = entry->awaited || entry->key.state == GT_WRITE_RUNNING;
+    entry->has_news = true;
+    gt_apply_set_seen_done(&entry->there);
+    entry->there = *seen;
+    if (entry->awaited && strcmp(entry->awaited, seen->version ? seen->version : "") == 0)
+        free(gt_steal(entry->awaited));
+    gt_write_add(&entry->key);
+    if (!is_echo || set->spec.reports_own)
+        set->spec.on_change(set->spec.arg);
+}
+
+void gt_apply_set_observe(struct gt_apply_set *set, const cJSON *object)
+{
+    struct gt_apply_set_seen seen;
+    struct gt_apply_set_entry *entry = apply_set_find_or_add(set, gt_meta_name(object));
+    if (entry && apply_set_entry_see(set, object, &seen))
+        apply_set_entry_observe(entry, &seen);
+}
+
+void gt_apply_set_observe_deleted(struct gt_apply_set *set, const char *name)
+{
+    struct gt_apply_set_entry *entry = apply_set_find(set, name);
+    struct gt_apply_set_seen seen = {0};
+    if (entry)
+        apply_set_entry_observe(entry, &seen);
+}
+
+bool gt_apply_set_is_synced(const struct gt_apply_set *set)
+{
+    return set->synced && !set->stats.absent;
+}
+
+/* Makes the writes that are needed, once more for all entries where the set may write now. */
+static void apply_set_queue_all(struct gt_apply_set *set)
+{
+    size_t slot = 0;
+    if (!set->leads || !set->has_round || !gt_apply_set_is_synced(set))
+        return;
+    for (struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));)
+        gt_write_add(&entry->key);
+}
+
+void gt_apply_set_observe_all(struct gt_apply_set *set)
+{
+    bool first = !gt_apply_set_is_synced(set);
+    set->synced = true;
+    set->stats.absent = false;
+    if (first)
+        set->spec.on_change(set->spec.arg);
+    apply_set_queue_all(set);
+}
+
+/* ---- the watch ---- */
 
 static void apply_set_on_object(void *arg, cJSON *object)
 {
@@ -48,7 +176,7 @@ static void apply_set_on_error(void *arg, const struct gt_err *error)
 
 enum gt_apply_set_state gt_apply_set_state_of(const struct gt_apply_set *set, const char *name)
 {
-    const struct gt_apply_set_entry *entry = gt_apply_set_find(set, name);
+    const struct gt_apply_set_entry *entry = apply_set_find(set, name);
     return entry ? entry->there.state : GT_APPLY_SET_ABSENT;
 }
 
@@ -69,7 +197,7 @@ void gt_apply_set_begin(struct gt_apply_set *set)
 
 bool gt_apply_set_want(struct gt_apply_set *set, const char *name, const char *desired)
 {
-    struct gt_apply_set_entry *entry = gt_apply_set_find_or_add(set, name);
+    struct gt_apply_set_entry *entry = apply_set_find_or_add(set, name);
     if (!entry)
         return false;
     if (entry->round == set->round)
@@ -99,7 +227,7 @@ void gt_apply_set_end(struct gt_apply_set *set)
         free(gt_steal(entry->desired));
     }
     if (first)
-        gt_apply_set_queue_all(set);
+        apply_set_queue_all(set);
 }
 
 void gt_apply_set_lead(struct gt_apply_set *set, bool leads)
@@ -110,7 +238,7 @@ void gt_apply_set_lead(struct gt_apply_set *set, bool leads)
         gt_write_remove(&entry->key);
         gt_write_add(&entry->key); /* it may still wait for the watch */
     }
-    gt_apply_set_queue_all(set);
+    apply_set_queue_all(set);
 }
 
 /* ---- creation and end ---- */
@@ -120,7 +248,7 @@ void gt_apply_set_free(struct gt_apply_set *set)
     if (!set)
         return;
     gt_kube_informer_free(set->informer);
-    gt_apply_set_free_entries(set);
+    apply_set_free_entries(set);
     gt_write_close(&set->line);
     free(set);
 }

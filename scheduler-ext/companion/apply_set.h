@@ -10,8 +10,8 @@
  * it is; gt_apply_set_state_of() reports it as foreign. It writes only differences, only after the whole list
  * of existing objects has been seen, and only on the replica that leads.
  *
- * The answer to a write counts at once; older states that the watch still sends are ignored until it has
- * caught up with the write, for at most 5 seconds.
+ * After a write an object is as the watch sends it: nothing more is written to it until the watch has the
+ * write, for at most 5 seconds.
  */
 struct gt_apply_set;
 
@@ -28,7 +28,7 @@ struct gt_apply_set_spec {
     bool no_informer;     /* it watches nothing: the caller passes the objects to gt_apply_set_observe*() */
     bool is_optional;     /* the cluster may not have this kind */
     const char *selector; /* label selector of what is watched; NULL: all */
-    bool reports_own;     /* on_change is called after our own writes, too */
+    bool reports_own;     /* on_change is called for our own writes, too */
     /* The existing objects have changed, or are known now: desired states may have to be computed again. */
     void (*on_change)(void *arg);
     void *arg;

@@ -14,20 +14,16 @@ struct gt_apply_set_seen {
     char *uid, *version, *have; /* NULL where it is absent */
 };
 
-enum { GT_APPLY_SET_OBSERVED_MAX = 8 };
-
 struct gt_apply_set_entry {
     struct gt_apply_set *set;
-    const char *name;                      /* in its entry of the index */
-    struct gt_apply_set_seen there, later; /* later: later: the watch's, while it has not our own write */
-    bool has_later;
+    const char *name;               /* in its entry of the index */
+    struct gt_apply_set_seen there; /* as the watch sent it last */
     char *awaited; /* resourceVersion of our own write, "" for a deletion; NULL: the watch has it */
     uint64_t awaited_until;
     char *desired; /* NULL: it must not exist */
     uint32_t round;
     struct gt_write_key key;
-    uint64_t observed[GT_APPLY_SET_OBSERVED_MAX]; /* digests of versions that the watch sent meanwhile */
-    unsigned observed_count;                      /* may exceed the array */
+    bool has_news; /* the watch has sent something since the request in flight was made */
     enum gt_kube_verb verb;
     uint64_t applied; /* digest of the desired state that the request writes; 0: none */
     unsigned unkept;  /* writes in a row of which the API server did not store all */
@@ -43,22 +39,14 @@ struct gt_apply_set {
     struct gt_apply_set_stats stats;
 };
 
-/* NULL: there is none; gt_apply_set_find_or_add(): no memory, or too many. */
-struct gt_apply_set_entry *gt_apply_set_find(const struct gt_apply_set *set, const char *name);
-struct gt_apply_set_entry *gt_apply_set_find_or_add(struct gt_apply_set *set, const char *name);
-void gt_apply_set_free_entries(struct gt_apply_set *set);
-/* Removes an entry whose object neither exists nor is desired. */
-void gt_apply_set_drop_if_over(struct gt_apply_set_entry *entry);
+static inline void gt_apply_set_seen_done(struct gt_apply_set_seen *seen)
+{
+    free(seen->uid);
+    free(seen->version);
+    free(seen->have);
+    *seen = (struct gt_apply_set_seen){0};
+}
 
-/* The watch has caught up, or the wait is over: its last state counts now. */
-void gt_apply_set_caught_up(struct gt_apply_set_entry *entry);
-/* The result of our own write; NULL: the object was deleted. */
-void gt_apply_set_wrote(struct gt_apply_set_entry *entry, const cJSON *object);
-
-/* Makes the writes that are needed, once more for all entries where the set may write now. */
-void gt_apply_set_queue_all(struct gt_apply_set *set);
-/* Counts and logs a failed write. */
-void gt_apply_set_failed(struct gt_apply_set_entry *entry, const char *why);
-
-/* apply_set_write.c: the line of the set's writes. */
+/* apply_set_write.c: the line of the set's writes; the end of an entry. */
 void gt_apply_set_open(struct gt_apply_set *set);
+void gt_apply_set_entry_free(struct gt_apply_set_entry *entry);

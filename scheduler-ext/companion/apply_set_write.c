@@ -9,12 +9,54 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
 #include "scheduler-ext/companion/desired.h"
 
-enum { WRITES_RUNNING_MAX = 8, APPLY_BODY_MAX = 16 << 20, APPLY_RETRY_MS = 200, APPLY_RETRY_MAX_MS = 30000 };
+enum {
+    WRITES_RUNNING_MAX = 8,
+    APPLY_BODY_MAX = 16 << 20,
+    APPLY_RETRY_MS = 200,
+    APPLY_RETRY_MAX_MS = 30000,
+    CATCH_UP_MS = 5000
+};
+
+void gt_apply_set_entry_free(struct gt_apply_set_entry *entry)
+{
+    gt_write_remove(&entry->key);
+    gt_apply_set_seen_done(&entry->there);
+    free(entry->awaited);
+    free(entry->desired);
+    free(entry);
+}
+
+static bool is_over(const struct gt_apply_set_entry *entry)
+{
+    return entry->there.state == GT_APPLY_SET_ABSENT && !entry->desired && !entry->awaited &&
+           entry->key.state == GT_WRITE_IDLE;
+}
+
+/* Removes an entry whose object neither exists nor is desired. */
+static void apply_set_drop_if_over(struct gt_apply_set_entry *entry)
+{
+    if (!is_over(entry))
+        return;
+    gt_auto_free struct gt_index_entry *place = gt_index_take(&entry->set->entries, "", entry->name);
+    gt_apply_set_entry_free(place->item);
+}
+
+/* Counts and logs a failed write. */
+static void apply_set_failed(struct gt_apply_set_entry *entry, const char *why)
+{
+    struct gt_apply_set *set = entry->set;
+    bool again = strncmp(set->stats.error, why, sizeof(set->stats.error) - 1) == 0;
+    set->stats.failed++;
+    snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
+    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", set->spec.kind),
+           GT_STR("name", entry->name), GT_STR("why", set->stats.error));
+}
 
 /* What the writer asks for. */
 struct apply_set_request {
@@ -84,7 +126,7 @@ static int apply_set_write_start(const struct apply_set_request *request, enum g
     };
     entry->verb = verb;
     entry->applied = 0;
-    entry->observed_count = 0;
+    entry->has_news = false;
     return GT_WRITE_SEND;
 }
 
@@ -180,16 +222,18 @@ static int apply_set_write_make(struct gt_write_key *key, struct gt_kube_request
     struct gt_apply_set_entry *entry = key->of;
     const struct gt_apply_set *set = entry->set;
     int r = GT_WRITE_NOTHING;
-    if (entry->awaited && gt_clock_ms() >= entry->awaited_until)
-        gt_apply_set_caught_up(entry);
-    if (set->leads && set->has_round && gt_apply_set_is_synced(set))
+    if (entry->awaited && gt_clock_ms() >= entry->awaited_until) {
+        free(gt_steal(entry->awaited));
+        set->spec.on_change(set->spec.arg);
+    }
+    if (!entry->awaited && set->leads && set->has_round && set->synced && !set->stats.absent)
         r = apply_set_write_step(&(struct apply_set_request){entry, ret, body}, err);
     if (r == GT_WRITE_NOTHING && entry->awaited) {
         key->due_ms = entry->awaited_until;
         return GT_WRITE_LATER;
     }
     if (r == GT_WRITE_NOTHING)
-        gt_apply_set_drop_if_over(entry);
+        apply_set_drop_if_over(entry);
     return r;
 }
 
@@ -212,6 +256,21 @@ static bool is_stored(const struct gt_apply_set_entry *entry, const cJSON *objec
     return !root || gt_desired_holds(root, cJSON_GetObjectItemCaseSensitive(object, root_name));
 }
 
+/* Nothing more is written until the watch has the version that was written. Where it has sent something else
+ * meanwhile, that may be an edit after it, and the version does not come again. */
+static void await_echo(struct gt_apply_set_entry *entry, const char *version)
+{
+    struct gt_apply_set *set = entry->set;
+    if (strcmp(version, entry->there.version ? entry->there.version : "") == 0)
+        return;
+    if (entry->has_news) {
+        set->spec.on_change(set->spec.arg);
+        return;
+    }
+    entry->awaited = strdup(version);
+    entry->awaited_until = gt_clock_ms() + CATCH_UP_MS;
+}
+
 static bool apply_set_write_on_written(struct gt_write_key *key, enum gt_write_outcome outcome,
                                        struct gt_kube_answer *answer)
 {
@@ -219,8 +278,8 @@ static bool apply_set_write_on_written(struct gt_write_key *key, enum gt_write_o
     struct gt_apply_set *set = entry->set;
     bool is_gone = entry->verb == GT_KUBE_DELETE && answer->status == 404;
     if (outcome != GT_WRITE_DONE && !is_gone) {
-        gt_apply_set_failed(entry, gt_err_text(answer->error));
-        if (entry->observed_count > 0)
+        apply_set_failed(entry, gt_err_text(answer->error));
+        if (entry->has_news)
             set->spec.on_change(set->spec.arg);
         return true;
     }
@@ -232,13 +291,11 @@ static bool apply_set_write_on_written(struct gt_write_key *key, enum gt_write_o
     if (kept)
         set->stats.error[0] = '\0';
     apply_set_write_count(&set->stats, entry->verb);
-    gt_apply_set_wrote(entry, entry->verb == GT_KUBE_DELETE ? NULL : answer->object);
+    await_echo(entry, entry->verb == GT_KUBE_DELETE ? "" : gt_meta_version(answer->object));
     if (!kept)
-        gt_apply_set_failed(entry,
-                            "the API server does not store all of it: is its custom resource definition that "
-                            "of this version?");
-    if (set->spec.reports_own)
-        set->spec.on_change(set->spec.arg);
+        apply_set_failed(entry,
+                         "the API server does not store all of it: is its custom resource definition that "
+                         "of this version?");
     gt_write_add(key);
     return true;
 }

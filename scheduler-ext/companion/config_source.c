@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "api/config_map.h"
 #include "base/file.h"
+#include "base/json_get.h"
 #include "base/log.h"
 #include "kube/informer.h"
 
@@ -88,15 +88,9 @@ static void take_error(struct gt_config_source *source, const char *why)
 static void config_source_on_object(void *arg, cJSON *object)
 {
     struct gt_config_source *source = arg;
-    gt_auto_config_map struct gt_config_map *map = NULL;
-    gt_auto_err struct gt_err *err = NULL;
     const char *text = NULL;
-    if (gt_config_map_read(object, &map, &err) < 0) {
-        take_error(source, gt_err_text(err));
-        return;
-    }
     for (const char *const *key = source->kind->keys; *key && !text; key++)
-        text = gt_config_map_get(map, *key);
+        text = cJSON_GetStringValue(gt_get_at(object, "data", *key));
     if (text)
         config_source_take(source, text);
     else {

@@ -26,7 +26,6 @@
 
 enum {
     KUEUE_SYNC_MS = 200,
-    KUEUE_NOTE_MS = 60000,
     SOON_MS = 100,
     RETRY_MS = 5000,
     ASK_MS = 1000,
@@ -48,9 +47,7 @@ struct gt_kueue {
     const struct gt_part_env *env;
     bool leads;
     struct gt_admission *admission;
-    struct gt_source *timer, *note_timer;
-    /* Also while it does not lead, so that a new leader knows what was there before. */
-    struct gt_member_history *history;
+    struct gt_source *timer;
     struct kueue_channel {
         struct gt_kueue *kueue;
         enum kueue_kind kind;
@@ -375,16 +372,6 @@ static void kueue_on_timer(void *arg)
         kueue_wake(kueue, due);
 }
 
-static void kueue_on_note_timer(void *arg)
-{
-    struct gt_kueue *kueue = arg;
-    bool synced = gt_informers_is_synced(kueue->env->informers, NULL);
-    if (synced)
-        gt_member_history_note(kueue->history, gt_cache_cluster(gt_informers_cache(kueue->env->informers)),
-                               gt_clock_ms());
-    gt_source_arm(kueue->note_timer, synced ? KUEUE_NOTE_MS : KUEUE_SYNC_MS);
-}
-
 static void kueue_lead(void *self, bool leads)
 {
     struct gt_kueue *kueue = self;
@@ -409,9 +396,7 @@ static void kueue_free(void *self)
     gt_write_close(&kueue->checks);
     gt_write_close(&kueue->workloads);
     gt_source_free(kueue->timer);
-    gt_source_free(kueue->note_timer);
     gt_admission_free(kueue->admission);
-    gt_member_history_free(kueue->history);
     free(kueue);
 }
 GT_DEFINE_CLEANUP(struct gt_kueue *, kueue_free)
@@ -440,10 +425,6 @@ static int kueue_new(const struct gt_part_env *env, void **ret, struct gt_err **
     gt_write_open(gt_kube_writer(env->kube), &kueue->checks);
     kueue->wake_ms = kueue->ask_ms = UINT64_MAX;
     GT_TRY(gt_loop_add_timer(env->loop, kueue_on_timer, kueue, &kueue->timer, err));
-    GT_TRY(gt_member_history_new(env->options->kueue_reject_ms, &kueue->history, err));
-    GT_TRY(gt_loop_add_timer(env->loop, kueue_on_note_timer, kueue, &kueue->note_timer, err));
-    gt_source_arm(kueue->note_timer, 0);
-    spec.history = kueue->history;
     GT_TRY(gt_admission_new(&spec, &kueue->admission, err));
     gt_informers_add_handlers(env->informers,
                               &(struct gt_cache_handlers){.on_capacity = kueue_on_capacity, .arg = kueue});

@@ -10,7 +10,6 @@
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/companion/view.h"
 
-enum { REJECT_MIN_S = 300, REJECT_S = 86400, REJECT_MAX_S = 30 * 86400 };
 enum { WAIT_MAX_S = 86400, SCORE_WEIGHT_MAX = 1000000, NAMESPACE_NAME_MAX = 63, OBJECT_NAME_MAX = 253 };
 
 #define COMPANION_FIELD(member) GT_OPTION_FIELD(struct gt_companion_options, member)
@@ -278,9 +277,7 @@ static const struct gt_option table[] = {
     OPTION_GONE("namespace-weights", "the ConfigMap is gputopo-namespace-weights"),
     OPTION_GONE("lease-namespace", "the lease is in --namespace"),
     OPTION_GONE("config", "give the options on the command line"),
-    {"kueue-reject-after", "SECONDS",
-     "a Workload of Kueue is rejected when no supernode was as large as its units for so long (86400)",
-     read_seconds, COMPANION_FIELD(kueue_reject_ms), .min = REJECT_MIN_S, .max = REJECT_MAX_S},
+    OPTION_GONE("kueue-reject-after", "a unit larger than any supernode waits, and its message says so"),
     {"only", "PARTS", "do these alone, a list; see below (all but kueue)", read_parts,
      COMPANION_FIELD(parts)},
     {"namespace", "NAME", "where its ConfigMap and its own objects are (the pod's, else the kubeconfig's)",
@@ -365,7 +362,6 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
         .supernode_label = GT_LABEL_SUPERNODE,
         .supernodes_config = "gputopo-supernodes",
         .placement.reserve_gpus_per_namespace = 512,
-        .kueue_reject_ms = (uint64_t)REJECT_S * 1000,
         .leader_elect = true,
         .lift_gates = true,
         .weights = GT_AWARE_DEFAULT,

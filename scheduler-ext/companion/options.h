@@ -26,7 +26,6 @@ struct gt_companion_options {
     struct gt_chain_sizes chain; /* empty: it is learned */
     unsigned close;              /* 0: room first; 1: prefer */
     struct gt_placement_options placement;
-    uint64_t kueue_reject_ms;      /* --kueue-reject-after */
     unsigned parts;                /* mask of positions in gt_parts */
     const char *namespace_;        /* NULL: the pod's, or the kubeconfig's */
     const char *supernode_label;   /* keys of node labels, see gt_cache_spec; NULL: no labels */

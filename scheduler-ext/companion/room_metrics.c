@@ -25,7 +25,7 @@ static int room_find(const struct gt_cluster *cluster, struct unit_room *to)
 {
     gt_auto_free uint32_t *all = NULL;
     *to = (struct unit_room){.cluster = cluster};
-    if (gt_capacity_empty(cluster, &(struct gt_empty_spec){.gpus = 1}, &all, NULL) < 0)
+    if (gt_capacity_empty(cluster, &(struct gt_empty_spec){.pod.gpus = 1}, &all, NULL) < 0)
         return -1;
     for (unsigned i = 0; i < UNIT_POD_SIZES; i++)
         if (gt_capacity_of(cluster, 1U << i, &to->pods[i], NULL) < 0)

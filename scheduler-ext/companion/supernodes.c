@@ -8,6 +8,50 @@
 #include "base/log.h"
 #include "scheduler-ext/companion/supernodes_private.h"
 
+static int config_read_groups(const char *text, void **ret, struct gt_err **err)
+{
+    struct gt_groups *groups;
+    GT_TRY(gt_groups_read(text, strlen(text), &groups, err));
+    *ret = groups;
+    return 0;
+}
+
+static void config_free_groups(void *value)
+{
+    gt_groups_free(value);
+}
+
+static const struct gt_config_kind config_groups = {
+    .what = "groups",
+    .keys = (const char *const[]){GT_GROUPS_KEY, NULL},
+    .text_max = GT_GROUPS_TEXT_MAX,
+    .read = config_read_groups,
+    .free = config_free_groups,
+};
+
+static int config_read_network(const char *text, void **ret, struct gt_err **err)
+{
+    gt_auto_network struct gt_network *network = NULL;
+    GT_TRY(gt_network_new(&network, err));
+    GT_TRY(gt_network_read(network, text, strlen(text), err));
+    *ret = gt_steal(network);
+    return 0;
+}
+
+static void config_free_network(void *value)
+{
+    gt_network_free(value);
+}
+
+/* The last two as topograph and Slurm's operator name them. */
+static const struct gt_config_kind config_network = {
+    .what = "network",
+    .keys = (const char *const[]){"network.csv", "ibnetdiscover", "topology.conf", "topology.yaml", NULL},
+    .text_max = GT_NETWORK_TEXT_MAX,
+    .read = config_read_network,
+    .free = config_free_network,
+};
+
 enum { INTERVAL_MS = 1000, SETTLE_MS = 50, NODE_LABEL_MAX = 63 };
 
 /* Changes within one second are handled together. */
@@ -30,6 +74,12 @@ static void supernodes_network_changed(void *arg)
     supernodes_changed(self);
 }
 
+/* A configuration that cannot be read must not undo what a valid one has made in an earlier process. */
+static bool is_readable(const struct gt_config_source *source)
+{
+    return gt_config_source_get(source) || !gt_config_source_error(source)[0];
+}
+
 static bool knows_enough(const struct gt_supernodes *self)
 {
     const struct gt_informers *informers = self->env->informers;
@@ -40,30 +90,6 @@ static bool knows_enough(const struct gt_supernodes *self)
 }
 
 /* ---- one round ---- */
-
-static const struct gt_groups *groups_of(struct gt_supernodes *self)
-{
-    const struct gt_groups *groups = gt_config_source_get(self->source);
-    if (groups || !gt_config_source_error(self->source)[0]) {
-        gt_groups_free(gt_steal(self->recovered));
-        return groups;
-    }
-    if (!self->recovered)
-        self->recovered = gt_supernodes_recover(self->set);
-    return self->recovered;
-}
-
-static const struct gt_network *network_of(struct gt_supernodes *self)
-{
-    const struct gt_network *network = gt_config_source_get(self->network);
-    if (network || !gt_config_source_error(self->network)[0]) {
-        gt_network_free(gt_steal(self->recovered_network));
-        return network;
-    }
-    if (!self->recovered_network)
-        self->recovered_network = gt_supernodes_recover_network(self->set);
-    return self->recovered_network;
-}
 
 static bool apply_supernodes(struct gt_supernodes *self, const struct gt_view *view,
                              const struct gt_projected *projected)
@@ -161,8 +187,8 @@ static int work_out(struct gt_supernodes *self, struct gt_err **err)
     if (!self->knows_servers)
         gt_apply_set_each(self->set, gt_servers_learn, self->servers);
     const struct gt_view_spec spec = {
-        .groups = groups_of(self),
-        .network = network_of(self),
+        .groups = gt_config_source_get(self->source),
+        .network = gt_config_source_get(self->network),
         .kept = &self->kept,
         .network_labels = self->env->options->network_labels,
         .servers = self->servers,
@@ -197,6 +223,11 @@ static void supernodes_run(void *arg)
     self->last_ms = gt_clock_ms();
     if (!knows_enough(self))
         return; /* missing inputs call on_change when they are known */
+    if (!is_readable(self->source) || !is_readable(self->network)) {
+        if (self->leads)
+            gt_supernodes_events(self, NULL, NULL);
+        return;
+    }
     if (work_out(self, &err) < 0) {
         gt_warning("supernodes cannot be worked out", GT_STR("why", gt_err_text(err)));
         supernodes_changed(self);
@@ -256,9 +287,7 @@ static void supernodes_free(void *arg)
     gt_apply_set_free(self->nodefeatures);
     gt_config_source_free(self->source);
     gt_config_source_free(self->network);
-    gt_groups_free(self->recovered);
     gt_view_network_forget(&self->kept);
-    gt_network_free(self->recovered_network);
     gt_servers_free(self->servers);
     gt_source_free(self->timer);
     free(self);
@@ -312,8 +341,8 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     GT_TRY(gt_loop_add_timer(env->loop, supernodes_run, self, &self->timer, err));
     GT_TRY(gt_servers_new(&self->servers, err));
     GT_TRY(gt_config_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config,
-                                &gt_config_groups, supernodes_changed, self, &self->source, err));
-    GT_TRY(gt_config_source_new(env->loop, env->kube, env->namespace_, options->network, &gt_config_network,
+                                &config_groups, supernodes_changed, self, &self->source, err));
+    GT_TRY(gt_config_source_new(env->loop, env->kube, env->namespace_, options->network, &config_network,
                                 supernodes_network_changed, self, &self->network, err));
     GT_TRY(start_apply_set(self, err));
     gt_informers_add_handlers(env->informers,

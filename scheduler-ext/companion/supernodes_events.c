@@ -115,12 +115,12 @@ static void report_problem(struct gt_supernodes *self, const struct gt_view *vie
 void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view,
                           const struct gt_projected *projected)
 {
-    const struct gt_join *join = view->join;
+    const struct gt_join *join = view ? view->join : NULL;
     self->now_count = 0;
     report_config(self);
-    for (uint32_t i = 0; i < join->problem_count; i++)
+    for (uint32_t i = 0; join && i < join->problem_count; i++)
         report_problem(self, view, &join->problems[i]);
-    for (uint32_t s = 0; s < join->supernode_count; s++) {
+    for (uint32_t s = 0; join && s < join->supernode_count; s++) {
         struct gt_event_object event = about_supernode(join->supernodes[s].name);
         char note[200];
         if (gt_apply_set_state_of(self->set, event.name) == GT_APPLY_SET_FOREIGN) {

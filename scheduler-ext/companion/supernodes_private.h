@@ -26,9 +26,6 @@ struct gt_config_kind {
     int (*read)(const char *text, void **ret, struct gt_err **err);
     void (*free)(void *value);
 };
-/* config_kinds.c */
-extern const struct gt_config_kind gt_config_groups;  /* struct gt_groups */
-extern const struct gt_config_kind gt_config_network; /* struct gt_network */
 
 /* `what`: the name of a ConfigMap in `namespace_`, or a path if it has a slash; NULL: there is never a value.
  * Both texts must outlive the source. `on_change` is called when the value or the error change, and when
@@ -62,8 +59,6 @@ enum { GT_PROBLEMS_MAX = 1 << 13 }; /* of a round; more are counted only */
 struct gt_supernodes {
     const struct gt_part_env *env;
     struct gt_config_source *source, *network;
-    struct gt_groups *recovered; /* from the published Supernodes, while the configuration cannot be read */
-    struct gt_network *recovered_network; /* likewise */
     struct gt_view_network kept;
     struct gt_apply_set *set, *hypernodes, *nodefeatures; /* the last two are NULL where not wanted */
     struct gt_servers *servers;
@@ -79,14 +74,9 @@ struct gt_supernodes {
 };
 
 /* supernodes_events.c: logs the present problems that the last round did not have, and makes Events of them.
- */
+ * `view` NULL: of the configuration alone. */
 void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view,
                           const struct gt_projected *projected);
 
 /* supernodes_metrics.c */
 void gt_supernodes_metrics(const void *self, struct gt_buf *to);
-
-/* supernodes_recover.c: the groups of the published Supernodes. NULL: none, or no memory. */
-struct gt_groups *gt_supernodes_recover(const struct gt_apply_set *set);
-/* The same of the network. */
-struct gt_network *gt_supernodes_recover_network(const struct gt_apply_set *set);

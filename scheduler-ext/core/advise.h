@@ -23,14 +23,13 @@ struct gt_advise_job {
 bool gt_advise_job_of(const struct gt_plan_request *request, struct gt_advise_job *ret);
 
 struct gt_advice {
-    bool possible; /* false: the job does not fit even when all movable pods leave */
-    bool exact; /* no smaller set is enough; false: the tables were too large, and a greedy search found it */
+    bool possible;   /* false: the job does not fit even when all movable pods leave */
     uint32_t *moved; /* numbers of the pods to move, ascending; NULL where there are none */
     uint32_t count;
     uint32_t gpus; /* GPUs that they free */
 };
 
-/* `work` bounds the steps of the tables (0: 100 million, a fraction of a second). The caller frees
- * ret->moved. A job that fits already needs no pod to move: possible, exact, count 0. */
+/* `work` bounds the steps of the tables (0: 100 million, a fraction of a second); -E2BIG where they need
+ * more. The caller frees ret->moved. A job that fits already needs no pod to move: possible, count 0. */
 int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
               const struct gt_advise_job *job, uint64_t work, struct gt_advice *ret, struct gt_err **err);

@@ -2,6 +2,7 @@
 #include "scheduler-ext/core/capacity.h"
 
 #include "base/err.h"
+#include "scheduler-ext/core/numa_room.h"
 
 int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **ret, struct gt_err **err)
 {
@@ -24,9 +25,7 @@ int gt_capacity_empty(const struct gt_cluster *cluster, const struct gt_empty_sp
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++) {
         if (gt_node_set_has(spec->excluded, id) || !gt_cluster_get_node(cluster, id, &node))
             continue;
-        bool open = spec->several && !gt_class_numa(node.class)->by_pod;
-        uint32_t pods = open ? gt_class_gpus(node.class) / spec->gpus
-                             : gt_class_pods(node.class, node.all, spec->gpus),
+        uint32_t pods = gt_numa_serves(node.class, node.all, spec->pod),
                  most = pods && spec->most ? spec->most(spec->arg, id) : pods;
         room[node.supernode] += pods < most ? pods : most;
     }

@@ -11,9 +11,8 @@ int gt_capacity_of(const struct gt_cluster *cluster, unsigned gpus, uint32_t **r
 
 /* The same if the cluster were empty: with all GPUs of all nodes free and healthy, and all nodes eligible. */
 struct gt_empty_spec {
-    unsigned gpus;                      /* of each pod, 1 or more */
+    struct gt_numa_pod pod;             /* each has 1 GPU or more */
     const struct gt_node_set *excluded; /* nodes that are not used; NULL: none */
-    bool several;                       /* as in struct gt_plan_request */
     /* Most such pods on a node, whatever its GPUs. NULL: nothing else limits them. */
     uint32_t (*most)(const void *arg, uint32_t node);
     const void *arg;

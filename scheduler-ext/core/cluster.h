@@ -183,6 +183,7 @@ struct gt_promise {
     uint32_t node;
     uint64_t owner; /* a number of the caller */
     uint64_t mask;
+    uint64_t requests; /* of the pod, where it is for one (struct gt_numa_pod) */
 };
 /* Names one promise, and no later one; {0}: none. */
 struct gt_promise_id {

@@ -139,6 +139,8 @@ static void add_promises(struct gt_buf *to, const struct gt_cluster *cluster)
         gt_json_add_unsigned(to, NULL, promise->told.node);
         gt_json_add_unsigned(to, NULL, promise->told.kind);
         add_bits(to, NULL, promise->taken);
+        if (promise->told.requests)
+            add_bits(to, NULL, promise->told.requests);
         gt_json_end(to, ']');
     }
     gt_json_end(to, ']');
@@ -149,7 +151,9 @@ static void add_passed(struct gt_buf *to, const struct gt_cluster *cluster)
     gt_json_begin(to, "passed", '[');
     for (uint32_t i = 0; i < cluster->passed_count; i++) {
         gt_json_begin(to, NULL, '{');
-        gt_json_add_unsigned(to, "gpus", cluster->passed[i].gpus);
+        gt_json_add_unsigned(to, "gpus", cluster->passed[i].pod.gpus);
+        if (cluster->passed[i].pod.requests)
+            add_bits(to, "requests", cluster->passed[i].pod.requests);
         decision_add_nodes(to, "nodes", &cluster->passed[i].nodes);
         gt_json_end(to, '}');
     }
@@ -203,6 +207,23 @@ static void add_running(struct gt_buf *to, const struct gt_plan_request *request
         decision_add_id(to, NULL, pod->node);
         add_bits(to, NULL, pod->mask);
         gt_json_add_bool(to, NULL, pod->left_out);
+        gt_json_end(to, ']');
+    }
+    gt_json_end(to, ']');
+}
+
+/* Of pods with several containers: each entry is also that of the pods after it. */
+static void decision_json_add_requests(struct gt_buf *to, const struct gt_plan_request *request)
+{
+    uint64_t last = 0;
+    gt_json_begin(to, "requests", '[');
+    for (uint32_t i = 0; i < request->pod_count; i++) {
+        if (request->pods[i].requests == last)
+            continue;
+        last = request->pods[i].requests;
+        gt_json_begin(to, NULL, '[');
+        gt_json_add_unsigned(to, NULL, i);
+        add_bits(to, NULL, last);
         gt_json_end(to, ']');
     }
     gt_json_end(to, ']');
@@ -269,7 +290,7 @@ void gt_kept_decision_json(struct gt_cluster *cluster, const struct gt_decided *
     add_running(to, request);
     if (request->rules)
         decision_add_rules(to, request->rules, request->pod_count, cluster->node_count);
-    gt_json_add_bool(to, "several", request->several);
+    decision_json_add_requests(to, request);
     gt_json_add_bool(to, "flat", request->flat);
     gt_json_add_unsigned(to, "slow", request->slow);
     gt_json_add_unsigned(to, "within", request->within);

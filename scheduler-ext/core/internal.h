@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/table.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/cluster.h"
 #include "scheduler-ext/core/numa_room.h"
@@ -19,9 +20,8 @@ enum {
 
 /* Names to ids, open addressing. */
 struct names {
-    char **text;     /* [id], NULL: free */
-    uint32_t *table; /* 0: empty; else id + 1, and some bits of the hash above it */
-    uint32_t mask;   /* table size - 1 */
+    char **text; /* [id], NULL: free */
+    struct gt_table table;
 };
 
 struct promise {
@@ -211,7 +211,7 @@ uint32_t gt_core_stamp(struct gt_cluster *cluster);
  * the old array stays valid. */
 void *gt_core_grow(void *array, size_t size, size_t old, size_t new);
 
-/* Names, names.c. An id is below 2^18. */
+/* Names, names.c. */
 int gt_names_grow(struct names *names, uint32_t old_capacity, uint32_t capacity);
 uint32_t gt_names_find(const struct names *names, const char *name);
 int gt_names_add(struct names *names, uint32_t id, const char *name); /* -ENOMEM */

@@ -95,7 +95,7 @@ uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kin
 void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
                               const struct gt_node_set *nodes)
 {
-    struct gt_promise promise = {kind, 0, owner, UINT64_MAX};
+    struct gt_promise promise = {.kind = kind, .owner = owner, .mask = UINT64_MAX};
     struct gt_promise_id id;
     gt_cluster_end_promises(cluster, kind, owner);
     for (uint32_t n = gt_node_set_next(nodes, 0); n != GT_NONE; n = gt_node_set_next(nodes, n + 1)) {

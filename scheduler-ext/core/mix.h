@@ -37,8 +37,14 @@ enum {
 struct gt_mix_amounts {
     unsigned gpus;
     enum gt_slow_use slow;        /* of a pod */
+    uint64_t requests;            /* of a pod: struct gt_numa_pod */
     int64_t of[GT_MIX_RESOURCES]; /* thousandths of a core, bytes */
 };
+
+static inline struct gt_numa_pod gt_mix_numa_pod(const struct gt_mix_amounts *pod)
+{
+    return (struct gt_numa_pod){pod->gpus, pod->requests};
+}
 
 struct gt_mix;
 int gt_mix_new(struct gt_mix **ret, struct gt_err **err);

@@ -5,12 +5,24 @@
 #include "scheduler-ext/core/node_set.h"
 
 /*
- * How many pods of `gpus` GPUs, 1 or more, the node's kubelet surely admits when `available` are its
- * available GPUs. Where it refuses sets that are spread over NUMA nodes (topology/model/numa.h), pods that
- * are promised GPUs and have not come yet count, too: it does not know of promises, and serves pods in the
- * order in which they come. So all orders must do. Passed pods count likewise.
+ * The GPUs that a kubelet with a verdict (topology/model/numa.h) gives a pod of these free ones; 0: it
+ * refuses the pod, or may refuse it. ret_masks[i] are those of its request i; NULL: they are not asked for. A
+ * pod with too many requests is served as if it had one.
  */
-unsigned gt_numa_pods(const struct gt_cluster *cluster, uint32_t node, uint64_t available, unsigned gpus);
+uint64_t gt_numa_serve(const struct gt_class *class, uint64_t free, struct gt_numa_pod pod,
+                       uint64_t *ret_masks);
+
+/* How many such pods it serves one after the other. */
+unsigned gt_numa_serves(const struct gt_class *class, uint64_t free, struct gt_numa_pod pod);
+
+/*
+ * How many such pods, of 1 GPU or more, the node's kubelet surely admits when `available` are its available
+ * GPUs. Where it refuses sets that are spread over NUMA nodes, pods that are promised GPUs and have not come
+ * yet count, too: it does not know of promises, and serves pods in the order in which they come. So all
+ * orders must do. Passed pods count likewise.
+ */
+unsigned gt_numa_pods(const struct gt_cluster *cluster, uint32_t node, uint64_t available,
+                      struct gt_numa_pod pod);
 
 /* Whether the node exists, and its kubelet refuses sets that are spread over NUMA nodes. */
 bool gt_numa_judges(const struct gt_cluster *cluster, uint32_t node);
@@ -20,7 +32,7 @@ bool gt_numa_judges(const struct gt_cluster *cluster, uint32_t node);
 struct gt_passed_pod {
     uint64_t owner; /* a number of the caller, not 0 */
     uint64_t until_ms;
-    unsigned gpus;
+    struct gt_numa_pod pod;
     struct gt_node_set nodes;
 };
 enum { GT_PASSED_PODS_MAX = 64 }; /* as many as a node has GPUs at most; with more, the first is forgotten */

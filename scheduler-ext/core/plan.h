@@ -30,6 +30,7 @@ struct gt_plan_pod { /* in rank order */
     bool left_out;   /* in, with `running`: it has no place, and this plan is without it */
     uint32_t node;   /* in for a running pod (GT_NONE: unknown, it restricts nothing), else out */
     uint64_t mask; /* in for a running pod: its GPUs (0: unknown), other pods get GPUs near them; else out */
+    uint64_t requests; /* in: struct gt_numa_pod */
 
     uint8_t gpus;       /* scratch of the plan: GPUs to be chosen; 0: they are chosen */
     uint32_t run, next; /* scratch: the first pod of its run; the next one on its node */
@@ -125,9 +126,6 @@ struct gt_plan_request {
     const struct gt_plan_limit *limits; /* at most one for each node */
     uint32_t limit_count;
     const struct gt_plan_rules *rules; /* for gt_plan_ruled(): NULL: none */
-    /* Its pods have several containers with GPUs: a kubelet that judges each container by itself is not
-     * predicted. */
-    bool several;
     enum gt_slow_use slow;
     bool settled;    /* of plan_slow.c: no other plan is looked for */
     bool flat;       /* without regard to tiers above the supernode */

@@ -34,7 +34,6 @@ struct job gt_plan_begin(struct gt_cluster *cluster, const struct gt_plan_reques
                       .freed = request->freed,
                       .limits = request->limits,
                       .limit_count = request->limit_count,
-                      .several = request->several,
                       .slow = cluster->slow_nodes ? request->slow : GT_SLOW_ANY,
                       .close = cluster->uppers && !request->flat};
     for (uint32_t i = 0; i < job.pod_count && !job.any_running; i++)

@@ -2,24 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler-ext/core/plan_close.h"
+#include "scheduler-ext/core/plan_close_work.h"
 
-/*
- * The choice among supernodes of equal kinds: a table for each domain says what it costs least to take a
- * number of supernodes of each kind in it; the tables are joined from the lowest tier up.
- */
+/* The choice among supernodes of equal kinds: first what needs no search, then by tables for the rest. */
 
 /* ---- memory ---- */
-
-void *gt_close_memory(struct gt_cluster *cluster, unsigned block, size_t size)
-{
-    if (cluster->close_bytes[block] < size) {
-        free(cluster->close[block]);
-        cluster->close[block] = malloc(size + size / 2);
-        cluster->close_bytes[block] = cluster->close[block] ? size + size / 2 : 0;
-    }
-    return cluster->close[block];
-}
 
 struct gt_close_place *gt_close_places(struct gt_cluster *cluster, uint32_t count)
 {
@@ -47,102 +34,8 @@ static void close_touch_unit(struct job *job, uint32_t super)
 }
 
 enum {
-    CLOSE_KINDS = 16,
-    CLOSE_STATES = 1024,        /* for several kinds together */
-    CLOSE_STATES_MAX = 1 << 16, /* for one kind */
-    CLOSE_LEAVES_TRIED = 4,     /* before all are counted at once */
-    CLOSE_CELLS = 1 << 22,
-    CLOSE_WORK = 1 << 24,
+    CLOSE_LEAVES_TRIED = 4, /* before all are counted at once */
 };
-
-/* Domains touched, then available GPUs in them, each the highest tier first. */
-struct close_cost {
-    uint64_t domains, room;
-};
-static const struct close_cost CLOSE_NEVER = {UINT64_MAX, UINT64_MAX};
-
-/* A state is a number of supernodes of each kind, as one number: sum of number x stride. */
-struct close_kind {
-    uint32_t slots, whole, want, stride;
-};
-
-struct close_domain {
-    uint32_t super, parent; /* parent: index, UINT32_MAX: the whole cluster */
-    uint32_t top;           /* the highest state that it holds */
-    uint32_t need;          /* the state that is taken */
-    struct close_cost cost;
-    struct close_cost *table;   /* [state] the least cost below it; NULL: it has no domain below it */
-    uint16_t *taken;            /* [state of the parent] the state that is taken here */
-    uint32_t own[CLOSE_KINDS];  /* supernodes directly in it */
-    uint32_t have[CLOSE_KINDS]; /* with all below, at most as many as wanted */
-    bool inner;
-};
-
-struct close_search {
-    struct job *job;
-    const struct room *room;
-    struct close_kind kinds[CLOSE_KINDS];
-    unsigned kind_count, tiers;
-    uint32_t states;
-    struct close_domain *domains;
-    uint32_t count;
-    const uint32_t *total; /* [supernode] available GPUs */
-    uint32_t *index;       /* [supernode] of its domain, where it has the mark */
-    uint32_t stamp;
-    unsigned scale;
-    const uint64_t *packed; /* [state] of several kinds */
-    uint64_t borrow;
-    const struct gt_plan_unit *unit; /* that is split; NULL: whole ones */
-};
-
-static bool close_is_less(struct close_cost a, struct close_cost b)
-{
-    return a.domains != b.domains ? a.domains < b.domains : a.room < b.room;
-}
-
-static struct close_cost close_sum(struct close_cost a, struct close_cost b)
-{
-    return (struct close_cost){a.domains + b.domains, a.room + b.room};
-}
-
-/* What it costs to touch a domain: once for each tier up to its parent's. */
-static struct close_cost close_cost_of(const struct close_search *search, uint32_t super)
-{
-    const struct gt_cluster *cluster = search->job->cluster;
-    const struct super *s = &cluster->supers[super];
-    unsigned bits = 63 / (search->tiers - 1), end = search->tiers + 1;
-    struct close_cost cost = {0, 0};
-    bool touched = cluster->touched[super] == search->job->touch;
-    bool counted = search->unit ? cluster->touched_unit[super] == search->job->touch_unit : touched;
-    if (s->parent != GT_NONE)
-        end = cluster->supers[s->parent].tier;
-    for (unsigned tier = s->tier < 2 ? 2 : s->tier; tier < end; tier++) {
-        if (!counted)
-            cost.domains += UINT64_C(1) << (tier - 2) * bits;
-        if (!touched)
-            cost.room += (uint64_t)(search->total[super] >> search->scale) << (tier - 2) * bits;
-    }
-    return cost;
-}
-
-static uint32_t close_domain_of(struct close_search *search, uint32_t super)
-{
-    struct gt_cluster *cluster = search->job->cluster;
-    if (super == GT_NONE)
-        return UINT32_MAX;
-    if (cluster->mark[super] == search->stamp)
-        return search->index[super];
-    uint32_t parent = close_domain_of(search, cluster->supers[super].parent);
-    struct close_domain *domain = &search->domains[search->count];
-    memset(domain, 0, sizeof(*domain));
-    domain->super = super;
-    domain->parent = parent;
-    domain->cost = close_cost_of(search, super);
-    if (parent != UINT32_MAX)
-        search->domains[parent].inner = true;
-    cluster->mark[super] = search->stamp;
-    return search->index[super] = search->count++;
-}
 
 /* The domain in which a supernode lies directly; one outside of tier 2 is a domain by itself. */
 static uint32_t close_home(const struct close_search *search, uint32_t super)
@@ -161,9 +54,26 @@ static unsigned close_kind_of(const struct close_search *search, uint32_t super)
     return k;
 }
 
-/* The kinds of the places that have no supernode yet, as many as one search can take. */
-static void close_take_kinds(struct close_search *search, const struct gt_close_place *places, uint32_t count)
+static bool close_is_touched(const struct close_search *search, uint32_t super)
 {
+    const struct gt_cluster *cluster = search->job->cluster;
+    return cluster->touched[super] == search->job->touch &&
+           (!search->unit || cluster->touched_unit[super] == search->job->touch_unit);
+}
+
+static void close_touch(const struct close_search *search, uint32_t super)
+{
+    gt_run_touch(search->job, super);
+    if (search->unit)
+        close_touch_unit(search->job, super);
+}
+
+/* The kinds of the places that have no supernode yet, at most CLOSE_KINDS; returns how many places these
+ * are. */
+static uint32_t close_take_kinds(struct close_search *search, const struct gt_close_place *places,
+                                 uint32_t count)
+{
+    uint32_t wanted = 0;
     search->kind_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         unsigned k = places[i].to == GT_NONE ? close_kind_of(search, places[i].from) : CLOSE_KINDS;
@@ -171,77 +81,137 @@ static void close_take_kinds(struct close_search *search, const struct gt_close_
             continue;
         if (k == search->kind_count)
             search->kinds[search->kind_count++] = (struct close_kind){
-                search->room->slots[places[i].from], search->room->whole[places[i].from], 0, 0};
+                search->room->slots[places[i].from], search->room->whole[places[i].from], 0, 0, 0};
         search->kinds[k].want++;
+        wanted++;
     }
-    unsigned k = 0;
-    for (search->states = 1; k < search->kind_count; k++) {
-        uint32_t next = search->kinds[k].want + 1;
-        if (k && (uint64_t)search->states * next > CLOSE_STATES)
-            break;
-        search->kinds[k].stride = search->states;
-        search->states *= next;
-    }
-    search->kind_count = k;
+    return wanted;
 }
 
-static uint32_t close_digit(const struct close_kind *kind, uint32_t state)
+/* Lists the supernodes of these kinds. The loop has no branch: a guess for each supernode would often be
+ * wrong. */
+static void close_list(struct close_search *search)
 {
-    return state / kind->stride % (kind->want + 1);
-}
-
-/* The numbers of each state side by side, each with a free bit above it, so that one subtraction compares
- * all: several kinds have at most CLOSE_STATES states. */
-static void close_pack(struct close_search *search, uint64_t packed[static CLOSE_STATES])
-{
-    if (search->kind_count == 1)
-        return;
-    search->packed = packed;
-    search->borrow = 0;
-    for (uint32_t state = 0; state < search->states; state++)
-        packed[state] = 0;
-    unsigned shift = 0;
-    for (unsigned k = 0; k < search->kind_count; k++) {
-        const struct close_kind *kind = &search->kinds[k];
-        for (uint32_t state = 0; state < search->states; state++)
-            packed[state] |= (uint64_t)close_digit(kind, state) << shift;
-        unsigned bits = 0;
-        while (kind->want >> bits)
-            bits++;
-        search->borrow |= UINT64_C(1) << (shift + bits);
-        shift += bits + 1;
-    }
-}
-
-/* Whether each number of `part` is at most that of `state`. */
-static bool close_is_within(const struct close_search *search, uint32_t part, uint32_t state)
-{
-    if (search->kind_count == 1)
-        return part <= state;
-    return (((search->packed[state] | search->borrow) - search->packed[part]) & search->borrow) ==
-           search->borrow;
-}
-
-static uint32_t close_state(const struct close_search *search, const uint32_t *numbers)
-{
-    uint32_t state = 0;
+    const uint32_t *slots = search->room->slots;
+    uint64_t sizes = 0; /* bit n: a kind has n slots, modulo 64 */
     for (unsigned k = 0; k < search->kind_count; k++)
-        state += (numbers[k] < search->kinds[k].want ? numbers[k] : search->kinds[k].want) *
-                 search->kinds[k].stride;
-    return state;
+        sizes |= UINT64_C(1) << search->kinds[k].slots % 64;
+    uint32_t listed = 0, end = search->room->count, *list = search->list;
+#pragma GCC unroll 8
+    for (uint32_t s = 0; s < end; s++) {
+        list[listed] = s;
+        listed += sizes >> slots[s] % 64 & 1;
+    }
+    search->listed = 0;
+    for (uint32_t i = 0; i < listed; i++) {
+        unsigned k = close_kind_of(search, list[i]);
+        if (k == search->kind_count)
+            continue;
+        search->kinds[k].there++;
+        search->home[search->listed] = close_home(search, list[i]);
+        list[search->listed++] = list[i];
+    }
+}
+
+/* Gives a supernode to the next place of its kind. `at`: [kind] where to look for that place. */
+static void close_give(struct close_search *search, struct gt_close_place *places, uint32_t at[CLOSE_KINDS],
+                       unsigned k, uint32_t super)
+{
+    while (places[at[k]].to != GT_NONE || close_kind_of(search, places[at[k]].from) != k)
+        at[k]++;
+    places[at[k]].to = super;
+    close_touch(search, super);
+}
+
+/* Gives the listed supernodes that have pods of the job, or (`near`) lie in a domain that has some. */
+static void close_take_touched(struct close_search *search, struct gt_close_place *places, bool near)
+{
+    uint32_t at[CLOSE_KINDS] = {0}, listed = 0;
+    for (uint32_t i = 0; i < search->listed; i++) {
+        uint32_t s = search->list[i], home = search->home[i];
+        unsigned k = close_kind_of(search, s);
+        if (!search->kinds[k].want)
+            continue;
+        if (close_is_touched(search, near ? home : s)) {
+            close_give(search, places, at, k, s);
+            search->kinds[k].want--;
+            continue;
+        }
+        search->home[listed] = home;
+        search->list[listed++] = s;
+    }
+    search->listed = listed;
+}
+
+/* The domain above a home that counts at this tier. */
+static uint32_t close_at_tier(const struct close_search *search, uint32_t home, unsigned tier)
+{
+    const struct super *supers = search->job->cluster->supers;
+    while (supers[home].parent != GT_NONE && supers[supers[home].parent].tier <= tier)
+        home = supers[home].parent;
+    return home;
+}
+
+/* Keeps only supernodes in domains where the job is, of the lowest tier at which these hold all that is
+ * wanted: others would cost more at that tier. */
+static void close_stay_near(struct close_search *search)
+{
+    for (unsigned tier = 3; tier <= search->tiers; tier++) {
+        uint32_t there[CLOSE_KINDS + 1] = {0}, listed = 0;
+        for (uint32_t i = 0; i < search->listed; i++)
+            if (close_is_touched(search, close_at_tier(search, search->home[i], tier)))
+                there[close_kind_of(search, search->list[i])]++;
+        unsigned k = 0;
+        while (k < search->kind_count && there[k] >= search->kinds[k].want)
+            k++;
+        if (k < search->kind_count)
+            continue;
+        for (uint32_t i = 0; i < search->listed; i++)
+            if (close_is_touched(search, close_at_tier(search, search->home[i], tier))) {
+                search->home[listed] = search->home[i];
+                search->list[listed++] = search->list[i];
+            }
+        search->listed = listed;
+        return;
+    }
+}
+
+/* Before others are searched for: kinds of which all supernodes are wanted, which leave no choice, then
+ * supernodes in domains that cost nothing. */
+static void close_take_sure(struct close_search *search, struct gt_close_place *places, uint32_t count)
+{
+    struct close_kind *kinds = search->kinds;
+    unsigned left = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned k = places[i].to == GT_NONE ? close_kind_of(search, places[i].from) : search->kind_count;
+        if (k == search->kind_count || kinds[k].there > kinds[k].want)
+            continue;
+        kinds[k].there--;
+        kinds[k].want--;
+        places[i].to = places[i].from;
+        close_touch(search, places[i].to);
+    }
+    if (search->job->any_running)
+        close_take_touched(search, places, false);
+    if (search->job->any_touched)
+        close_take_touched(search, places, true);
+    for (unsigned k = 0; k < search->kind_count; k++)
+        if (kinds[k].want)
+            kinds[left++] = kinds[k];
+    search->kind_count = left;
+    if (search->job->any_touched && left)
+        close_stay_near(search);
 }
 
 static void close_collect(struct close_search *search)
 {
-    const uint32_t *slots = search->room->slots;
     search->count = 0;
     search->stamp = gt_core_stamp(search->job->cluster);
-    for (uint32_t s = 0; s < search->room->count; s++) {
-        if (!slots[s] || (search->kind_count == 1 && slots[s] != search->kinds[0].slots))
-            continue;
+    for (uint32_t i = 0; i < search->listed; i++) {
+        uint32_t s = search->list[i];
         unsigned k = close_kind_of(search, s);
         if (k < search->kind_count)
-            search->domains[close_domain_of(search, close_home(search, s))].own[k]++;
+            search->domains[gt_close_domain(search, search->home[i])].own[k]++;
     }
 }
 
@@ -268,171 +238,51 @@ static bool close_is_before(const struct close_search *search, uint32_t a, uint3
     return search->total[a] < search->total[b];
 }
 
-/* One domain of the lowest tier that holds everything: then nothing is less. UINT32_MAX: there is none. */
+/* One domain of the lowest tier that holds everything. No choice touches less than one such domain, so
+ * nothing is better where the job has no pods yet, or has some in all that lies above it. UINT32_MAX: there
+ * is none. */
 static uint32_t close_single(const struct close_search *search)
 {
-    uint32_t best = UINT32_MAX, full = search->states - 1;
-    struct close_cost least = CLOSE_NEVER;
+    const struct super *supers = search->job->cluster->supers;
+    uint32_t best = UINT32_MAX;
+    struct close_cost least = {UINT64_MAX, UINT64_MAX};
+    bool any = search->unit ? search->job->any_touched_unit : search->job->any_touched;
     for (uint32_t d = 0; d < search->count; d++) {
-        if (close_state(search, search->domains[d].own) != full)
+        uint32_t super = search->domains[d].super;
+        unsigned k = 0;
+        while (k < search->kind_count && search->domains[d].own[k] >= search->kinds[k].want)
+            k++;
+        if (k < search->kind_count)
             continue;
         struct close_cost cost = {0, 0};
-        for (uint32_t above = d; above != UINT32_MAX; above = search->domains[above].parent)
-            cost = close_sum(cost, search->domains[above].cost);
-        if (cost.domains < least.domains ||
-            (cost.domains == least.domains &&
-             close_is_before(search, search->domains[d].super, search->domains[best].super))) {
+        for (uint32_t above = super; any && above != GT_NONE; above = supers[above].parent)
+            cost = gt_close_sum(cost, gt_close_cost(search, above));
+        bool before = any ? gt_close_is_less(cost, least)
+                          : best == UINT32_MAX || close_is_before(search, super, search->domains[best].super);
+        if (before) {
             least = cost;
             best = d;
         }
     }
-    bool any = search->unit ? search->job->any_touched_unit : search->job->any_touched;
-    return !any || !least.domains ? best : UINT32_MAX;
-}
-
-/* Sums up what domains have; the work of the search in steps. */
-static uint64_t close_sum_up(struct close_search *search)
-{
-    const struct super *supers = search->job->cluster->supers;
-    uint64_t work = 0;
-    for (uint32_t d = 0; d < search->count; d++)
-        memcpy(search->domains[d].have, search->domains[d].own, sizeof(search->domains[d].have));
-    for (unsigned tier = 1; tier <= search->tiers; tier++)
-        for (uint32_t d = 0; d < search->count; d++) {
-            struct close_domain *domain = &search->domains[d];
-            if (supers[domain->super].tier != tier)
-                continue;
-            domain->top = close_state(search, domain->have);
-            work += (uint64_t)search->states * (domain->top + 1);
-            for (unsigned k = 0; domain->parent != UINT32_MAX && k < search->kind_count; k++)
-                search->domains[domain->parent].have[k] += domain->have[k];
-        }
-    return work;
-}
-
-/* Adds to what its parent can take a domain without domains below it. What it gives costs the same however
- * much it is, and to take less of the others never costs more: so it gives as much as it can. */
-static void close_join_leaf(const struct close_search *search, struct close_cost *table,
-                            struct close_domain *child)
-{
-    for (uint32_t state = search->states; state-- > 0;) {
-        uint32_t part = 0;
-        for (unsigned k = 0; k < search->kind_count; k++) {
-            uint32_t number = close_digit(&search->kinds[k], state);
-            part += (child->own[k] < number ? child->own[k] : number) * search->kinds[k].stride;
-        }
-        struct close_cost rest = table[state - part], cost = close_sum(rest, child->cost);
-        child->taken[state] = 0;
-        if (!part || rest.domains == UINT64_MAX || !close_is_less(cost, table[state]))
-            continue;
-        table[state] = cost;
-        child->taken[state] = (uint16_t)part;
-    }
-}
-
-/* Adds a domain to what its parent can take. From the highest state down, so that each step reads states
- * without this domain. */
-static void close_join(const struct close_search *search, struct close_cost *table,
-                       struct close_domain *child)
-{
-    if (!child->table) {
-        close_join_leaf(search, table, child);
-        return;
-    }
-    for (uint32_t state = search->states; state-- > 0;) {
-        struct close_cost best = table[state];
-        child->taken[state] = 0;
-        for (uint32_t part = 1; part <= child->top && part <= state; part++) {
-            if (!close_is_within(search, part, state))
-                continue;
-            struct close_cost below = child->table[part], rest = table[state - part];
-            if (below.domains == UINT64_MAX || rest.domains == UINT64_MAX)
-                continue;
-            struct close_cost cost = close_sum(close_sum(rest, below), child->cost);
-            if (close_is_less(cost, best)) {
-                best = cost;
-                child->taken[state] = (uint16_t)part;
-            }
-        }
-        table[state] = best;
-    }
-}
-
-static bool close_search_all(struct close_search *search)
-{
-    const struct super *supers = search->job->cluster->supers;
-    uint32_t states = search->states, inner = 1;
-    uint64_t work = close_sum_up(search);
-    for (uint32_t d = 0; d < search->count; d++)
-        inner += search->domains[d].inner;
-    uint64_t cells = (uint64_t)states * (inner + search->count);
-    if (work > CLOSE_WORK || cells > CLOSE_CELLS || states > CLOSE_STATES_MAX)
-        return false;
-    struct close_cost *tables = gt_close_memory(
-        search->job->cluster, 2,
-        (size_t)states * (inner * sizeof(struct close_cost) + search->count * sizeof(uint16_t)));
-    if (!tables)
-        return false;
-    uint64_t packed[CLOSE_STATES];
-    close_pack(search, packed);
-    uint16_t *taken = (uint16_t *)(tables + (size_t)inner * states);
-    struct close_cost *root = tables, *at = tables + states;
-    for (uint32_t i = 0; i < states; i++)
-        root[i] = i ? CLOSE_NEVER : (struct close_cost){0, 0};
-    for (uint32_t d = 0; d < search->count; d++) {
-        struct close_domain *domain = &search->domains[d];
-        uint32_t own = close_state(search, domain->own);
-        domain->taken = taken + (size_t)d * states;
-        domain->need = 0;
-        if (!domain->inner)
-            continue;
-        domain->table = at;
-        at += states;
-        for (uint32_t i = 0; i < states; i++)
-            domain->table[i] = close_is_within(search, i, own) ? (struct close_cost){0, 0} : CLOSE_NEVER;
-    }
-    for (unsigned tier = 1; tier <= search->tiers; tier++)
-        for (uint32_t d = 0; d < search->count; d++) {
-            struct close_domain *domain = &search->domains[d];
-            if (supers[domain->super].tier == tier)
-                close_join(search,
-                           domain->parent == UINT32_MAX ? root : search->domains[domain->parent].table,
-                           domain);
-        }
-    uint32_t rest = states - 1;
-    for (unsigned tier = search->tiers; tier >= 1; tier--) /* the same steps backward */
-        for (uint32_t d = search->count; d-- > 0;) {
-            struct close_domain *domain = &search->domains[d];
-            if (supers[domain->super].tier != tier)
-                continue;
-            uint32_t *from = domain->parent == UINT32_MAX ? &rest : &search->domains[domain->parent].need;
-            domain->need = domain->taken[*from];
-            *from -= domain->need;
-        }
-    return true;
+    return !any || least.domains == 1 ? best : UINT32_MAX;
 }
 
 /* Gives the chosen supernodes, the lowest ids of each domain, to places of their kinds. */
-static void close_hand_out(struct close_search *search, struct gt_close_place *places, uint32_t count)
+static void close_hand_out(struct close_search *search, struct gt_close_place *places)
 {
-    const uint32_t *slots = search->room->slots;
     uint32_t at[CLOSE_KINDS] = {0}, left = 0;
     for (unsigned k = 0; k < search->kind_count; k++)
         left += search->kinds[k].want;
-    for (uint32_t s = 0; s < search->room->count && left; s++) {
-        if (!slots[s] || (search->kind_count == 1 && slots[s] != search->kinds[0].slots))
-            continue;
+    for (uint32_t i = 0; i < search->listed && left; i++) {
+        uint32_t s = search->list[i];
         unsigned k = close_kind_of(search, s);
         if (k == search->kind_count)
             continue;
-        struct close_domain *home = &search->domains[search->index[close_home(search, s)]];
-        if (!close_digit(&search->kinds[k], home->need))
+        struct close_domain *home = &search->domains[search->index[search->home[i]]];
+        if (!gt_close_digit(&search->kinds[k], home->need))
             continue;
         home->need -= search->kinds[k].stride;
-        while (at[k] < count &&
-               (places[at[k]].to != GT_NONE || close_kind_of(search, places[at[k]].from) != k))
-            at[k]++;
-        places[at[k]].to = s;
+        close_give(search, places, at, k, s);
         left--;
     }
 }
@@ -458,6 +308,9 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
     const struct gt_cluster *cluster = search->job->cluster;
     const struct super *supers = cluster->supers;
     uint32_t best = GT_NONE;
+    uint64_t gpus = 0; /* that a leaf must have at least, which is known without looking into it */
+    for (unsigned k = 0; k < search->kind_count; k++)
+        gpus += (uint64_t)search->kinds[k].want * search->kinds[k].slots * search->room->gpus;
     if (search->job->any_touched || (count == 1 && cluster->in_leaves != cluster->tiers[1]))
         return false;
     for (uint32_t i = 0; i < cluster->tiers[2]; i++) {
@@ -466,7 +319,7 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
             return false;
         if (best != GT_NONE && !close_is_before(search, leaf, best))
             continue;
-        unsigned k = 0;
+        unsigned k = search->total[leaf] < gpus ? CLOSE_KINDS + 1 : 0;
         while (k < search->kind_count &&
                close_count_in(search, leaf, &search->kinds[k]) >= search->kinds[k].want)
             k++;
@@ -489,28 +342,25 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
 
 static void close_solve(struct close_search *search, struct gt_close_place *places, uint32_t count)
 {
-    close_take_kinds(search, places, count);
-    uint32_t wanted = 0;
-    for (unsigned k = 0; k < search->kind_count; k++)
-        wanted += search->kinds[k].want;
-    if (wanted == count && close_in_leaf(search, places, count))
+    if (close_take_kinds(search, places, count) == count && close_in_leaf(search, places, count))
         return;
+    close_list(search);
+    close_take_sure(search, places, count);
+    if (!search->kind_count)
+        return;
+    gt_close_count_states(search);
     close_collect(search);
     uint32_t single = close_single(search);
     if (single != UINT32_MAX)
         search->domains[single].need = search->states - 1;
-    bool found = single != UINT32_MAX || close_search_all(search);
+    bool found = single != UINT32_MAX || gt_close_search(search);
     if (found)
-        close_hand_out(search, places, count);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!found && places[i].to == GT_NONE && close_kind_of(search, places[i].from) < search->kind_count)
+        close_hand_out(search, places);
+    for (uint32_t i = 0; i < count && !found; i++)
+        if (places[i].to == GT_NONE && close_kind_of(search, places[i].from) < search->kind_count) {
             places[i].to = places[i].from;
-        if (places[i].to == GT_NONE)
-            continue;
-        gt_run_touch(search->job, places[i].to);
-        if (search->unit)
-            close_touch_unit(search->job, places[i].to);
-    }
+            close_touch(search, places[i].to);
+        }
 }
 
 static int close_compare(const void *left, const void *right)
@@ -551,7 +401,13 @@ void gt_close_choose(struct job *job, const struct room *room, struct gt_close_p
                      const struct gt_plan_unit *unit)
 {
     struct gt_cluster *cluster = job->cluster;
-    struct close_search search = {.job = job, .room = room, .unit = unit, .index = cluster->scratch};
+    struct close_search search = {.job = job,
+                                  .room = room,
+                                  .unit = unit,
+                                  .index = cluster->scratch,
+                                  .list = cluster->scratch + 2 * (size_t)cluster->super_capacity,
+                                  .home = cluster->scratch + 3 * (size_t)cluster->super_capacity,
+                                  .order = cluster->scratch + 4 * (size_t)cluster->super_capacity};
     uint64_t total = 0;
     uint32_t open = count;
     for (uint32_t i = 0; i < count; i++)
@@ -564,12 +420,12 @@ void gt_close_choose(struct job *job, const struct room *room, struct gt_close_p
         ;
     for (unsigned n = 1; n <= GT_GPUS_MAX; n++)
         total += (uint64_t)n * job->nodes_with[n];
-    unsigned bits = 63 / (search.tiers - 1);
-    while (total >> search.scale >> bits)
+    search.bits = 63 / (search.tiers - 1);
+    while (total >> search.scale >> search.bits)
         search.scale++;
     search.total = close_total(cluster);
     search.domains = gt_close_memory(cluster, 1, room->count * sizeof(*search.domains));
-    bool can = search.domains && count < UINT64_C(1) << bits;
+    bool can = search.domains && count < UINT64_C(1) << search.bits;
     for (; can && open;) {
         close_solve(&search, places, count);
         open = 0;

@@ -56,43 +56,85 @@ static uint32_t next_excluded(const struct job *job, uint32_t from)
     return node < job->cluster->node_count ? node : GT_NONE;
 }
 
-/* How many GPUs pods to be placed have: bit k - 1 for k GPUs. 0: they do not divide each other, so that not
- * every mix of pods that has room by its number of GPUs is admitted in any order. */
-static uint64_t pod_sizes(const struct job *job)
+/* What pods to be placed ask for. [1]: of kubelets that judge each request by itself, [0]: of others. */
+struct numa_asked {
+    struct gt_numa_pod pod; /* the first of them */
+    bool any, open;         /* open: the kubelets of [1] are not predicted */
+    bool equal[2];          /* all are as the first one */
+    /* Bit k - 1: some request is for k GPUs. 0: not all requests divide each other, so that not every mix
+     * that has room by its number of GPUs is admitted in any order. */
+    uint64_t sizes[2];
+};
+
+/* Adds the requests to *sizes. An ordinary init container counts only as a part of an equal request after it.
+ * False: it is another one, whose NUMA node binds that request. */
+static bool add_sizes(struct gt_numa_pod pod, uint64_t *sizes)
 {
-    uint64_t sizes = 0;
-    for (uint32_t u = 0; u < job->unit_count; u++) {
-        const struct gt_plan_unit *unit = &job->units[u];
-        uint32_t pod = unit->first, end = unit->first + unit->pods;
-        while (pod < end && job->pods[pod].running)
-            pod++;
-        if (pod < end && (!unit->gpus || unit->gpus > GT_GPUS_MAX))
-            return 0;
-        sizes |= pod < end ? UINT64_C(1) << (unit->gpus - 1) : 0;
+    bool is_simple = true;
+    for (uint64_t left = pod.requests ? pod.requests : pod.gpus; left; left >>= 8) {
+        bool init = left & GT_NUMA_INIT;
+        is_simple = is_simple && (!init || (left >> 8 & 0xff) == (left & 0x7f));
+        *sizes |= UINT64_C(1) << ((left & 0x7f) - 1) % GT_GPUS_MAX;
     }
+    return is_simple;
+}
+
+static bool do_divide(uint64_t sizes)
+{
     unsigned last = 1;
     for (uint64_t left = sizes; left; left &= left - 1) {
         unsigned size = gt_bit_first(left) + 1;
         if (size % last)
-            return 0;
+            return false;
         last = size;
     }
-    return sizes;
+    return true;
+}
+
+static void numa_ask(const struct job *job, struct numa_asked *ret)
+{
+    bool fits = true, simple = true;
+    *ret = (struct numa_asked){.equal = {true, true}};
+    for (uint32_t u = 0; u < job->unit_count; u++) {
+        const struct gt_plan_unit *unit = &job->units[u];
+        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+            struct gt_numa_pod pod = {unit->gpus, job->pods[i].requests};
+            if (job->pods[i].running)
+                continue;
+            ret->pod = ret->any ? ret->pod : pod;
+            ret->any = true;
+            ret->equal[0] = ret->equal[0] && pod.gpus == ret->pod.gpus;
+            ret->equal[1] = ret->equal[1] && ret->equal[0] && pod.requests == ret->pod.requests;
+            fits = fits && pod.gpus && pod.gpus <= GT_GPUS_MAX;
+            if (!fits)
+                continue;
+            ret->open = ret->open || pod.requests == GT_NUMA_TOO_MANY;
+            ret->sizes[0] |= UINT64_C(1) << (pod.gpus - 1);
+            simple = add_sizes(pod, &ret->sizes[1]) && simple;
+        }
+    }
+    for (unsigned by = 0; by < 2; by++)
+        if (!fits || !do_divide(ret->sizes[by]) || (by && !simple))
+            ret->sizes[by] = 0;
+    ret->any = ret->any && fits;
 }
 
 /* How many of a node's `count` available GPUs may be used: what its kubelet admits of each size. */
-static unsigned numa_room(const struct job *job, uint32_t node, uint64_t sizes, unsigned count)
+static unsigned numa_room(const struct job *job, uint32_t node, const struct numa_asked *asked,
+                          unsigned count)
 {
     const struct gt_cluster *cluster = job->cluster;
     const struct gt_numa *numa = gt_class_numa(cluster->classes[cluster->class[node]]);
-    bool equal = (sizes & (sizes - 1)) == 0;
-    unsigned most = sizes ? count : 0;
-    for (uint64_t left = sizes; left; left &= left - 1) {
+    uint64_t available = gt_draft_available(job, node);
+    unsigned most = asked->sizes[!numa->by_pod] ? count : 0;
+    if (asked->any && asked->equal[!numa->by_pod]) {
+        unsigned pods = gt_numa_pods(cluster, node, available, asked->pod), gpus = asked->pod.gpus;
+        return pods == gt_core_slots(gpus, count) ? count : pods * gpus; /* an idle node stays one */
+    }
+    for (uint64_t left = asked->sizes[!numa->by_pod]; left; left &= left - 1) {
         unsigned gpus = gt_bit_first(left) + 1;
-        unsigned pods = gt_numa_pods(cluster, node, gt_draft_available(job, node), gpus);
-        if (equal && pods == gt_core_slots(gpus, count)) /* an idle node stays one */
-            return count;
-        if (!equal && numa->count > 2 && gpus > gt_numa_largest(numa)) /* it may take parts of several */
+        unsigned pods = gt_numa_pods(cluster, node, available, (struct gt_numa_pod){gpus, 0});
+        if (numa->count > 2 && gpus > gt_numa_largest(numa)) /* it may take parts of several */
             return 0;
         most = pods * gpus < most ? pods * gpus : most;
     }
@@ -103,13 +145,15 @@ static unsigned numa_room(const struct job *job, uint32_t node, uint64_t sizes, 
 static void draft_numa(struct job *job)
 {
     const struct gt_cluster *cluster = job->cluster;
-    uint64_t sizes = cluster->numa_nodes ? pod_sizes(job) : 0;
+    struct numa_asked asked;
+    if (cluster->numa_nodes)
+        numa_ask(job, &asked);
     for (uint32_t n = 0; cluster->numa_nodes && n < cluster->node_count; n++) {
         const struct gt_numa *numa = gt_class_numa(cluster->classes[cluster->class[n]]);
         unsigned count = gt_draft_count(job, n);
-        if (!count || !numa->count || (job->several && !numa->by_pod))
+        if (!count || !numa->count || (asked.open && !numa->by_pod))
             continue;
-        unsigned most = numa_room(job, n, sizes, count);
+        unsigned most = numa_room(job, n, &asked, count);
         if (most < count)
             draft_set(job, n, gt_draft_available(job, n), most);
     }

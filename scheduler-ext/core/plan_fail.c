@@ -149,9 +149,13 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
         }
     }
     failure.largest = largest * unit->gpus;
+    uint32_t open = unit->first;
+    while (open + 1 < unit->first + unit->pods && job->pods[open].running)
+        open++;
+    const struct gt_numa_pod pod = {unit->gpus, job->pods[open].requests};
     for (uint32_t n = 0; cluster->numa_nodes && unit->gpus && n < cluster->node_count; n++)
         failure.numa_nodes += cluster->count[n] >= unit->gpus && !gt_node_set_has(job->excluded, n) &&
-                              !gt_numa_pods(cluster, n, cluster->available[n], unit->gpus);
+                              !gt_numa_pods(cluster, n, cluster->available[n], pod);
     failure.could_fit = !cluster->numa_nodes && whole_runs >= failure.wanted && whole_pods >= needed;
     failure.held = saturated(held);
     if (unit->within && held >= failure.wanted)

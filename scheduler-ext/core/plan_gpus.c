@@ -92,6 +92,7 @@ static uint64_t least_slow(const struct gt_cluster *cluster, uint32_t node,
     struct gt_choice choice;
     if (slow && gt_class_numa(class)->count &&
         (query->batches > 1 || query->batch[0].pods > 1 ||
+         gt_numa_by_request(gt_class_numa(class), query->requests[0]) ||
          !gt_numa_admits(gt_class_numa(class), free, 0, count, &free)))
         return free;
     slow &= free;
@@ -105,22 +106,23 @@ static void give_gpus(struct job *job, uint32_t node, uint32_t first_pod)
 {
     struct gt_cluster *cluster = job->cluster;
     struct pod_gpus_query query = {.class = cluster->class[node], .free = gt_draft_available(job, node)};
-    uint32_t first[BATCHES_MAX];
-    uint64_t masks[GT_GPUS_MAX], *mask = masks;
+    uint32_t first[BATCHES_MAX], pods[GT_GPUS_MAX];
+    uint64_t masks[GT_GPUS_MAX];
+    unsigned count = 0;
     find_batches(job, first_pod, &query, first);
     query.held &= gt_core_all(cluster, node) & ~query.free;
     sort_batches(&query, first);
+    for (unsigned q = 0; q < query.batches; q++)
+        for (uint32_t i = first[q], end = count + query.batch[q].pods; count < end; i = job->pods[i].next)
+            if (!job->pods[i].running) {
+                query.requests[count] = job->pods[i].requests;
+                pods[count++] = i;
+            }
     if (job->slow == GT_SLOW_AVOID)
         query.free = least_slow(cluster, node, &query);
     gt_choose_pod_gpus(cluster, &query, masks);
-    for (unsigned q = 0; q < query.batches; q++) {
-        uint32_t i = first[q];
-        for (unsigned left = query.batch[q].pods; left; i = job->pods[i].next)
-            if (!job->pods[i].running) {
-                job->pods[i].mask = *mask++;
-                left--;
-            }
-    }
+    for (unsigned i = 0; i < count; i++)
+        job->pods[pods[i]].mask = masks[i];
 }
 
 void gt_give_gpus(struct job *job)

@@ -33,7 +33,6 @@ struct job {
     const uint64_t *freed;
     const struct gt_plan_limit *limits;
     uint32_t limit_count;
-    bool several;
     enum gt_slow_use slow; /* ANY where nothing is slow */
     bool close;            /* brought together above the supernode (plan_close.h) */
     bool any_running;

@@ -28,6 +28,7 @@ struct pod_gpus_query {
     uint64_t held; /* GPUs of the job's pods that run there; none of them is free */
     /* Sorted: larger pods first; of equal ones, more pods first. */
     struct pod_batch batch[BATCHES_MAX];
+    uint64_t requests[GT_GPUS_MAX]; /* of each pod, batch by batch (struct gt_numa_pod) */
 };
 
 /* Writes one mask for each pod, batch by batch. */

@@ -17,20 +17,28 @@ struct draft {
     uint16_t w[GT_GPUS_MAX][GT_GPUS_MAX];
 };
 
+static uint64_t choose_one(const struct draft *draft, unsigned gpus, uint64_t requests)
+{
+    struct gt_choice choice = {.mask = gt_core_lowest(draft->left, gpus)};
+    uint64_t served = 0;
+    if (gt_numa_by_request(gt_class_numa(draft->class), requests))
+        served = gt_numa_serve(draft->class, draft->left, (struct gt_numa_pod){gpus, requests}, NULL);
+    else if (gt_bit_count(draft->left) > gpus)
+        gt_choose(draft->class, draft->left, 0, gpus, CHOICE_LIMIT_US, &choice);
+    return served ? served : choice.mask;
+}
+
 static void choose_in_turn(struct draft *draft, const struct pod_gpus_query *query)
 {
     for (unsigned q = 0; q < query->batches; q++) {
         draft->batch[q] = 0;
         for (unsigned i = 0; i < query->batch[q].pods; i++) {
-            struct gt_choice choice = {.mask = draft->left};
             unsigned gpus = query->batch[q].gpus;
-            if (gt_bit_count(draft->left) > gpus &&
-                !gt_choose(draft->class, draft->left, 0, gpus, CHOICE_LIMIT_US, &choice))
-                choice.mask = gt_core_lowest(draft->left, gpus);
+            uint64_t mask = choose_one(draft, gpus, query->requests[draft->pods]);
             draft->batch_of[draft->pods] = (uint8_t)q;
-            draft->pod[draft->pods++] = choice.mask;
-            draft->batch[q] |= choice.mask;
-            draft->left &= ~choice.mask;
+            draft->pod[draft->pods++] = mask;
+            draft->batch[q] |= mask;
+            draft->left &= ~mask;
         }
     }
 }

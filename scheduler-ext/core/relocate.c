@@ -89,6 +89,11 @@ static void relocate_change(struct relocator *r, uint32_t node, int gpus)
     spend(r);
 }
 
+static bool relocate_may_go(const struct relocator *r, uint32_t pod, uint32_t node)
+{
+    return !r->spec->may_go || r->spec->may_go(r->spec->arg, pod, node);
+}
+
 static bool relocate_fits(const struct relocator *r)
 {
     return r->runs >= r->job->runs;
@@ -306,14 +311,28 @@ static void relocate_keep(struct relocator *r)
     r->best_cost = r->cost;
 }
 
-/* Whether a node of [from, at) of its supernode is equivalent. */
-static bool relocate_is_repeated(struct relocator *r, uint32_t from, uint32_t at, uint32_t own)
+/* Whether each pod that is still to be placed, from item `item` on, may go to both nodes or to neither. */
+static bool relocate_are_alike(struct relocator *r, uint32_t item, uint32_t a, uint32_t b)
 {
-    uint32_t node = r->order[at];
+    for (; r->spec->may_go && item < r->chosen_count; item++)
+        for (uint32_t i = 0; i < r->placed[item]->pods; i++) {
+            uint32_t pod = r->members[r->placed[item]->first + i];
+            spend(r);
+            if (relocate_may_go(r, pod, a) != relocate_may_go(r, pod, b))
+                return false;
+        }
+    return true;
+}
+
+/* Whether a node of [from, at) of its supernode is equivalent for what is placed from item `item` on. */
+static bool relocate_is_repeated(struct relocator *r, uint32_t item, uint32_t from, uint32_t at)
+{
+    uint32_t node = r->order[at], own = r->placed[item]->node;
     while (at-- > from && r->super[r->order[at]] == r->super[node]) {
         uint32_t other = r->order[at];
         spend(r);
-        if (r->available[other] == r->available[node] && r->room[other] == r->room[node] && other != own)
+        if (r->available[other] == r->available[node] && r->room[other] == r->room[node] && other != own &&
+            relocate_are_alike(r, item, other, node))
             return true;
     }
     return false;
@@ -341,6 +360,7 @@ static bool relocate_find_places(struct relocator *r, uint32_t at, uint32_t pod,
     }
     if (pod == item->pods)
         return relocate_find_places(r, at + 1, 0, done, 0);
+    uint32_t member = r->members[item->first + pod];
     for (uint32_t i = from; i < r->node_count && !r->exhausted; i++) {
         uint32_t node = r->order[i];
         spend(r);
@@ -348,7 +368,7 @@ static bool relocate_find_places(struct relocator *r, uint32_t at, uint32_t pod,
             break;
         if (node == item->node || r->room[node] < item->need ||
             (item->pods > 1 && !has_room(r, i, item->pods - pod, item->need)) ||
-            relocate_is_repeated(r, from, i, item->node))
+            !relocate_may_go(r, member, node) || relocate_is_repeated(r, at, from, i))
             continue;
         r->places[done] = node;
         int taken = gt_node_set_has(r->spec->job_avoids, node) ? 0 : (int)item->need;
@@ -542,9 +562,11 @@ static bool plan_item(struct relocator *r, const struct move_item *item, const u
         (!places && !exclude_places(r, item, &excluded)) || !gt_plan_job(r->cluster, &request, &failure))
         return false;
     for (uint32_t i = 0; i < item->pods; i++) {
-        if (!promise_place(r->cluster, pods[i].node, pods[i].mask))
+        uint32_t member = r->members[item->first + i];
+        if (!relocate_may_go(r, member, pods[i].node) ||
+            !promise_place(r->cluster, pods[i].node, pods[i].mask))
             return false;
-        moves[i] = (struct gt_relocate_move){r->members[item->first + i], pods[i].node, pods[i].mask};
+        moves[i] = (struct gt_relocate_move){member, pods[i].node, pods[i].mask};
     }
     return true;
 }

@@ -100,13 +100,26 @@ static bool fits_exactly(const struct gt_class *class, uint64_t free, unsigned k
     return gt_core_bits(free) == k && (uint64_t)score * GT_AWARE_EXACT_SHARE >= gt_class_best_score(class, k);
 }
 
-static bool compute(struct gt_cluster *cluster, uint32_t class, uint64_t free, unsigned k, unsigned limit_us,
-                    struct gt_score_parts *ret)
+/* The choice for one container after the other, where the kubelet judges each. */
+static bool choose_served(const struct gt_class *class, uint64_t free, struct gt_numa_pod pod,
+                          struct gt_choice *ret)
+{
+    uint64_t mask = gt_numa_serve(class, free, pod, NULL), rest = free & ~mask;
+    uint32_t score = gt_class_sum(class, mask);
+    *ret =
+        (struct gt_choice){mask, score, gt_class_sum(class, free) - score - gt_class_sum(class, rest), true};
+    return mask;
+}
+
+static bool compute(struct gt_cluster *cluster, uint32_t class, uint64_t free, struct gt_numa_pod pod,
+                    unsigned limit_us, struct gt_score_parts *ret)
 {
     const struct gt_class *c = cluster->classes[class];
     const struct gt_aware_weights *weights = &cluster->weights;
     struct gt_choice choice;
-    if (!gt_choose(c, free, 0, k, limit_us, &choice))
+    unsigned k = pod.gpus;
+    bool served = gt_numa_by_request(gt_class_numa(c), pod.requests);
+    if (!(served ? choose_served(c, free, pod, &choice) : gt_choose(c, free, 0, k, limit_us, &choice)))
         return false;
     struct gt_score_parts parts = {.choice = choice,
                                    .score_part = score_part_of(choice.score, k),
@@ -208,7 +221,8 @@ static double computed(struct score_query *query, uint64_t free)
     bool searches = gt_class_gpus(query->cluster->classes[query->class]) > GT_EXACT_GPUS_MAX;
     uint64_t start_ns = searches ? gt_clock_ns() : 0;
     struct gt_score_parts parts;
-    bool fits = compute(query->cluster, query->class, free, query->k, search_limit_us(query), &parts);
+    bool fits = compute(query->cluster, query->class, free, (struct gt_numa_pod){query->k, 0},
+                        search_limit_us(query), &parts);
     if (searches)
         query->searched_ns += gt_clock_ns() - start_ns;
     return fits ? parts.value : -(double)INFINITY;
@@ -306,14 +320,15 @@ uint32_t gt_score_ids(struct gt_cluster *cluster, unsigned k, const uint32_t *id
     return feasible;
 }
 
-bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, struct gt_numa_pod pod,
                    struct gt_score_parts *ret)
 {
-    return is_asked(k) && gt_core_has_node(cluster, node) &&
-           compute(cluster, cluster->class[node], left & cluster -> available[node], k, SEARCH_LIMIT_US, ret);
+    return is_asked(pod.gpus) && gt_core_has_node(cluster, node) &&
+           compute(cluster, cluster->class[node], left & cluster -> available[node], pod, SEARCH_LIMIT_US,
+                   ret);
 }
 
 bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct gt_score_parts *ret)
 {
-    return gt_score_left(cluster, node, UINT64_MAX, k, ret);
+    return gt_score_left(cluster, node, UINT64_MAX, (struct gt_numa_pod){k, 0}, ret);
 }

@@ -67,9 +67,9 @@ uint32_t gt_score_all(struct gt_cluster *cluster, unsigned k, double *ret);
 uint32_t gt_score_ids(struct gt_cluster *cluster, unsigned k, const uint32_t *ids, uint32_t count,
                       double *ret);
 
-/* The value as a pod uses slow GPUs: where k of the GPUs `left` are not slow, that of these; else below all
- * such values, NAN for GT_SLOW_NEVER. */
-double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+/* The value as a pod uses slow GPUs: where enough of the GPUs `left` are not slow, that of these; else below
+ * all such values, NAN for GT_SLOW_NEVER. */
+double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, struct gt_numa_pod pod,
                      enum gt_slow_use use, double value);
 
 /* The stranded part, and `value` changed by it; NAN stays NAN. */
@@ -100,17 +100,6 @@ double gt_score_worth(const struct gt_aware_weights *weights, double value);
 void gt_score_kube_scheduler(const struct gt_cluster *cluster, const struct gt_aware_weights *weights,
                              const double *values, const uint32_t *ids, uint32_t count, uint8_t *ret);
 
-/*
- * The best nodes for equal pods, one pod after the other, by values and the order of equal ones; all nodes
- * are evaluated only once. After a call only the returned node may change, and only to fewer available GPUs.
- */
-struct gt_score_rank;
-int gt_score_rank_new(struct gt_cluster *cluster, unsigned k, enum gt_slow_use use,
-                      struct gt_score_rank **ret, struct gt_err **err);
-uint32_t gt_score_rank_best(struct gt_score_rank *rank); /* GT_NONE: none is feasible */
-void gt_score_rank_free(struct gt_score_rank *rank);
-GT_DEFINE_CLEANUP(struct gt_score_rank *, gt_score_rank_free)
-
 /* The parts of one node's value, for explanations; false where k GPUs are not available. */
 struct gt_score_parts {
     double score_part, loss_part, value;
@@ -120,5 +109,5 @@ struct gt_score_parts {
 bool gt_score_one(struct gt_cluster *cluster, uint32_t node, unsigned k, struct gt_score_parts *ret);
 
 /* The same as if only these of its GPUs were available: for a scheduler that has allocated others already. */
-bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+bool gt_score_left(struct gt_cluster *cluster, uint32_t node, uint64_t left, struct gt_numa_pod pod,
                    struct gt_score_parts *ret);

@@ -19,7 +19,7 @@ struct gt_aware_range gt_score_range(const struct gt_aware_weights *weights)
                                    weights->closeness_weight)};
 }
 
-double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, unsigned k,
+double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, struct gt_numa_pod pod,
                      enum gt_slow_use use, double value)
 {
     struct gt_aware_range range = gt_score_range(&cluster->weights);
@@ -29,7 +29,7 @@ double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, u
         return value;
     if (use == GT_SLOW_NEVER && gt_numa_judges(cluster, node)) /* its kubelet may give any */
         return (double)NAN;
-    if (gt_score_left(cluster, node, left & ~cluster->slow[node], k, &parts))
+    if (gt_score_left(cluster, node, left & ~cluster->slow[node], pod, &parts))
         return parts.value;
     return use == GT_SLOW_NEVER ? (double)NAN : value - (range.most - range.least);
 }

@@ -293,6 +293,8 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
                 .running = true,
                 .node = gt_job_view_place(view, reservations, gt_cache_cluster(cache), i, NULL),
                 .mask = attempt_gpus_of(view, reservations, i)};
+    for (uint32_t i = 0; i < view->count; i++)
+        pods[i].requests = view->job->members[i].gpus.requests;
     const struct attempt_kinds kinds = kinds_of(cache, view);
     GT_TRY(attempt_exclude(cache, view, &kinds, avoid, leave, ret, err));
     GT_TRY(attempt_rules_make(cache, view, &kinds, ret, err));
@@ -309,8 +311,7 @@ struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const 
                                     .rules = attempt->rules,
                                     .flat = view->job->sizes.flat,
                                     .slow = view->job->sizes.slow,
-                                    .within = view->job->sizes.within,
-                                    .several = gt_job_view_has_several(view)};
+                                    .within = view->job->sizes.within};
 }
 
 uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view *view,
@@ -322,8 +323,10 @@ uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view 
         bool chosen = i >= first && i < first + count;
         for (uint32_t at = unit->first; at < unit->first + unit->pods; at++)
             if (gt_member_is_open(&view->members[at]))
-                attempt->pods[at] =
-                    (struct gt_plan_pod){.running = !chosen, .left_out = !chosen, .node = GT_NONE};
+                attempt->pods[at] = (struct gt_plan_pod){.running = !chosen,
+                                                         .left_out = !chosen,
+                                                         .node = GT_NONE,
+                                                         .requests = attempt->pods[at].requests};
         gpus += chosen ? gt_part_gpus(view, part->units[i]) : 0;
     }
     return gpus;

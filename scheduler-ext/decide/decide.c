@@ -172,7 +172,9 @@ static int decide_commit(struct gt_cache *cache, struct gt_job_view *view,
         if (pods[i].running) {
             view->left_gpus += gt_member_is_open(member) ? view->job->units.units[member->unit].gpus : 0;
         } else if (member->state == GT_MEMBER_TO_RESERVE) {
-            gt_reservations_reserve(reservations, cluster, i, pods[i].node, pods[i].mask, reserve_until);
+            const struct gt_promise place = {
+                .node = pods[i].node, .mask = pods[i].mask, .requests = pods[i].requests};
+            gt_reservations_reserve(reservations, cluster, i, &place, reserve_until);
             reserved = true;
         } else if (member->state == GT_MEMBER_TO_PLACE) {
             int r = gt_cache_plan_pod(cache, member->pod, pods[i].node, pods[i].mask, err);
@@ -274,8 +276,7 @@ static bool never_fits(struct gt_cache *cache, const struct gt_job_view *view,
                                        .pods = attempt->pods,
                                        .excluded = &unfit,
                                        .demands = attempt->demands.list,
-                                       .demand_count = attempt->demands.count,
-                                       .several = gt_job_view_has_several(view)};
+                                       .demand_count = attempt->demands.count};
     return view->whole && gt_attempt_unfit(cache, view, &unfit, NULL) >= 0 &&
            gt_never_fits(cache, &spec, text);
 }

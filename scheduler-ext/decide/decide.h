@@ -102,13 +102,15 @@ struct gt_decide_moves {
     const struct gt_node_set *moves_avoid; /* nodes that pods do not move to; NULL: none */
     const struct gt_running_pod *pods;
     uint32_t count;
-    uint64_t work;            /* as in relocate.h */
+    uint64_t work;            /* as in relocate.h, also the next two */
+    bool (*may_go)(const void *arg, uint32_t pod, uint32_t node);
+    const void *arg;
     struct gt_node_set *room; /* out: the nodes that the job has then; NULL: nobody asks */
 };
 
 /*
  * The moves that make room for a job that does not fit. Not possible also where its units are not all equal,
- * or some have begun. Whether pods may run on their new nodes is up to the caller. The caller frees
+ * or some have begun. Whether pods have room for all else on their new nodes is up to the caller, who frees
  * ret->moves.
  */
 int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,

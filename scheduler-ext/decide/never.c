@@ -4,14 +4,16 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "scheduler-ext/core/capacity.h"
+#include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/decide/demands.h"
 
 enum { SORTS_MAX = 16 };
 
 /* Runs (units, or atoms) of equal size. */
 struct never_sort {
-    unsigned gpus; /* of a pod */
-    uint32_t run;  /* pods */
+    unsigned gpus;     /* of a pod */
+    uint64_t requests; /* struct gt_numa_pod; too many also where pods differ */
+    uint32_t run;      /* pods */
     bool atoms;
     uint64_t wanted;
 };
@@ -29,7 +31,7 @@ struct never_search {
 
 static bool is_run_open(const struct gt_plan_pod *pods, uint32_t first, uint32_t count)
 {
-    for (uint32_t i = first; pods && i < first + count; i++)
+    for (uint32_t i = first; i < first + count; i++)
         if (pods[i].running)
             return false;
     return true;
@@ -48,9 +50,13 @@ static bool count_sorts(struct never_search *search)
             at++;
         if (at == SORTS_MAX || !unit->gpus)
             return false;
+        const struct gt_plan_pod *pods = &search->spec->pods[unit->first];
         if (at == search->sort_count)
-            search->sorts[search->sort_count++] =
-                (struct never_sort){.gpus = unit->gpus, .run = run, .atoms = run < unit->pods};
+            search->sorts[search->sort_count++] = (struct never_sort){
+                .gpus = unit->gpus, .requests = pods->requests, .run = run, .atoms = run < unit->pods};
+        for (uint32_t i = 0; i < unit->pods; i++)
+            if (pods[i].requests != search->sorts[at].requests)
+                search->sorts[at].requests = GT_NUMA_TOO_MANY;
         for (uint32_t first = unit->first; first < unit->first + unit->pods; first += run)
             search->sorts[at].wanted += is_run_open(search->spec->pods, first, run);
     }
@@ -61,27 +67,35 @@ static bool count_sorts(struct never_search *search)
 
 static const char closed[] = "its node selector, affinity or tolerations exclude";
 
-static bool node_is_too_small(const struct never_search *search, unsigned gpus)
+static bool node_is_too_small(const struct never_search *search, const struct never_sort *sort)
 {
+    const struct gt_numa_pod pod = {sort->gpus, sort->requests};
+    unsigned gpus = sort->gpus;
     const struct gt_cluster *cluster = gt_cache_cluster(search->cache);
     unsigned most = 0;
     uint32_t large = 0, open = 0;
-    bool judged = false; /* by a kubelet that has refused it */
+    bool judged = false, by_request = false; /* by a kubelet that has refused it */
     for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++) {
         struct gt_cluster_node node;
         if (!gt_cluster_get_node(cluster, n, &node))
             continue;
         const struct gt_numa *numa = gt_class_numa(node.class);
         unsigned own = gt_bit_count(node.all);
-        if (numa->count && (numa->by_pod || !search->spec->several) && gt_numa_most(numa) < own) {
-            judged |= own >= gpus;
-            own = gt_numa_most(numa);
+        if (own >= gpus && !gt_numa_serves(node.class, node.all, pod)) {
+            judged = true;
+            by_request |= gt_numa_by_request(numa, sort->requests);
+            own = gt_numa_most(numa) < gpus ? gt_numa_most(numa) : gpus - 1;
         }
         most = own > most ? own : most;
         large += own >= gpus;
         open += own >= gpus && !gt_node_set_has(search->spec->excluded, n);
     }
-    if (!large && judged)
+    if (!large && by_request)
+        gt_buf_printf(search->text,
+                      "no kubelet gives each container of a pod of %u GPUs its own, by the policies of their "
+                      "topology managers: containers of up to %u would do",
+                      gpus, most);
+    else if (!large && judged)
         gt_buf_printf(
             search->text,
             "no kubelet gives a pod more than %u GPUs, by the policies of their topology managers, a "
@@ -232,9 +246,8 @@ static bool job_is_too_large(const struct never_search *search, const struct nev
 static bool sort_is_too_large(struct never_search *search, const struct never_sort *sort)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(search->cache);
-    const struct gt_empty_spec spec = {.gpus = sort->gpus,
+    const struct gt_empty_spec spec = {.pod = {sort->gpus, sort->requests},
                                        .excluded = search->spec->excluded,
-                                       .several = search->spec->several,
                                        .most = most_on,
                                        .arg = search};
     gt_auto_free uint32_t *room = NULL;
@@ -249,7 +262,7 @@ static bool sort_is_too_large(struct never_search *search, const struct never_so
 static bool all_is_too_large(const struct never_search *search)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(search->cache);
-    const struct gt_empty_spec spec = {.gpus = 1, .excluded = search->spec->excluded};
+    const struct gt_empty_spec spec = {.pod.gpus = 1, .excluded = search->spec->excluded};
     gt_auto_free uint32_t *room = NULL;
     uint64_t needed = 0, all = 0;
     for (unsigned i = 0; i < search->sort_count; i++)
@@ -283,7 +296,7 @@ bool gt_never_fits(struct gt_cache *cache, const struct gt_never_spec *spec, str
     if (!knows_a_node(gt_cache_cluster(cache)) || !count_sorts(&search))
         return false;
     for (unsigned i = 0; i < search.sort_count && !never; i++)
-        never = search.sorts[i].wanted && node_is_too_small(&search, search.sorts[i].gpus);
+        never = search.sorts[i].wanted && node_is_too_small(&search, &search.sorts[i]);
     never = never || resources_are_too_few(&search);
     for (unsigned i = 0; i < search.sort_count && !never; i++)
         never = sort_is_too_large(&search, &search.sorts[i]);

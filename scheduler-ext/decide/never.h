@@ -8,11 +8,10 @@
  * could be used: they wait for other hardware, not for room. No I/O, no clock. */
 struct gt_never_spec {
     const struct gt_job_units *units;
-    const struct gt_plan_pod *pods;     /* [member] those with `running` are left out; NULL: all are placed */
-    const struct gt_node_set *excluded; /* nodes where its pods may not run; NULL: none */
+    const struct gt_plan_pod *pods;        /* [member] those with `running` are left out */
+    const struct gt_node_set *excluded;    /* nodes where its pods may not run; NULL: none */
     const struct gt_cache_demand *demands; /* of its pods */
     unsigned demand_count;                 /* 0: nothing besides GPUs limits them */
-    bool several;                          /* as in struct gt_plan_request */
 };
 
 /* True: it can never be placed; a sentence says which fact forbids it, and what would do. False also where

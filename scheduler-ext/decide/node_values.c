@@ -21,21 +21,15 @@ bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remo
            gt_bit_count(node->free & node->healthy) >= gpus && node->assumed | remote;
 }
 
-bool gt_verdict_is_open(const struct gt_class *class, const struct gt_cache_pod *pod)
-{
-    return pod && pod->meta.containers > 1 && !gt_class_numa(class)->by_pod;
-}
-
-bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t id, uint64_t remote,
-                             const struct gt_cache_pod *pod, unsigned gpus)
+bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t id, uint64_t remote, struct gt_numa_pod pod)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     struct gt_cluster_node node;
     struct gt_cache_node cached;
-    if (!gpus || !gt_numa_judges(cluster, id) || !gt_cluster_get_node(cluster, id, &node) ||
-        gt_verdict_is_open(node.class, pod) || (gt_cache_get_node(cache, id, &cached) && cached.stale))
+    if (!pod.gpus || !gt_numa_judges(cluster, id) || !gt_cluster_get_node(cluster, id, &node) ||
+        (gt_cache_get_node(cache, id, &cached) && cached.stale))
         return false;
-    return !gt_numa_pods(cluster, id, gt_node_available(&node, remote), gpus);
+    return !gt_numa_pods(cluster, id, gt_node_available(&node, remote), pod);
 }
 
 bool gt_node_slow_refuses(struct gt_cache *cache, uint32_t id, uint64_t remote,
@@ -68,18 +62,20 @@ static double node_values_of(struct gt_cache *cache, const struct gt_mix_amounts
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     struct gt_mix_amounts left;
     struct gt_cluster_node node;
+    struct gt_score_parts parts;
     uint64_t mask = UINT64_MAX;
     gt_cache_left(cache, id, &left);
+    if (pod->requests && gt_numa_judges(cluster, id))
+        value = gt_score_left(cluster, id, mask, gt_mix_numa_pod(pod), &parts) ? parts.value : (double)NAN;
     if (has_left >= 0 && (unsigned)has_left < left.gpus && gt_cluster_get_node(cluster, id, &node)) {
-        struct gt_score_parts parts;
         left.gpus = (unsigned)has_left;
         mask = what_is_left(&node, left.gpus);
-        value = !pod->gpus                                            ? value
-                : gt_score_left(cluster, id, mask, pod->gpus, &parts) ? parts.value
-                                                                      : (double)NAN;
+        value = !pod->gpus                                                       ? value
+                : gt_score_left(cluster, id, mask, gt_mix_numa_pod(pod), &parts) ? parts.value
+                                                                                 : (double)NAN;
     }
     if (pod->gpus)
-        value = gt_score_slow(cluster, id, mask, pod->gpus, pod->slow, value);
+        value = gt_score_slow(cluster, id, mask, gt_mix_numa_pod(pod), pod->slow, value);
     return isnan(value) ? value : gt_score_strand(cluster, gt_cache_mix(cache), &left, pod, value);
 }
 

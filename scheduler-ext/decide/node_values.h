@@ -12,13 +12,9 @@ uint64_t gt_node_available(const struct gt_cluster_node *node, uint64_t remote);
 /* Whether the free GPUs would be enough for a pod of `gpus` GPUs if they were not reserved for others. */
 bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus);
 
-/* Whether the kubelet of the class judges the containers of a pod each by itself, and the pod has several
- * with GPUs: then its verdict is not predicted. `pod` NULL: not known, one container. */
-bool gt_verdict_is_open(const struct gt_class *class, const struct gt_cache_pod *pod);
 /* Whether the kubelet of the node may refuse the pod, since the free GPUs are spread over NUMA nodes, or its
  * agent has not yet told of enough free GPUs. */
-bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t node, uint64_t remote,
-                             const struct gt_cache_pod *pod, unsigned gpus);
+bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t node, uint64_t remote, struct gt_numa_pod pod);
 /* Whether a pod that never takes slow GPUs might get some there. */
 bool gt_node_slow_refuses(struct gt_cache *cache, uint32_t node, uint64_t remote,
                           const struct gt_mix_amounts *asked);

@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/core/plan.h"
 
 /* A plan in progress, one container after the other. */
@@ -61,24 +62,40 @@ static unsigned find_init(const struct gt_cache_pod *pod, unsigned container)
     return c < end ? c : GT_NONE;
 }
 
+/* The GPUs of each container, and after them of each ordinary init container. A kubelet that judges each of
+ * them gives them NUMA nodes of their own. */
+static void masks_of(const struct gt_class *class, const struct gt_cache_pod *pod, uint64_t mask,
+                     uint64_t *ret)
+{
+    uint64_t requests = pod->meta.requests, served[GT_NUMA_REQUESTS_MAX];
+    unsigned containers = pod->meta.containers, kept = 0, init = containers;
+    bool judged = gt_numa_by_request(gt_class_numa(class), requests) && requests != GT_NUMA_TOO_MANY;
+    if (judged && gt_numa_serve(class, mask, (struct gt_numa_pod){pod->gpus, requests}, served)) {
+        for (unsigned i = 0; requests; requests >>= 8)
+            ret[requests & GT_NUMA_INIT ? init++ : kept++] = served[i++];
+        return;
+    }
+    gt_plan_split(class, mask, pod->meta.gpus, containers, ret);
+    for (unsigned c = containers; c < containers + pod->inits; c++)
+        ret[c] = mask_of_init(class, pod, ret, pod->meta.gpus[c]);
+}
+
 static int add_containers(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node,
-                          const struct gt_class *class, const uint64_t *masks, struct plan_draft *draft,
-                          struct gt_err **err)
+                          const uint64_t *masks, struct plan_draft *draft, struct gt_err **err)
 {
     unsigned containers = pod->meta.containers, listed = GT_NONE;
     int r = 0;
     for (unsigned c = 0; c < containers && r >= 0; c++) {
         unsigned init = pod->claim_template ? GT_NONE : find_init(pod, c);
-        uint64_t mask = init == GT_NONE ? masks[c] : mask_of_init(class, pod, masks, pod->meta.gpus[init]);
         listed = init == GT_NONE ? listed : init;
-        r = add_container(cache, node, pod->container_names[c], mask, draft, err);
+        r = add_container(cache, node, pod->container_names[c], masks[init == GT_NONE ? c : init], draft,
+                          err);
     }
     /* with a claim they have the first GPUs of the others, which need not be written */
     unsigned inits = pod->claim_template ? 0 : pod->inits;
     for (unsigned c = containers; c < containers + inits && r >= 0; c++)
         if (c != listed && draft->count < GT_POD_PLAN_CONTAINERS_MAX)
-            r = add_container(cache, node, pod->container_names[c],
-                              mask_of_init(class, pod, masks, pod->meta.gpus[c]), draft, err);
+            r = add_container(cache, node, pod->container_names[c], masks[c], draft, err);
     return r;
 }
 
@@ -101,7 +118,7 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
     struct gt_cluster_node info;
     struct gt_cluster_supernode supernode;
     struct gt_plan_texts texts = {0};
-    uint64_t masks[GT_POD_CONTAINERS_MAX] = {0};
+    uint64_t masks[GT_POD_PLAN_CONTAINERS_MAX] = {0};
     gt_auto_buf struct gt_buf gpus = GT_BUF(GT_POD_PLAN_TEXT_MAX);
     if (!gt_cluster_get_node(cluster, place->node, &info) ||
         !gt_cluster_get_supernode(cluster, info.supernode, &supernode) ||
@@ -109,10 +126,10 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
         return gt_fail(err, ENOENT, "the planned node is gone");
     if (pod->gpus != gt_bit_count(place->mask) || pod->meta.containers > GT_POD_CONTAINERS_MAX)
         return gt_fail(err, EINVAL, "pod %s: its plan does not have its number of GPUs", pod->meta.name);
-    gt_plan_split(info.class, place->mask, pod->meta.gpus, pod->meta.containers, masks);
+    masks_of(info.class, pod, place->mask, masks);
     gt_auto_free struct plan_draft *draft = calloc(1, sizeof(*draft));
     GT_NEED(draft, err, "plan");
-    GT_TRY(add_containers(cache, pod, place->node, info.class, masks, draft, err));
+    GT_TRY(add_containers(cache, pod, place->node, masks, draft, err));
     GT_TRY(plan_texts_write_gpus(draft, pod->meta.containers, &gpus, err));
     texts.supernode = supernode.name;
     snprintf(texts.unit, sizeof(texts.unit), "%" PRIu32, place->unit);

@@ -105,14 +105,14 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
 }
 
 void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at,
-                             uint32_t node, uint64_t mask, uint64_t until)
+                             const struct gt_promise *place, uint64_t until)
 {
     gt_reservations_release(reservations, cluster, at);
-    reservations->reservations[at] =
-        (struct gt_reservation){.place = {GT_PROMISE_RESERVED, node, reservations->owner, mask},
-                                .node_digest = gt_reservations_node_digest(cluster, node),
-                                .until = until,
-                                .offered_ms = reservations->reservations[at].offered_ms};
+    reservations->reservations[at] = (struct gt_reservation){
+        .place = {GT_PROMISE_RESERVED, place->node, reservations->owner, place->mask, place->requests},
+        .node_digest = gt_reservations_node_digest(cluster, place->node),
+        .until = until,
+        .offered_ms = reservations->reservations[at].offered_ms};
     set_reserved(reservations, at, true);
 }
 

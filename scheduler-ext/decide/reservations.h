@@ -56,9 +56,10 @@ int gt_reservations_resize(struct gt_reservations *reservations, struct gt_clust
 /* Gives up reservations whose end has passed, makes those that became possible, and drops those that became
  * impossible. True where GPUs became available. */
 bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluster *cluster, uint64_t now);
-/* Sets or replaces the reservation of a place; gt_reservations_sync() makes the promise. */
+/* Sets or replaces the reservation of a place, which has a node, a mask and requests; gt_reservations_sync()
+ * makes the promise. */
 void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at,
-                             uint32_t node, uint64_t mask, uint64_t until);
+                             const struct gt_promise *place, uint64_t until);
 /* From now on the place's reservation is for the successor of the pod that has to leave. */
 void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t at);
 /* Extends reservations for pods that never existed to `until` at least. */

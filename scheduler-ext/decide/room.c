@@ -141,7 +141,8 @@ int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     gt_auto_attempt struct gt_attempt attempt = {0};
     gt_auto_free uint64_t *freed = calloc((size_t)gt_cluster_nodes(cluster) + 1, sizeof(*freed));
-    struct gt_relocate_spec relocate = {.moves_avoid = spec->moves_avoid, .work = spec->work};
+    struct gt_relocate_spec relocate = {
+        .moves_avoid = spec->moves_avoid, .work = spec->work, .may_go = spec->may_go, .arg = spec->arg};
     struct gt_relocation found = {0};
     struct gt_plan_request request;
     struct gt_plan_failure failure;

@@ -133,12 +133,3 @@ static inline bool gt_job_view_is_complete(const struct gt_job_view *view)
 {
     return !view->states[GT_MEMBER_RESERVED] && !view->states[GT_MEMBER_TO_RESERVE];
 }
-
-/* Whether a pod of it has several containers with GPUs. */
-static inline bool gt_job_view_has_several(const struct gt_job_view *view)
-{
-    for (uint32_t i = 0; i < view->count; i++)
-        if (view->members[i].pod && view->members[i].pod->meta.containers > 1)
-            return true;
-    return false;
-}

@@ -266,7 +266,8 @@ static int read_promises(const struct decision *decision, const cJSON *state)
         const cJSON *at = item->child;
         uint32_t kind;
         if (!next_id(&at, decision->nodes, false, &promise.node) ||
-            !next_id(&at, GT_PROMISE_NODE, false, &kind) || !next_bits(&at, &promise.mask))
+            !next_id(&at, GT_PROMISE_NODE, false, &kind) || !next_bits(&at, &promise.mask) ||
+            (at && !next_bits(&at, &promise.requests)))
             return decision_is_wrong(decision, "promises");
         promise.kind = (enum gt_promise_kind)kind;
         GT_TRY(gt_cluster_promise(decision->cluster, &promise, &id, decision->err));
@@ -315,9 +316,11 @@ static int read_state(const struct decision *decision, const cJSON *state)
     for (const cJSON *item = first_of(state, "passed"); item; item = item->next) {
         owner++;
         struct gt_passed_pod pod = {.owner = owner, .until_ms = UINT64_MAX};
-        if (!gt_json_is_unsigned(gt_get(item, "gpus"), GT_GPUS_MAX, &gpus))
+        const cJSON *at = gt_get(item, "requests");
+        if (!gt_json_is_unsigned(gt_get(item, "gpus"), GT_GPUS_MAX, &gpus) ||
+            (at && !next_bits(&at, &pod.pod.requests)))
             return decision_is_wrong(decision, "passed");
-        pod.gpus = (unsigned)gpus;
+        pod.pod.gpus = (unsigned)gpus;
         int r = read_nodes(decision, gt_get(item, "nodes"), &pod.nodes);
         if (r < 0) {
             gt_node_set_done(&pod.nodes);
@@ -460,12 +463,28 @@ static int read_limits(struct decision *decision, const cJSON *json)
     return 0;
 }
 
+static int decision_file_read_requests(const struct decision *decision, const cJSON *json)
+{
+    const struct gt_plan_request *request = &decision->request;
+    for (const cJSON *item = first_of(json, "requests"); item; item = item->next) {
+        const cJSON *at = item->child;
+        uint64_t requests;
+        uint32_t pod;
+        if (!next_id(&at, request->pod_count, false, &pod) || !next_bits(&at, &requests))
+            return decision_is_wrong(decision, "requests");
+        for (; pod < request->pod_count; pod++)
+            request->pods[pod].requests = requests;
+    }
+    return 0;
+}
+
 static int read_request(struct decision *decision, const cJSON *json)
 {
     struct gt_plan_request *request = &decision->request;
     uint64_t slow, within;
     GT_TRY(read_units(decision, json));
     GT_TRY(read_running(decision, json));
+    GT_TRY(decision_file_read_requests(decision, json));
     GT_TRY(read_nodes(decision, gt_get(json, "excluded"), &decision->excluded));
     GT_TRY(read_limits(decision, json));
     if (!gt_json_is_unsigned(gt_get(json, "slow"), GT_SLOW_ANY, &slow) ||
@@ -474,7 +493,6 @@ static int read_request(struct decision *decision, const cJSON *json)
     request->excluded = &decision->excluded;
     request->slow = (enum gt_slow_use)slow;
     request->within = (unsigned)within;
-    request->several = cJSON_IsTrue(gt_get(json, "several"));
     request->flat = cJSON_IsTrue(gt_get(json, "flat"));
     return gt_get(json, "rules") ? read_rules(decision, gt_get(json, "rules")) : 0;
 }

@@ -196,7 +196,8 @@ static void set_bases(struct job_builder *builder)
     for (uint32_t i = 0; i < builder->role_count; i++) {
         const struct role *role = &builder->roles[i];
         const struct gt_job_template *of = role->template;
-        bool none = of && of->per_child && !gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers});
+        bool none =
+            of && of->per_child && !gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers, 0});
         for (uint32_t j = 0; j < builder->role_count && !none; j++)
             if (role_before(builder, role, &builder->roles[j]))
                 builder->roles[j].base += role->replicas;
@@ -357,9 +358,11 @@ static int add_members(struct job_builder *builder)
                                        .needed = role->template && slot->index < role->template->minimum};
         if (slot->pod != GT_NONE)
             member.gpus =
-                (struct gt_job_pod){builder->pods[slot->pod].gpus, builder->pods[slot->pod].containers};
+                (struct gt_job_pod){builder->pods[slot->pod].gpus, builder->pods[slot->pod].containers,
+                                    builder->pods[slot->pod].requests};
         else
-            member.gpus = (struct gt_job_pod){role->template->gpus, role->template->containers};
+            member.gpus = (struct gt_job_pod){role->template->gpus, role->template->containers,
+                                              role->template->requests};
         if (gt_job_pod_gpus(&member.gpus))
             job->members[job->member_count++] = member;
     }

@@ -49,6 +49,7 @@ int gt_job_sizes_read(const struct gt_job_texts *texts, uint32_t count, struct g
 struct gt_job_pod {
     const unsigned *gpus; /* of each container */
     unsigned containers;
+    uint64_t requests; /* struct gt_numa_pod */
 };
 
 /* The sum of all containers' GPUs, at most UINT32_MAX. */

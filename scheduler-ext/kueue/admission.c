@@ -277,7 +277,7 @@ static bool assume(struct gt_cache *cache, struct admission_entry *entry)
     const struct gt_fit_places *places = &entry->places;
     for (uint32_t i = 0; i < places->count; i++) {
         const struct gt_plan_pod *pod = &places->pods[i];
-        const struct gt_promise promise = {GT_PROMISE_ADMITTED, pod->node, 0, pod->mask};
+        const struct gt_promise promise = {GT_PROMISE_ADMITTED, pod->node, 0, pod->mask, pod->requests};
         bool room = gt_cache_assume_room(cache, pod->node, places->requests[i]);
         if (!room || gt_cluster_promise(gt_cache_cluster(cache), &promise, &places->promises[i], NULL) < 0) {
             if (room)
@@ -480,9 +480,7 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
     struct gt_fit_spec fit = {.cache = admission->spec.cache,
                               .flavors = admission->flavors,
                               .flavor_count = admission->flavor_count,
-                              .avoid = &avoid,
-                              .history = admission->spec.history,
-                              .now_ms = now_ms};
+                              .avoid = &avoid};
     uint64_t end = kueue_admission_assume_holds(admission, &fit, now_ms, now_s);
     uint32_t count = kueue_admission_collect(admission, entries, now_ms, &due);
     for (uint32_t i = 0; i < count && i < ROUND_MAX; i++) {

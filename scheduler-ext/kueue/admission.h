@@ -4,7 +4,6 @@
 #include "api/workload.h"
 #include "scheduler-ext/cache/cache.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/kueue/history.h"
 #include "scheduler-ext/owners/owners.h"
 
 /*
@@ -18,9 +17,8 @@
  * each time, at most 60 s. This verdict is not given before the Workload has had quota for QUOTA_GRACE_MS,
  * since pods that were preempted for it may still be ending.
  *
- * Rejected: it can never be placed, and Kueue deactivates it. It breaks a rule, or a unit is larger than any
- * supernode was in all the time of the history; while that time has not passed, it is Retry, and the text
- * names the nodes that are missing.
+ * Rejected: it breaks a rule, and Kueue deactivates it. A unit that is larger than any supernode is Retry,
+ * since hardware may come, and the text names the nodes that are missing.
  */
 struct gt_admission;
 
@@ -30,7 +28,6 @@ struct gt_admission_spec {
     struct gt_cache *cache;
     const char *resource;           /* of GPUs; must outlive the admission */
     const struct gt_owners *owners; /* the objects that Workloads are made from; NULL: they are not known */
-    struct gt_member_history *history;
     /* To write the verdict on a Workload. False: it could not be written, and is decided again later. */
     bool (*decided)(void *arg, const struct gt_workload *workload, const char *const checks[],
                     unsigned check_count, const struct gt_check_verdict *verdict);

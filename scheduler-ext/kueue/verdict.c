@@ -28,11 +28,11 @@ static int verdict_exclude(const struct gt_fit_spec *spec, const struct gt_workl
 
 /* ---- units that are larger than any supernode ---- */
 
-/* How many pods with so many GPUs the best supernode would hold if it were empty, with all GPUs healthy and
+/* How many such pods the best supernode would hold if it were empty, with all GPUs healthy and
  * all nodes eligible. -1 without memory, or where nothing is known about the cluster. */
-static int64_t most_pods(const struct gt_cluster *cluster, unsigned gpus)
+static int64_t most_pods(const struct gt_cluster *cluster, struct gt_numa_pod pod)
 {
-    const struct gt_empty_spec spec = {.gpus = gpus};
+    const struct gt_empty_spec spec = {.pod = pod};
     gt_auto_free uint32_t *room = NULL;
     struct gt_cluster_node node;
     uint32_t n = 0, most = 0;
@@ -43,14 +43,6 @@ static int64_t most_pods(const struct gt_cluster *cluster, unsigned gpus)
     for (uint32_t s = 0; s < gt_cluster_supernodes(cluster); s++)
         most = room[s] > most ? room[s] : most;
     return most;
-}
-
-static void say_span(uint64_t ms, struct gt_buf *text)
-{
-    uint64_t seconds = ms / 1000;
-    bool hours = seconds % 3600 == 0;
-    uint64_t count = seconds / (hours ? 3600 : 60);
-    gt_buf_printf(text, "%llu %s%s", (unsigned long long)count, hours ? "hour" : "minute", gt_plural(count));
 }
 
 static void say_absent_nodes(const struct gt_fit_spec *spec, struct gt_buf *text)
@@ -65,66 +57,24 @@ static void say_absent_nodes(const struct gt_fit_spec *spec, struct gt_buf *text
         gt_buf_printf(text, " ha%s no NodeGPUTopology", count == 1 ? "s" : "ve");
 }
 
-/* What is missing now of a supernode that was large enough; else the nodes that have not reported. */
-static void say_why_now(const struct gt_fit_spec *spec, const struct gt_plan_unit *unit, uint32_t run,
-                        struct gt_buf *text)
+/* False: a unit is larger than any supernode now. */
+static bool check_sizes(const struct gt_fit_spec *spec, const struct gt_job *job, struct gt_buf *text)
 {
-    const char *name;
-    gt_auto_buf struct gt_buf missing = GT_BUF(1 << 12);
-    uint32_t most = spec->history ? gt_member_history_most(spec->history, unit->gpus, &name) : 0;
-    if (most < run || most == UINT32_MAX) {
-        say_absent_nodes(spec, text);
-    } else {
-        gt_buf_printf(text, "; supernode %s held %u GPUs in the last ", name, most * unit->gpus);
-        say_span(gt_member_history_span(spec->history), text);
-        if (gt_member_history_missing(spec->history, gt_cache_cluster(spec->cache), name, &missing))
-            gt_buf_printf(text, ", now %s", missing.data);
-    }
-    if (spec->history) {
-        gt_buf_puts(text, "; it is rejected once that was so for ");
-        say_span(gt_member_history_span(spec->history), text);
-    }
-}
-
-/* Whether no supernode held a run of the unit in all the time of the history. */
-static bool was_never_held(const struct gt_fit_spec *spec, const struct gt_plan_unit *unit, uint32_t run,
-                           uint32_t *ret_most)
-{
-    const char *name;
-    if (!spec->history)
-        return false;
-    gt_member_history_note(spec->history, gt_cache_cluster(spec->cache), spec->now_ms);
-    *ret_most = gt_member_history_most(spec->history, unit->gpus, &name);
-    return gt_member_history_is_whole(spec->history) && *ret_most < run;
-}
-
-/* GT_FIT_YES: no unit is too large; NO: one is now; NEVER: one was all the time. */
-static enum gt_fit check_sizes(const struct gt_fit_spec *spec, const struct gt_job_units *units,
-                               struct gt_buf *text)
-{
-    enum gt_fit fit = GT_FIT_YES;
-    for (uint32_t u = 0; u < units->count && fit == GT_FIT_YES; u++) {
+    const struct gt_job_units *units = &job->units;
+    for (uint32_t u = 0; u < units->count; u++) {
         const struct gt_plan_unit *unit = &units->units[u];
         uint32_t run = unit->atom ? unit->atom : unit->pods;
-        if (u && unit->gpus == unit[-1].gpus && unit->pods == unit[-1].pods)
+        const struct gt_numa_pod pod = {unit->gpus, job->members[unit->first].gpus.requests};
+        int64_t most = most_pods(gt_cache_cluster(spec->cache), pod);
+        if (most < 0 || run <= most)
             continue;
-        int64_t now = most_pods(gt_cache_cluster(spec->cache), unit->gpus);
-        uint32_t most = now < 0 ? UINT32_MAX : (uint32_t)now;
-        if (run <= most)
-            continue;
-        fit = was_never_held(spec, unit, run, &most) ? GT_FIT_NEVER : GT_FIT_NO;
-        gt_buf_printf(text, "%s of %u GPUs in pods of %u is larger than any supernode",
-                      unit->atom ? "an atom" : "a unit", run * unit->gpus, unit->gpus);
-        if (fit == GT_FIT_NEVER) {
-            gt_buf_puts(text, " in the last ");
-            say_span(gt_member_history_span(spec->history), text);
-            gt_buf_printf(text, ": the largest held %u GPUs", most * unit->gpus);
-        } else {
-            gt_buf_printf(text, ": the largest holds %u GPUs", (uint32_t)now * unit->gpus);
-            say_why_now(spec, unit, run, text);
-        }
+        gt_buf_printf(
+            text, "%s of %u GPUs in pods of %u is larger than any supernode: the largest holds %u GPUs",
+            unit->atom ? "an atom" : "a unit", run * unit->gpus, unit->gpus, (uint32_t)most * unit->gpus);
+        say_absent_nodes(spec, text);
+        return false;
     }
-    return fit;
+    return true;
 }
 
 /* ---- the plan ---- */
@@ -203,7 +153,7 @@ static void say_what_else(const struct gt_fit_spec *spec, uint32_t unsuitable, u
 static bool verdict_asks_for_gpus(const struct gt_workload *workload, unsigned pod_set)
 {
     const struct gt_job_template *of = &workload->job->spec.templates[pod_set];
-    return gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers});
+    return gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers, 0});
 }
 
 void gt_fit_places_done(struct gt_cache *cache, struct gt_fit_places *places)
@@ -238,6 +188,7 @@ static int begin_places(struct gt_cache *cache, const struct gt_workload *worklo
     for (uint32_t i = 0; i < to->count; i++) {
         const struct gt_job_template *template = job->members[i].template;
         to->pods[i].node = GT_NONE;
+        to->pods[i].requests = job->members[i].gpus.requests;
         if (template == known) {
             to->requests[i] = gt_cache_request_ref(request);
             continue;
@@ -321,9 +272,8 @@ enum gt_fit gt_fit_workload(const struct gt_fit_spec *spec, const struct gt_work
                                                     : "no gpu-group-size: there is nothing to check");
         return GT_FIT_NOTHING;
     }
-    fit = check_sizes(spec, &job->units, text);
-    if (fit != GT_FIT_YES)
-        return fit;
+    if (!check_sizes(spec, job, text))
+        return GT_FIT_NO;
     fit = try(spec, workload, job, &places, text, &error);
     if (error)
         gt_buf_puts(text, gt_err_text(error));

@@ -4,17 +4,14 @@
 #include "api/workload.h"
 #include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/kueue/history.h"
 
-/* Whether the cluster has room for the units of one Workload now. Nothing is changed but the history. */
+/* Whether the cluster has room for the units of one Workload now. Nothing is changed. */
 struct gt_fit_spec {
     struct gt_cache *cache;
     const struct gt_resource_flavor *flavors;
     unsigned flavor_count;
-    const struct gt_node_set *avoid;   /* nodes that are reserved for others */
-    struct gt_member_history *history; /* NULL: no size is too large for ever */
-    uint64_t now_ms;                   /* for the history */
-    uint32_t held;                     /* Workloads with reserved places, only for the text */
+    const struct gt_node_set *avoid; /* nodes that are reserved for others */
+    uint32_t held;                   /* Workloads with reserved places, only for the text */
 };
 
 enum gt_fit {

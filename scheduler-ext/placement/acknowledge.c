@@ -90,6 +90,11 @@ void gt_placement_forget_acknowledged(struct gt_placement *placement)
     }
 }
 
+static bool is_parked(const struct pjob *pjob)
+{
+    return pjob && !pjob->job;
+}
+
 void gt_placement_collect(struct gt_placement *placement)
 {
     size_t slot = 0;
@@ -102,6 +107,7 @@ void gt_placement_collect(struct gt_placement *placement)
         } else if (gt_placement_is_left_over(placement, object)) {
             gt_write_object_delete(placement, object);
         } else if (object->content && placement->term.began_ms + placement->times.request_ms <= now &&
+                   !is_parked(object->job) &&
                    !gt_cache_find_job(placement->spec.cache, object->content->job)) {
             gt_write_object_delete(placement, object);
         } else if (!object->content && !object->job) {

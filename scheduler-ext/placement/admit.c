@@ -52,6 +52,7 @@ static bool admit_is_alike(const struct gt_cache_pod *pod, const struct gt_pod_m
 {
     return (pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING) && !pod->other_gates &&
            strcmp(pod->identity.role, identity->role) == 0 && pod->meta.containers == meta->containers &&
+           pod->meta.requests == meta->requests &&
            memcmp(pod->meta.gpus, meta->gpus, sizeof(*meta->gpus) * meta->containers) == 0;
 }
 

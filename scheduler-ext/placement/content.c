@@ -27,7 +27,7 @@ static const char *content_supernode_name(const struct gt_cluster *cluster, uint
 
 static uint32_t content_gpus_of(const unsigned *gpus, unsigned containers)
 {
-    return gt_job_pod_gpus(&(struct gt_job_pod){gpus, containers});
+    return gt_job_pod_gpus(&(struct gt_job_pod){gpus, containers, 0});
 }
 
 static void add_template(struct gt_gpu_placement *to, const char *role, uint32_t pods, uint32_t gpus,
@@ -322,7 +322,9 @@ static bool adopt_place(const struct adoption *to, uint32_t at, uint32_t node, u
     struct gt_cluster_node info;
     if (!gt_cluster_get_node(to->cluster, node, &info) || mask & ~info.available)
         return false;
-    gt_reservations_reserve(to->reservations, to->cluster, at, node, mask, until);
+    const struct gt_promise place = {
+        .node = node, .mask = mask, .requests = to->view->job->members[at].gpus.requests};
+    gt_reservations_reserve(to->reservations, to->cluster, at, &place, until);
     gt_job_view_set_state(to->view, at, GT_MEMBER_RESERVED);
     return true;
 }

@@ -22,109 +22,6 @@ const char *gt_placement_state_name(enum gt_placement_state state)
 
 enum { ROUND_BUDGET_MS = 10, SPARES_MS = 1000 };
 
-/* ---- tenants ---- */
-
-static struct tenant *join_tenant(struct gt_cache_namespace *namespace_)
-{
-    struct tenant *tenant = namespace_->user;
-    if (!tenant)
-        tenant = calloc(1, sizeof(*tenant));
-    if (!tenant)
-        return NULL;
-    tenant->namespace_ = namespace_;
-    tenant->jobs++;
-    namespace_->user = tenant;
-    return tenant;
-}
-
-static void leave_tenant(struct tenant *tenant)
-{
-    if (--tenant->jobs)
-        return;
-    tenant->namespace_->user = NULL;
-    free(tenant);
-}
-
-/* ---- jobs ---- */
-
-static struct pjob *pjob_of(struct gt_placement *placement, struct gt_cache_job *job, bool make)
-{
-    if (job->user || !make)
-        return job->user;
-    struct pjob *pjob = calloc(1, sizeof(*pjob));
-    struct tenant *tenant = pjob ? join_tenant(job->pods->namespace_) : NULL;
-    if (!tenant) {
-        free(pjob);
-        return NULL;
-    }
-    *pjob = (struct pjob){.placement = placement,
-                          .job = job,
-                          .tenant = tenant,
-                          .next = placement->jobs.first,
-                          .report = {.since_ms = gt_clock_ms(), .reason = ""},
-                          .due_ms = UINT64_MAX,
-                          .lift = {.new_pod_ms = gt_clock_ms(),
-                                   .began_in_term = placement->term.is_on,
-                                   .adopted = placement->term.is_on}}; /* it begins again */
-    pjob->place.reservations.charged = &tenant->reserved;
-    if (pjob->next)
-        pjob->next->previous = pjob;
-    placement->jobs.first = pjob;
-    job->user = pjob;
-    gt_placement_attach(pjob);
-    gt_rebalance_adopt(pjob);
-    return pjob;
-}
-
-static void unmark(struct pjob *pjob)
-{
-    struct pjob **at = &pjob->placement->jobs.marked;
-    while (*at && *at != pjob)
-        at = &(*at)->next_marked;
-    if (*at)
-        *at = pjob->next_marked;
-    pjob->marked = false;
-}
-
-static void placement_drop(struct pjob *pjob)
-{
-    struct gt_placement *placement = pjob->placement;
-    placement->jobs.waiting -= pjob->state == GT_PLACEMENT_WAITS;
-    if (placement->moves.waiting == pjob)
-        gt_rebalance_end(placement, NULL);
-    while (pjob->lift.writes)
-        gt_write_drop(pjob->lift.writes);
-    if (pjob->wait.queued)
-        gt_queue_remove(placement->queue, pjob);
-    if (pjob->marked)
-        unmark(pjob);
-    gt_placement_forget_lacking(pjob);
-    for (enum pjob_list list = 0; list < PJOB_LISTS; list++)
-        gt_placement_list(pjob, list, false);
-    gt_yield_forget(pjob);
-    if (pjob->previous)
-        pjob->previous->next = pjob->next;
-    else
-        placement->jobs.first = pjob->next;
-    if (pjob->next)
-        pjob->next->previous = pjob->previous;
-    if (gt_reservations_gpus(&pjob->place.reservations))
-        gt_queue_wake(placement->queue);
-    gt_evictions_done(pjob);
-    gt_reservations_done(&pjob->place.reservations, gt_cache_cluster(placement->spec.cache));
-    if (pjob->object)
-        pjob->object->job = NULL;
-    free(pjob->wait.volcano_queue);
-    gt_reconcile_leave_queue(pjob);
-    pjob->job->user = NULL;
-    leave_tenant(pjob->tenant);
-    free(pjob->report.text);
-    free(pjob->report.next_text);
-    free(pjob->report.plan);
-    free(pjob);
-    gt_placement_wake(placement);
-}
-
 void gt_placement_add_texts(const struct gt_placement *placement, const struct gt_cache_pod *pod,
                             struct gt_job_texts *texts)
 {
@@ -152,7 +49,7 @@ void gt_placement_on_pod(struct gt_placement *placement, struct gt_cache_pod *po
         return;
     if (placement->jobs.lacking)
         gt_placement_wake(placement); /* a quota may be used less */
-    struct pjob *pjob = pjob_of(placement, pod->job, placement_concerns_us(placement, pod));
+    struct pjob *pjob = gt_placement_job_of(placement, pod->job, placement_concerns_us(placement, pod));
     if (!pjob)
         return;
     if (pod->job->pod_count > pjob->lift.pods_seen)
@@ -175,13 +72,12 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
     if (pod->deleting && gt_backoff_job_until(&placement->backoffs, pod->job->key))
         gt_backoff_job(&placement->backoffs, pod->job->key, gt_clock_ms() + placement->times.eviction_ms);
     if (pod->job->pod_count) {
+        if (!placement->jobs.lists[PJOBS_LEFT].first)
+            placement->round.left_ms = gt_clock_ms() + placement->times.retry_ms;
+        gt_placement_list(pjob, PJOBS_LEFT, true);
         gt_placement_mark(pjob);
-    } else {
-        struct placement_object *object = pjob->object;
-        placement_drop(pjob);
-        if (object && object->content && !object->write && !object->is_unknown)
-            gt_write_object_delete(placement, object); /* now, since a new pod of this name is another job */
-        placement->jobs.has_orphans = true;
+    } else if (!gt_placement_park(pjob)) {
+        gt_placement_drop(pjob);
     }
 }
 
@@ -260,9 +156,12 @@ void gt_placement_on_owner(struct gt_placement *placement, enum gt_job_kind kind
         if (!gt_owner_job_key(kind, owner, namespace_, name, number, &key))
             return;
         struct gt_cache_job *job = key.data ? gt_cache_find_job(placement->spec.cache, key.data) : NULL;
-        struct pjob *pjob = job ? pjob_of(placement, job, placement_concerns_us(placement, job->pods)) : NULL;
+        struct pjob *pjob =
+            job ? gt_placement_job_of(placement, job, placement_concerns_us(placement, job->pods)) : NULL;
         if (pjob)
             gt_placement_mark(pjob);
+        else if (key.data && (!owner || owner->stopped))
+            gt_placement_end_parked(placement, key.data);
     }
 }
 
@@ -386,6 +285,7 @@ static void on_round(void *arg)
         gt_placement_taint(placement);
         gt_queue_wake(placement->queue);
         mark_reserving(placement);
+        gt_placement_end_parked(placement, NULL);
         placement->round.wake_ms = now + placement->times.retry_ms;
         placement->jobs.has_orphans = true;
     }
@@ -401,7 +301,9 @@ static void on_round(void *arg)
     mark_due(placement, now);
     gt_rebalance_step(placement);
     reconcile_marked(placement);
-    bool more = gt_queue_run(placement->queue, ROUND_BUDGET_MS);
+    /* A job may rest or wait for answers: then the places of its lost pods are not for others yet. */
+    bool wait = placement->jobs.lists[PJOBS_LEFT].first && gt_clock_ms() < placement->round.left_ms;
+    bool more = !wait && gt_queue_run(placement->queue, ROUND_BUDGET_MS);
     if (placement->round.room) {
         placement->round.room = false;
         gt_queue_wake(placement->queue);
@@ -414,7 +316,7 @@ static void on_round(void *arg)
         return;
     }
     const uint64_t times[] = {placement->round.wake_ms, placement->round.due_ms, placement->round.yield_ms,
-                              gt_queue_next_ms(placement->queue)};
+                              wait ? placement->round.left_ms : gt_queue_next_ms(placement->queue)};
     uint64_t next = UINT64_MAX;
     for (unsigned i = 0; i < GT_COUNT(times); i++)
         next = times[i] < next ? times[i] : next;
@@ -556,8 +458,10 @@ void gt_placement_stop(struct gt_placement *placement)
         while (placement->jobs.first->lift.writes)
             gt_write_drop(placement->jobs.first->lift.writes);
         forget_unwritten(placement->jobs.first);
-        placement_drop(placement->jobs.first);
+        gt_placement_drop(placement->jobs.first);
     }
+    while (placement->jobs.parked)
+        gt_placement_end_parked(placement, placement->jobs.parked->key);
     size_t slot = 0;
     for (struct record *record; (record = gt_index_next(&placement->pods, &slot));)
         if (record->write)
@@ -631,4 +535,6 @@ void gt_placement_counters(const struct gt_placement *placement, struct gt_place
         ret->jobs[pjob->state]++;
         ret->reserved_gpus += gt_reservations_gpus(&pjob->place.reservations);
     }
+    for (const struct pjob *pjob = placement->jobs.parked; pjob; pjob = pjob->next)
+        ret->reserved_gpus += gt_reservations_gpus(&pjob->place.reservations);
 }

@@ -81,14 +81,14 @@ static bool wants_hint(const char *scheduler)
 static bool report_planned(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record,
                            const struct gt_plan_texts *texts)
 {
-    const char *hint = wants_hint(pod->scheduler) ? texts->node : NULL;
+    /* One that stands there keeps others off its node; it stays until the scheduler takes the pod. */
+    const char *hint = wants_hint(pod->scheduler) || record->object.nominated ? texts->node : NULL;
     char message[GT_CLUSTER_NAME_MAX + 128];
     snprintf(message, sizeof(message), "rank %s of the job, in unit %s, on node %s", texts->rank, texts->unit,
              texts->node);
     const struct gt_condition_text condition = {.holds = true, .reason = "Planned", .message = message};
     bool reported = !record->object.condition || record->object.condition == gt_condition_digest(&condition);
-    bool hinted = hint ? record->object.nominated == gt_digest_keyed(hint) : !record->object.nominated;
-    if (reported && hinted)
+    if (reported && (!hint || record->object.nominated == gt_digest_keyed(hint)))
         return true;
     gt_write_condition(reconcile->placement, reconcile->pjob, record, &condition, true, hint);
     return false;

@@ -111,8 +111,8 @@ void gt_patch_condition(const struct gt_pod_object *object, const struct gt_cond
     gt_time_text(since_s, since);
     gt_text_shorten(message, sizeof(message), condition->message);
     patch.placement = &placement;
-    patch.nominates = node || (object->nominated && object->gated);
-    patch.nominated_node = node;
+    patch.nominates = node && (*node || (object->nominated && object->gated));
+    patch.nominated_node = node && *node ? node : NULL;
     gt_pod_patch_write(&patch, to);
 }
 

@@ -40,8 +40,8 @@ struct gt_condition_text {
 uint64_t gt_condition_digest(const struct gt_condition_text *condition);
 
 /* Bodies of merge patches. */
-/* For the pod's status. `since_s` is Unix time. `node` is the hint nominatedNodeName; NULL: none, and it is
- * removed from a gated pod. */
+/* For the pod's status. `since_s` is Unix time. `node` is the hint nominatedNodeName; "": it is removed from
+ * a gated pod; NULL: it stays as it is. */
 void gt_patch_condition(const struct gt_pod_object *object, const struct gt_condition_text *condition,
                         const char *node, int64_t since_s, struct gt_buf *to);
 /* `texts` NULL: there is no plan, only the gate is removed. */

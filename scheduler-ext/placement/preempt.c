@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "scheduler-ext/placement/reconcile.h"
+#include "scheduler-ext/placement/write.h"
 
 /*
  * With --preempt: a waiting job gets room from pods of lower priority. These are chosen as in Volcano's
@@ -92,6 +93,7 @@ void gt_preempt_end(struct gt_placement *placement)
     if (placement->preempt.job && placement->nodes.holder == placement->preempt.job)
         placement->nodes.reserved_digest = 0; /* it may need others now */
     placement->preempt.job = NULL;
+    free(gt_steal(placement->preempt.places));
     preempt_forget(&placement->preempt, gt_clock_ms());
 }
 
@@ -99,6 +101,7 @@ void gt_preempt_done(struct gt_placement *placement)
 {
     preempt_forget(&placement->preempt, UINT64_MAX);
     free(placement->preempt.victims);
+    free(placement->preempt.places);
     gt_node_set_done(&placement->preempt.nodes);
 }
 
@@ -221,9 +224,14 @@ static bool preempt_keep(struct reconcile *reconcile, const struct preempt_candi
     int r = 0;
     gt_preempt_end(reconcile->placement);
     gt_node_set_clear(&preempt->nodes);
-    for (uint32_t i = 0; i < reconcile->view->count && r >= 0; i++)
+    preempt->place_count = reconcile->view->count;
+    preempt->places = calloc((size_t)preempt->place_count + 1, sizeof(*preempt->places));
+    r = preempt->places ? 0 : -1;
+    for (uint32_t i = 0; i < preempt->place_count && r >= 0; i++) {
+        preempt->places[i] = places[i].node;
         if (places[i].node != GT_NONE)
             r = gt_node_set_add(&preempt->nodes, places[i].node, NULL);
+    }
     for (uint32_t i = 0; i < candidates->count && r >= 0; i++)
         if (candidates->running[i].chosen)
             r = preempt_add(preempt, candidates->pods[i]);
@@ -348,13 +356,44 @@ static bool preempt_sees_refusals(struct reconcile *reconcile)
     return any;
 }
 
+/* Nominates the waiting pods for their places, which keeps pods of no higher priority off these in
+ * kube-scheduler, also while the pods have gates; `nominate` false: ends that. False while it is not written.
+ */
+static bool preempt_nominate(struct reconcile *reconcile, bool nominate)
+{
+    const struct placement_preempt *preempt = &reconcile->placement->preempt;
+    struct pjob *pjob = reconcile->pjob;
+    const struct gt_condition_text condition = {.reason = pjob->report.reason,
+                                                .message = pjob->report.text ? pjob->report.text : ""};
+    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    bool done = true;
+    for (uint32_t i = 0; i < reconcile->view->count; i++) {
+        const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
+        struct record *record =
+            pod && reconcile->view->members[i].state == GT_MEMBER_TO_PLACE
+                ? gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name)
+                : NULL;
+        uint32_t place = nominate && i < preempt->place_count ? preempt->places[i] : GT_NONE;
+        struct gt_cluster_node node;
+        const char *name = gt_cluster_get_node(cluster, place, &node) ? node.name : "";
+        if (!record || record->object.nominated == (*name ? gt_digest_keyed(name) : 0))
+            continue;
+        done = false;
+        if (gt_record_writable(pjob, pod, reconcile->now))
+            gt_write_condition(reconcile->placement, pjob, record, &condition, false, name);
+    }
+    return done;
+}
+
 void gt_preempt_evict(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     struct gt_placement *placement = reconcile->placement;
     struct placement_preempt *preempt = &placement->preempt;
-    if (preempt->job != pjob || placement->nodes.holder != pjob)
+    if (preempt->job != pjob || placement->nodes.holder != pjob) {
+        preempt_nominate(reconcile, false);
         return;
+    }
     if (preempt_is_braked(reconcile)) {
         gt_placement_due(pjob, reconcile->now + placement->times.retry_ms);
         return;
@@ -364,6 +403,8 @@ void gt_preempt_evict(struct reconcile *reconcile)
         gt_queue_wake(placement->queue);
         return;
     }
+    if (!preempt_nominate(reconcile, true))
+        return; /* the last answer brings it here again */
     for (uint32_t i = 0; i < preempt->count; i++) {
         const struct preempt_victim *victim = &preempt->victims[i];
         const struct gt_cache_pod *pod = victim->barred_until_ms ? NULL : preempt_pod_of(placement, victim);

@@ -17,8 +17,7 @@
  */
 
 enum {
-    REBALANCE_WORK = 250000, /* steps of a search: some 10 ms, since nothing else is done meanwhile */
-    REBALANCE_TRIES = 4,     /* searches, if pods may not run where they would go */
+    REBALANCE_TRIES = 4,     /* searches, if pods have no place where they would go */
     REBALANCE_MS = 30,       /* after that no further search begins */
     SAID_MOVES_BYTES = 2600, /* bytes, and one move more: the whole text of a condition may have 4,096 */
     SUGGESTION_MAX = 4096,
@@ -68,6 +67,7 @@ static uint32_t unit_size(const struct gt_placement *placement, const struct gt_
 }
 
 struct rebalance_pods {
+    struct gt_cache *cache;
     const struct gt_cache_pod **pods;
     struct gt_running_pod *running;
     bool *never; /* its job takes no slow GPUs */
@@ -85,7 +85,7 @@ static void free_rebalance_pods(struct rebalance_pods *pods)
 static int collect_pods(const struct gt_placement *placement, bool planned, struct rebalance_pods *to,
                         struct gt_err **err)
 {
-    struct gt_cache *cache = placement->spec.cache;
+    struct gt_cache *cache = to->cache = placement->spec.cache;
     uint32_t count = 0;
     for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
          pod = gt_cache_next_pod(cache, pod))
@@ -125,24 +125,31 @@ static int collect_pods(const struct gt_placement *placement, bool planned, stru
 
 /* ---- where to ---- */
 
-/* Whether the pod may run there, beside those that move there before it in the list. */
-static bool may_go(struct gt_cache *cache, const struct rebalance_pods *pods,
-                   const struct gt_relocation *moves, uint32_t at)
+/* Whether the pod may run there, if it moves alone. */
+static bool rebalance_may_go(const void *arg, uint32_t pod, uint32_t node)
 {
-    const struct gt_cache_pod *pod = pods->pods[moves->moves[at].pod];
-    const struct gt_cache_request *request = gt_cache_pod_request(pod);
-    uint32_t node = moves->moves[at].node, beside = 0;
-    struct gt_cluster_node info;
-    for (uint32_t i = 0; i < at; i++)
-        beside += moves->moves[i].node == node;
-    if (!gt_cluster_get_node(gt_cache_cluster(cache), node, &info) ||
-        (pods->never[moves->moves[at].pod] && moves->moves[at].mask & info.slow))
-        return false;
-    return node != pod->node && gt_cache_successor_fits_node(cache, pod, node) &&
-           (!request || gt_cache_room_for(cache, node, request, GT_CACHE_ROOM_NOW) > beside);
+    const struct rebalance_pods *pods = arg;
+    const struct gt_cache_pod *moved = pods->pods[pod];
+    const struct gt_cache_request *request = gt_cache_pod_request(moved);
+    return node != moved->node && gt_cache_successor_fits_node(pods->cache, moved, node) &&
+           (!request || gt_cache_room_for(pods->cache, node, request, GT_CACHE_ROOM_NOW));
 }
 
-/* Searches, again without those that may not run where they would go. False: there is no way. */
+/* Whether it also has room beside those that move there before it in the list, on GPUs that its job takes. */
+static bool has_place(const struct rebalance_pods *pods, const struct gt_relocation *moves, uint32_t at)
+{
+    const struct gt_relocate_move *move = &moves->moves[at];
+    const struct gt_cache_request *request = gt_cache_pod_request(pods->pods[move->pod]);
+    struct gt_cluster_node info;
+    uint32_t beside = 0;
+    for (uint32_t i = 0; i < at; i++)
+        beside += moves->moves[i].node == move->node;
+    return gt_cluster_get_node(gt_cache_cluster(pods->cache), move->node, &info) &&
+           !(pods->never[move->pod] && move->mask & info.slow) &&
+           (!request || gt_cache_room_for(pods->cache, move->node, request, GT_CACHE_ROOM_NOW) > beside);
+}
+
+/* Searches, again without those that have no place where they would go. False: there is no way. */
 static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods, struct gt_node_set *room,
                        struct gt_relocation *ret)
 {
@@ -162,7 +169,9 @@ static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods,
                                          .moves_avoid = &moves_avoid,
                                          .pods = pods->running,
                                          .count = pods->count,
-                                         .work = REBALANCE_WORK,
+                                         .work = GT_RELOCATE_WORK_BRIEF,
+                                         .may_go = rebalance_may_go,
+                                         .arg = pods,
                                          .room = room};
     uint64_t end_ms = gt_clock_ms() + REBALANCE_MS;
     for (unsigned tries = 0; pods->count && tries < REBALANCE_TRIES; tries++) {
@@ -174,7 +183,7 @@ static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods,
             0)
             return false;
         for (uint32_t i = 0; i < ret->count; i++)
-            if (!may_go(cache, pods, ret, i))
+            if (!has_place(pods, ret, i))
                 fit = pods->running[ret->moves[i].pod].movable = false;
         if (fit && ret->possible && ret->count)
             return true;

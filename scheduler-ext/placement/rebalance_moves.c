@@ -354,7 +354,11 @@ enum unit_state {
 static const struct pjob *job_of(const struct gt_placement *placement, uint64_t number)
 {
     const struct pjob *pjob = placement->jobs.first;
-    while (pjob && pjob->job->number != number)
+    while (pjob && pjob->place.reservations.owner != number)
+        pjob = pjob->next;
+    if (pjob)
+        return pjob;
+    for (pjob = placement->jobs.parked; pjob && pjob->place.reservations.owner != number;)
         pjob = pjob->next;
     return pjob;
 }

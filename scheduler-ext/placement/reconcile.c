@@ -273,6 +273,7 @@ static uint64_t shape_of(const struct reconcile *reconcile)
             (pod && (gt_cache_pod_is_constrained(reconcile->placement->spec.cache, pod) ||
                      gt_cache_pod_has_peers(reconcile->placement->spec.cache, pod))))
             return 0;
+        shape = gt_digest_number(shape, view->job->members[i].gpus.requests);
         if (pod) /* equal requests are shared, and aligned */
             shape = gt_digest_number(shape, (uintptr_t)gt_cache_pod_request(pod) + pod->preempts_never);
     }
@@ -503,6 +504,7 @@ static void reconcile_job(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     struct gt_job_view *view = reconcile->view;
     if (!view->grouped) {
+        gt_placement_list(pjob, PJOBS_LEFT, false);
         leave_unplanned(reconcile);
         return;
     }
@@ -531,6 +533,7 @@ static void reconcile_job(struct reconcile *reconcile)
             return;
         gt_decide_repair(cache, view, &pjob->place.reservations, false);
     }
+    gt_placement_list(pjob, PJOBS_LEFT, false);
     bool waits = view->states[GT_MEMBER_TO_PLACE] || view->states[GT_MEMBER_TO_RESERVE];
     pjob->units = view->job->units.count;
     pjob->units_placed = waits && gt_part_suffices(view) ? gt_part_units(view) : 0;
@@ -557,6 +560,7 @@ static void reconcile_round(struct pjob *pjob)
     int r = gt_reconcile_make(&reconcile, &error);
     pjob->rest_ms = gt_clock_ms() + RECONCILE_REST * ((gt_clock_thread_ns() - began) / 1000000);
     if (r < 0) {
+        gt_placement_list(pjob, PJOBS_LEFT, false);
         if (r == -ENOMEM) { /* which is not about a rule of the job */
             leave_queue(pjob);
             gt_placement_fail(pjob, gt_err_text(error));
@@ -585,6 +589,22 @@ static void reconcile_round(struct pjob *pjob)
         gt_placement_report(pjob, reconcile.view, reconcile.owner, false);
 }
 
+/* All its pods are on their way out, and places are reserved for their successors: there is nothing to
+ * decide before one of these comes. */
+static bool awaits_first_successor(struct pjob *pjob, uint64_t now)
+{
+    struct gt_reservations *reservations = &pjob->place.reservations;
+    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
+        if (gt_job_view_counts(pod))
+            return false;
+    if (!reservations->moving)
+        return false;
+    gt_placement_list(pjob, PJOBS_LEFT, false);
+    gt_reservations_sync(reservations, gt_cache_cluster(pjob->placement->spec.cache), now);
+    gt_placement_due(pjob, gt_reservations_next_end(reservations));
+    return reservations->moving;
+}
+
 /* Pods may be created while it waits for answers: the last answer marks the job again. */
 void gt_placement_reconcile(struct pjob *pjob)
 {
@@ -596,6 +616,8 @@ void gt_placement_reconcile(struct pjob *pjob)
         gt_placement_due(pjob, when);
         return;
     }
+    if (awaits_first_successor(pjob, gt_clock_ms()))
+        return;
     gt_evict_begin(pjob);
     reconcile_round(pjob);
     gt_evict_withdraw(pjob);

@@ -53,7 +53,7 @@ void gt_placement_wake(struct gt_placement *placement)
 
 void gt_placement_mark(struct pjob *pjob)
 {
-    if (pjob->marked)
+    if (pjob->marked || !pjob->job)
         return;
     pjob->marked = true;
     pjob->next_marked = pjob->placement->jobs.marked;

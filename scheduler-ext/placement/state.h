@@ -74,6 +74,7 @@ enum pjob_list {
     PJOBS_UNBOUND, /* place.unbound_gpus */
     PJOBS_KEPT,    /* place.kept_gpus */
     PJOBS_LOST,    /* ungated pods have lost their plan */
+    PJOBS_LEFT,    /* a pod of them is gone, and its place is not reserved yet */
     PJOBS_DELAYED, /* they wait until fewer plans are to be written; the first one comes next */
     PJOB_LISTS,
 };
@@ -164,7 +165,8 @@ struct pjob_report {
 
 struct pjob {
     struct gt_placement *placement;
-    struct gt_cache_job *job;
+    struct gt_cache_job *job; /* NULL: it is parked */
+    char *key;                /* then of its job; else NULL */
     struct tenant *tenant;
     struct pjob *next, *previous;
     struct pjob *next_marked;
@@ -190,6 +192,7 @@ struct pjob {
 /* The jobs, and how many of them are in some way. */
 struct placement_jobs {
     struct pjob *first, *marked;
+    struct pjob *parked; /* jobs whose pods have all left for other places, and not come back yet */
     struct pjob_ends {
         struct pjob *first, *last;
     } lists[PJOB_LISTS];
@@ -244,8 +247,10 @@ struct placement_rebalance {
 struct placement_preempt {
     struct pjob *job;         /* for which they leave: it holds `nodes`; NULL: none */
     struct gt_node_set nodes; /* where it gets its places */
-    uint64_t until_ms;        /* nobody else is chosen for it before: GPUs are reported free with a delay */
-    uint64_t next_ms;         /* when the next search may begin */
+    uint32_t *places;         /* the same, by member; GT_NONE: none, or it has one */
+    uint32_t place_count;
+    uint64_t until_ms; /* nobody else is chosen for it before: GPUs are reported free with a delay */
+    uint64_t next_ms;  /* when the next search may begin */
     struct preempt_victim {
         char *names; /* namespace and name, each with its null byte */
         uint64_t uid;
@@ -284,6 +289,7 @@ struct placement_round {
     struct gt_source *timer;
     bool started, running;
     bool room;           /* a reservation was given up while the queue ran */
+    uint64_t left_ms;    /* so long no waiting job is tried for the sake of PJOBS_LEFT */
     uint64_t wake_ms;    /* when waiting jobs are tried at the latest */
     uint64_t due_ms;     /* the earliest due_ms */
     uint64_t no_gpus_ms; /* when pods without GPUs are reconciled; UINT64_MAX: there are none */
@@ -322,6 +328,20 @@ uint64_t gt_placement_time_of_text(const char *text);
 
 /* Whether it is active, and this replica leads by the clock. */
 bool gt_placement_may_send(void *placement);
+
+/* ---- jobs.c ---- */
+
+/* The controller's job, made where `make` says so. NULL: there is none, or no memory. */
+struct pjob *gt_placement_job_of(struct gt_placement *placement, struct gt_cache_job *job, bool make);
+/* It has no pods any more. Its object goes, too. */
+void gt_placement_drop(struct pjob *pjob);
+/* Keeps the places of a job's successors while it has no pods: their owner makes the next ones later, where a
+ * Job backs off or a StatefulSet waits for the end of the old ones. False: it has no such places. */
+bool gt_placement_park(struct pjob *pjob);
+/* Ends those whose places have lapsed, or the one with this key. */
+void gt_placement_end_parked(struct gt_placement *placement, const char *key);
+
+/* ---- state.c ---- */
 
 /* Starts the next round immediately. */
 void gt_placement_wake(struct gt_placement *placement);

@@ -135,7 +135,7 @@ void gt_write_condition(struct gt_placement *placement, struct pjob *pjob, struc
     if (!write)
         return;
     write->digest = gt_condition_digest(condition);
-    write->nominated = node ? gt_digest_keyed(node) : 0;
+    write->nominated = !node ? record->object.nominated : *node ? gt_digest_keyed(node) : 0;
     /* else it says something about this pod */
     bool state = pjob && strcmp(condition->reason, pjob->report.reason) == 0;
     int64_t since_s = state ? gt_placement_since_s(pjob) : (int64_t)gt_placement_now_s();

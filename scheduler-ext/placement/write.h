@@ -25,7 +25,7 @@ enum write_kind {
 void gt_write_lift(struct gt_placement *placement, struct pjob *pjob, struct record *record,
                    const struct gt_plan_texts *texts);
 /* `before_lift`: a planned pod's condition, which its gate waits for. `node`: the hint nominatedNodeName,
- * NULL: none. */
+ * as in gt_patch_condition(). */
 void gt_write_condition(struct gt_placement *placement, struct pjob *pjob, struct record *record,
                         const struct gt_condition_text *condition, bool before_lift, const char *node);
 void gt_write_delete(struct pjob *pjob, struct record *record);

@@ -110,7 +110,8 @@ static struct gt_extender_pod extender_pod(const struct gt_extender *e, const st
     struct gt_extender_pod pod = {.namespace_ = from->meta.namespace_,
                                   .name = from->meta.name,
                                   .uid = from->uid ? from->uid : "",
-                                  .gpus = from->gpus.total};
+                                  .gpus = from->gpus.total,
+                                  .asked.requests = from->gpus.requests};
     for (unsigned i = 0; i < GT_MIX_RESOURCES; i++) {
         uint64_t amount = 0;
         gt_resources_get(&from->asked, names[i], &amount);
@@ -127,7 +128,8 @@ static void filter(struct gt_extender *e, const struct gt_wire_request *request,
     struct gt_node_set passed = {0};
     gt_auto_buf struct gt_buf reasons = GT_BUF((size_t)GT_WIRE_NODES_MAX * GT_FEASIBILITY_REASON_MAX);
     uint64_t now_ms = gt_clock_ms();
-    gt_cache_pass(e->spec.cache, pod.namespace_, pod.name, pod.gpus, &passed, now_ms); /* it asks again */
+    gt_cache_pass(e->spec.cache, pod.namespace_, pod.name, gt_mix_numa_pod(&pod.asked), &passed,
+                  now_ms); /* it asks again */
     for (uint32_t i = 0; i < request->count; i++) {
         uint32_t node = gt_cluster_find_node(cluster, request->nodes[i]);
         enum gt_feasibility feasibility = gt_node_feasibility(e->spec.cache, e->spec.placement, &pod, node);
@@ -143,7 +145,7 @@ static void filter(struct gt_extender *e, const struct gt_wire_request *request,
         gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reasons);
         gt_buf_add(&reasons, "", 1);
     }
-    gt_cache_pass(e->spec.cache, pod.namespace_, pod.name, pod.gpus, &passed, now_ms);
+    gt_cache_pass(e->spec.cache, pod.namespace_, pod.name, gt_mix_numa_pod(&pod.asked), &passed, now_ms);
     if (reasons.failed) {
         gt_filter_error(to, "gputopo: no memory for the reasons");
         return;
@@ -178,7 +180,7 @@ struct extender_preemption {
 static bool is_victim(const cJSON *victims, const struct gt_cache_pod *pod)
 {
     const cJSON *pods = gt_get(victims, "Pods"), *victim = pods ? pods->child : NULL;
-    while (victim && strcmp(gt_wire_victim_uid(victim), pod->uid) != 0)
+    while (victim && strcmp(gt_get_string(victim, "UID"), pod->uid) != 0)
         victim = victim->next;
     return victim;
 }

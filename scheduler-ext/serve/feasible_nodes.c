@@ -36,10 +36,10 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
     if (placement && gt_placement_is_reserved(placement, pod->known, node))
         return GT_NODE_RESERVED;
     uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
-    return gt_node_gpus_are_reserved(&known, remote, pod->gpus)                  ? GT_GPUS_RESERVED
-           : gt_node_kubelet_refuses(cache, node, remote, pod->known, pod->gpus) ? GT_NUMA_REFUSED
-           : gt_node_slow_refuses(cache, node, remote, &pod->asked)              ? GT_SLOW_REFUSED
-                                                                                 : GT_FEASIBLE;
+    return gt_node_gpus_are_reserved(&known, remote, pod->gpus)                         ? GT_GPUS_RESERVED
+           : gt_node_kubelet_refuses(cache, node, remote, gt_mix_numa_pod(&pod->asked)) ? GT_NUMA_REFUSED
+           : gt_node_slow_refuses(cache, node, remote, &pod->asked)                     ? GT_SLOW_REFUSED
+                                                                                        : GT_FEASIBLE;
 }
 
 void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *placement,
@@ -52,6 +52,7 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
         return;
     uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
     unsigned left = gt_bit_count(gt_node_available(&known, remote));
+    const struct gt_numa *numa = gt_class_numa(known.class);
     if (feasibility == GT_PLANNED_ELSEWHERE)
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
     else if (feasibility == GT_NODE_RESERVED && gt_placement_is_spare(placement, node))
@@ -64,6 +65,10 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
             "by its last report %u GPUs are free, %u needed: it is not known yet on which NUMA nodes "
             "others are, and the kubelet's topology manager may refuse the pod",
             left, pod->gpus);
+    else if (feasibility == GT_NUMA_REFUSED && gt_numa_by_request(numa, pod->asked.requests))
+        gt_buf_puts(to,
+                    "the kubelet's topology manager would refuse the pod (TopologyAffinityError): the GPUs "
+                    "of one of its containers would be spread over too many NUMA nodes");
     else if (feasibility == GT_NUMA_REFUSED)
         gt_buf_printf(
             to,
@@ -123,9 +128,7 @@ uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extende
                                                                                     : GT_REFUSED_TOO_FEW;
     if (feasibility != GT_FEASIBLE)
         return 0;
-    uint32_t slots = gt_verdict_is_open(node.class, pod->known)
-                         ? gt_bit_count(available) / pod->gpus
-                         : gt_numa_pods(gt_cache_cluster(view->cache), id, available, pod->gpus);
+    uint32_t slots = gt_numa_pods(gt_cache_cluster(view->cache), id, available, gt_mix_numa_pod(&pod->asked));
     uint32_t room = gt_cache_room_for(view->cache, id, gt_cache_pod_request(pod->known), GT_CACHE_ROOM_NOW);
     bool offered = pod->known->claim_template || gt_cache_gpus_left(view->cache, id) >= pod->gpus;
     *ret = !slots ? GT_REFUSED_TOO_FEW : offered ? GT_REFUSED_RESOURCES : GT_REFUSED_OFFERED;
@@ -245,7 +248,7 @@ int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_po
         gt_cache_asked(view->cache, pod, &asked);
         gt_cache_left(view->cache, best->id, &left);
         best->stranded_part = gt_score_stranded_part(gt_cache_mix(view->cache), &left, &asked);
-        gt_score_one(cluster, best->id, pod->gpus, &parts);
+        gt_score_left(cluster, best->id, UINT64_MAX, gt_mix_numa_pod(&asked), &parts);
         best->score_part = parts.score_part;
         best->exact = parts.exact;
         best->loss_part = parts.loss_part;

@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "scheduler-ext/cache/resources.h"
+#include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/jobs/rules.h"
 
 enum {
@@ -49,7 +50,7 @@ bool gt_unit_rooms_apply(const struct gt_debug_view *view, const struct gt_cache
 /* A node of it, and which obstacle each of its GPUs is part of. */
 struct unit_node {
     uint32_t id;
-    unsigned gpus;
+    const struct gt_class *class;
     uint8_t as_a_whole;     /* NOBODY: it can be used */
     uint8_t resources;      /* NOBODY: it has enough besides GPUs */
     uint32_t room, emptied; /* pods for which it has enough besides GPUs: now, and once others have left */
@@ -112,8 +113,8 @@ static void unit_room_read_gpus(struct unit_search *search, const struct gt_clus
 {
     uint64_t available = gt_node_available(
         node, gt_cluster_promised(gt_cache_cluster(search->view->cache), to->id, GT_PROMISE_NOTED));
-    to->gpus = gt_class_gpus(node->class);
-    for (unsigned gpu = 0; gpu < to->gpus; gpu++) {
+    to->class = node->class;
+    for (unsigned gpu = 0; gpu < gt_class_gpus(to->class); gpu++) {
         to->by[gpu] = NOBODY;
         if (available >> gpu & 1)
             continue;
@@ -124,12 +125,23 @@ static void unit_room_read_gpus(struct unit_search *search, const struct gt_clus
     }
 }
 
-static unsigned gpus_left(const struct unit_search *search, const struct unit_node *node)
+static bool is_gone(const struct unit_search *search, uint8_t obstacle)
 {
-    unsigned gpus = 0;
-    for (unsigned gpu = 0; gpu < node->gpus; gpu++)
-        gpus += node->by[gpu] == NOBODY || (node->by[gpu] < search->count && search->gone[node->by[gpu]]);
+    return obstacle == NOBODY || (obstacle < search->count && search->gone[obstacle]);
+}
+
+static uint64_t gpus_left(const struct unit_search *search, const struct unit_node *node)
+{
+    uint64_t gpus = 0;
+    for (unsigned gpu = 0; gpu < gt_class_gpus(node->class); gpu++)
+        gpus |= (uint64_t)is_gone(search, node->by[gpu]) << gpu;
     return gpus;
+}
+
+/* Pods for which it has GPUs. */
+static uint32_t slots_left(const struct unit_search *search, const struct unit_node *node)
+{
+    return gt_numa_serves(node->class, gpus_left(search, node), gt_mix_numa_pod(&search->pod.asked));
 }
 
 static void unit_room_read_node(struct unit_search *search, uint32_t id, const struct gt_cluster_node *node)
@@ -148,18 +160,13 @@ static void unit_room_read_node(struct unit_search *search, uint32_t id, const s
         to->as_a_whole =
             obstacle_of(search, &(struct gt_obstacle){.kind = GT_OBSTACLE_NODES, .refusal = refusal});
     unit_room_read_gpus(search, node, to);
-    unsigned gpus = gpus_left(search, to);
+    uint32_t by_gpus = slots_left(search, to);
     if (to->as_a_whole != NOBODY)
-        add_amount(search, to->as_a_whole, gpus, 1);
-    else if (gpus / search->pod.gpus > slots) {
+        add_amount(search, to->as_a_whole, gt_bit_count(gpus_left(search, to)), 1);
+    else if (by_gpus > slots && refusal != GT_REFUSED_NUMA) {
         to->resources = obstacle_of(search, &(struct gt_obstacle){.kind = GT_OBSTACLE_RESOURCES});
-        add_amount(search, to->resources, (gpus / search->pod.gpus - slots) * search->pod.gpus, 1);
+        add_amount(search, to->resources, (by_gpus - slots) * search->pod.gpus, 1);
     }
-}
-
-static bool is_gone(const struct unit_search *search, uint8_t obstacle)
-{
-    return obstacle == NOBODY || (obstacle < search->count && search->gone[obstacle]);
 }
 
 /* The pods that the supernode would hold without what is gone. */
@@ -168,11 +175,11 @@ static uint32_t slots_without(const struct unit_search *search)
     uint32_t slots = 0;
     for (uint32_t i = 0; i < search->node_count; i++) {
         const struct unit_node *node = &search->nodes[i];
-        uint32_t here = gpus_left(search, node) / search->pod.gpus;
+        uint32_t here = slots_left(search, node);
         if (!here || !is_gone(search, node->as_a_whole))
             continue;
         bool left = false; /* what they had besides GPUs is free, too */
-        for (unsigned gpu = 0; gpu < node->gpus; gpu++)
+        for (unsigned gpu = 0; gpu < gt_class_gpus(node->class); gpu++)
             left = left || (node->by[gpu] != NOBODY && is_gone(search, node->by[gpu]));
         uint32_t room = node->resources != NOBODY && is_gone(search, node->resources) ? here
                         : left                                                        ? node->emptied

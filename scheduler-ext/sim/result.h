@@ -45,6 +45,8 @@ struct gt_sample { /* at equal steps of the run */
     X("served", served)                                                                                      \
     X("worked", worked)                                                                                      \
     X("moved", moved)                                                                                        \
+    X("jobsMoved", jobs_moved)                                                                               \
+    X("movedMost", moved_most)                                                                               \
     X("waitMean", wait_mean)                                                                                 \
     X("waitGpuMean", wait_gpu_mean)                                                                          \
     X("slowdownNode", slowdown_node)                                                                         \

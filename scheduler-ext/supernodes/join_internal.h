@@ -30,13 +30,14 @@ struct join_about {
     bool in_config;
 };
 
+/* join_network.c */
 void gt_join_tell(struct join_work *work, enum gt_join_problem_kind kind, struct join_about about,
                   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Appends a supernode; returns its number. */
 uint32_t gt_join_make(struct join_work *work, const char *name, unsigned tier, enum gt_join_source source);
 
-/* join_network.c: places nodes by the network that no configuration and no label has placed. */
+/* Places nodes by the network that no configuration and no label has placed. */
 int gt_join_by_network(struct join_work *work, struct gt_err **err);
 /* After all nodes are placed: the tiers of the network above the supernodes. */
 int gt_join_tiers(struct join_work *work, struct gt_err **err);

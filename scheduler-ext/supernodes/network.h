@@ -86,7 +86,6 @@ int gt_network_add(struct gt_network *network, const struct gt_network *other, s
  * What cannot be used is noted and left out. -EINVAL: no known form; -E2BIG.
  */
 int gt_network_read(struct gt_network *network, const char *text, size_t len, struct gt_err **err);
-int gt_network_read_table(struct gt_network *network, char *text, struct gt_err **err);
 int gt_network_read_ib(struct gt_network *network, char *text, struct gt_err **err);
 int gt_network_read_slurm(struct gt_network *network, char *text, struct gt_err **err);
 int gt_network_read_slurm_yaml(struct gt_network *network, char *text, struct gt_err **err);

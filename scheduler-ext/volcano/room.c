@@ -235,7 +235,7 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
             room->places[room->place_count++] = (struct volcano_place){
                 gt_digest_keyed(view->members[i].pod->uid),
                 gt_reservations_node_digest(cluster, plan[i].node),
-                {GT_PROMISE_VACATED, plan[i].node, room->job->job->number, plan[i].mask}};
+                {GT_PROMISE_VACATED, plan[i].node, room->job->job->number, plan[i].mask, 0}};
     int r = room->place_count ? 0 : -EAGAIN;
     for (uint32_t i = 0; i < count && r >= 0; i++)
         if (victims[i].chosen)

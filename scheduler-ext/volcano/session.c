@@ -358,7 +358,7 @@ void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t number, uint8_t *re
         uint32_t at = session->node_of[id];
         if (at < node_count && gt_cluster_get_node(cluster, id, &node))
             ret[at] = !gt_node_gpus_are_reserved(&node, 0, task->pod->gpus) &&
-                      !gt_node_kubelet_refuses(volcano->cache, id, 0, task->pod, task->pod->gpus) &&
+                      !gt_node_kubelet_refuses(volcano->cache, id, 0, gt_mix_numa_pod(&asked)) &&
                       !gt_node_slow_refuses(volcano->cache, id, 0, &asked);
     }
     if (task && task->pod)

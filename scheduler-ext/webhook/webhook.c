@@ -260,7 +260,7 @@ static int webhook_check_pod(const struct seen_pod *seen, struct gt_err **err)
     gt_auto_free struct gt_job_pod *unit = calloc(pods, sizeof(*unit));
     GT_NEED(unit, err, "pod");
     for (uint32_t i = 0; i < pods; i++)
-        unit[i] = (struct gt_job_pod){meta->gpus, meta->containers};
+        unit[i] = (struct gt_job_pod){meta->gpus, meta->containers, 0};
     struct gt_job_units units = {0};
     r = gt_job_units_make(&sizes, unit, pods, &units, err);
     if (r >= 0)
@@ -415,7 +415,8 @@ static struct gt_plan_pod *first_pods(const struct gt_owner *owner, const struct
     for (uint32_t u = 0; pods && u < job->units.count; u++) {
         const struct gt_plan_unit *unit = &job->units.units[u];
         for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
-            pods[i].running = unit->first >= least;
+            pods[i] = (struct gt_plan_pod){.running = unit->first >= least,
+                                           .requests = job->members[i].gpus.requests};
     }
     return pods;
 }

@@ -66,11 +66,7 @@ static int open_value(struct gt_field_reader *r, const char *p, struct gt_err **
     struct gt_field_state *s = &r->state;
     if (s->depth == GT_FIELD_DEPTH_MAX)
         return gt_fail(err, EINVAL, "nested deeper than expected");
-    if (s->levels[s->depth].copies && *p == '{')
-        s->copy_depth = s->depth + 1;
-    s->levels[++s->depth] = (struct gt_field_level){
-        .fields = s->wanted, .is_array = *p == '[', .copies = *p == '[' && s->copy_items};
-    s->copy_items = false;
+    s->levels[++s->depth] = (struct gt_field_level){.fields = s->wanted, .is_array = *p == '['};
     s->at = *p == '{' ? GT_AT_KEY : GT_AT_VALUE;
     gt_buf_add(&r->text, p, 1);
     return 0;
@@ -105,21 +101,12 @@ static int choose_field(struct gt_field_reader *r, struct gt_err **err)
     gt_buf_printf(&r->text, "%s\"%s\":", level->has_fields ? "," : "", field->name ? field->name : s->key);
     level->has_fields = true;
     s->wanted = field->fields;
-    s->copy_items = field->copy_items;
     s->at = field->fields ? GT_AT_VALUE : GT_IN_TAKEN;
     return 0;
 }
 
-static void end_copy(struct gt_field_reader *r, const char *from, const char *to)
-{
-    gt_buf_add(&r->copies, from, (size_t)(to - from));
-    uint32_t end = (uint32_t)r->copies.len;
-    gt_buf_add(&r->ends, &end, sizeof(end));
-    r->state.copy_depth = 0;
-}
-
 /* Behind a value: ',' or the end of what it is in. */
-static void end_value(struct gt_field_reader *r, const char *p, const char *copy_from)
+static void end_value(struct gt_field_reader *r, const char *p)
 {
     struct gt_field_state *s = &r->state;
     const struct gt_field_level *level = &s->levels[s->depth];
@@ -131,8 +118,6 @@ static void end_value(struct gt_field_reader *r, const char *p, const char *copy
         s->at = level->is_array ? GT_AT_VALUE : GT_AT_KEY;
         s->wanted = level->fields;
     } else {
-        if (s->copy_depth == s->depth)
-            end_copy(r, copy_from, p + 1);
         s->depth--;
         s->at = GT_AFTER_VALUE;
     }
@@ -149,37 +134,33 @@ static const char *pass_whole(struct gt_field_reader *r, const char *p, const ch
 }
 
 /* One byte outside of values that are taken or dropped as a whole. */
-static int step(struct gt_field_reader *r, const char *p, const char **copy_from, struct gt_err **err)
+static int step(struct gt_field_reader *r, const char *p, struct gt_err **err)
 {
     struct gt_field_state *s = &r->state;
-    bool copied = s->copy_depth;
-    int result = 0;
     if (s->at != GT_IN_KEY && is_json_space(*p))
         return 0;
     if (s->at == GT_IN_KEY) {
         take_key(s, *p);
     } else if (s->at == GT_AT_VALUE && *p != ']') {
-        result = open_value(r, p, err);
+        return open_value(r, p, err);
     } else if (s->at == GT_AT_KEY && *p == '"') {
         s->key_len = 0;
         s->at = GT_IN_KEY;
     } else if (s->at == GT_AT_COLON && *p == ':') {
-        result = choose_field(r, err);
+        return choose_field(r, err);
     } else if (s->at == GT_AT_COLON || (s->at == GT_AT_KEY && *p != '}')) {
-        result = gt_fail(err, EINVAL, "expected %s", s->at == GT_AT_COLON ? "':'" : "a key");
+        return gt_fail(err, EINVAL, "expected %s", s->at == GT_AT_COLON ? "':'" : "a key");
     } else {
-        end_value(r, p, *copy_from);
+        end_value(r, p);
     }
-    if (s->copy_depth && !copied)
-        *copy_from = p;
-    return result;
+    return 0;
 }
 
 int gt_field_reader_feed(struct gt_field_reader *r, const struct gt_field *fields, const char *bytes,
                          size_t len, struct gt_err **err)
 {
     struct gt_field_state *s = &r->state;
-    const char *p = bytes, *end = bytes + len, *copy_from = bytes;
+    const char *p = bytes, *end = bytes + len;
     if (!s->depth && s->at == GT_AT_VALUE)
         s->wanted = fields;
     while (p < end && !r->text.failed) {
@@ -189,32 +170,20 @@ int gt_field_reader_feed(struct gt_field_reader *r, const struct gt_field *field
             p = pass_whole(r, p, end);
             continue;
         }
-        int result = step(r, p, &copy_from, err);
+        int result = step(r, p, err);
         if (result < 0)
             return gt_wrap(err, "byte %" PRIu64, s->offset + (uint64_t)(p - bytes));
         p++;
     }
-    if (s->copy_depth)
-        gt_buf_add(&r->copies, copy_from, (size_t)(end - copy_from));
     s->offset += len;
-    if (r->text.failed || r->copies.failed || r->ends.failed)
-        return gt_fail(err, EMSGSIZE, "more than %zu bytes that are needed, or %zu of whole nodes",
-                       r->text.max, r->copies.max);
-    return 0;
-}
-
-static void reset(struct gt_buf *buf, size_t kept)
-{
-    if (buf->capacity > kept)
-        gt_buf_done(buf);
-    buf->len = 0;
-    buf->failed = false;
+    return r->text.failed ? gt_fail(err, EMSGSIZE, "more than %zu bytes that are needed", r->text.max) : 0;
 }
 
 void gt_field_reader_reset(struct gt_field_reader *r, size_t kept)
 {
-    reset(&r->text, kept);
-    reset(&r->copies, kept);
-    reset(&r->ends, kept);
+    if (r->text.capacity > kept)
+        gt_buf_done(&r->text);
+    r->text.len = 0;
+    r->text.failed = false;
     r->state = (struct gt_field_state){0};
 }

@@ -16,17 +16,8 @@ enum { KEPT_BYTES = 256 << 10 };
 
 FIELD_LIST pod_metadata[] = {{.name = "managedFields", .dropped = true}, {.others = true}};
 FIELD_LIST pod[] = {{.name = "metadata", .fields = pod_metadata}, {.others = true}};
-FIELD_LIST name[] = {{.name = "name"}, {0}};
-FIELD_LIST node_metadata[] = {{.name = "metadata", .fields = name}, {0}};
-FIELD_LIST items[] = {{.name = "items", .fields = node_metadata}, {0}};
-FIELD_LIST copied_items[] = {{.name = "items", .fields = node_metadata, .copy_items = true}, {0}};
-FIELD_LIST prioritize_args[] = {
-    {.name = "Pod", .fields = pod}, {.name = "Nodes", .fields = items}, {.name = "NodeNames"}, {0}};
-FIELD_LIST filter_args[] = {
-    {.name = "Pod", .fields = pod}, {.name = "Nodes", .fields = copied_items}, {.name = "NodeNames"}, {0}};
-
-FIELD_LIST preempt_args[] = {
-    {.name = "Pod", .fields = pod}, {.name = "NodeNameToVictims"}, {.name = "NodeNameToMetaVictims"}, {0}};
+FIELD_LIST extender_args[] = {{.name = "Pod", .fields = pod}, {.name = "NodeNames"}, {0}};
+FIELD_LIST preempt_args[] = {{.name = "Pod", .fields = pod}, {.name = "NodeNameToMetaVictims"}, {0}};
 
 FIELD_LIST scalar[] = {{.name = GT_RESOURCE_GPU}, {0}};
 FIELD_LIST resource[] = {{.name = "ScalarResources", .fields = scalar}, {0}};
@@ -38,8 +29,8 @@ FIELD_LIST volcano_args[] = {
     {.name = "task", .fields = task_info}, {.name = "nodes", .fields = node_info}, {0}};
 
 static const struct gt_field *const fields_of[GT_WIRE_VERBS] = {
-    [GT_WIRE_FILTER] = filter_args,
-    [GT_WIRE_PRIORITIZE] = prioritize_args,
+    [GT_WIRE_FILTER] = extender_args,
+    [GT_WIRE_PRIORITIZE] = extender_args,
     [GT_WIRE_PREEMPT] = preempt_args,
     [GT_WIRE_VOLCANO_PREDICATE] = predicate_args,
     [GT_WIRE_VOLCANO_PRIORITIZE] = volcano_args,
@@ -52,8 +43,6 @@ struct gt_wire_request *gt_wire_request_new(enum gt_wire_verb verb)
         return NULL;
     request->verb = verb;
     request->reader.text.max = GT_WIRE_TEXT_MAX;
-    request->reader.copies.max = GT_WIRE_COPIES_MAX;
-    request->reader.ends.max = GT_WIRE_NODES_MAX * sizeof(uint32_t);
     return request;
 }
 
@@ -102,40 +91,21 @@ static int make_node_list(struct gt_wire_request *request, const char *list, con
 
 static int read_extender_args(struct gt_wire_request *request, struct gt_err **err)
 {
-    const cJSON *nodes = gt_get(request->json, "Nodes"), *names = gt_get(request->json, "NodeNames"), *item;
+    const cJSON *names = gt_get(request->json, "NodeNames");
     GT_TRY(read_asking_pod(gt_get(request->json, "Pod"), &request->pod, err));
-    if (!nodes == !names)
-        return gt_fail(err, EINVAL, "%s",
-                       nodes ? "both Nodes and NodeNames are given, expected one of them"
-                             : "neither Nodes nor NodeNames is given");
-    if (nodes && !cJSON_IsObject(nodes))
-        return gt_fail(err, EINVAL, "Nodes: expected an object, found %s", gt_json_type(nodes));
-    request->by_name = names != NULL;
-    const char *list = names ? "NodeNames" : "Nodes.items";
-    names = names ? names : gt_get(nodes, "items");
-    int r = make_node_list(request, list, names, err);
-    for (item = names ? names->child : NULL; item && r >= 0; item = item->next)
-        r = request_add_node(request, list, request->by_name ? item : gt_get_at(item, "metadata", "name"),
-                             err);
-    if (r >= 0 && request->reader.ends.len == request->count * sizeof(*request->ends)) {
-        request->copies = request->reader.copies.data;
-        request->ends = (const uint32_t *)(const void *)request->reader.ends.data;
-    }
+    if (!names)
+        return gt_fail(err, EINVAL,
+                       "NodeNames: missing; the extender's configuration needs nodeCacheCapable: true");
+    int r = make_node_list(request, "NodeNames", names, err);
+    for (const cJSON *item = names->child; item && r >= 0; item = item->next)
+        r = request_add_node(request, "NodeNames", item, err);
     return r;
 }
 
-const char *gt_wire_victim_uid(const cJSON *victim)
-{
-    const cJSON *own = gt_get(victim, "UID");
-    return cJSON_GetStringValue(own ? own : gt_get_at(victim, "metadata", "uid"));
-}
-
-/* One of the two maps is null. */
 static int read_preempt_args(struct gt_wire_request *request, struct gt_err **err)
 {
-    const cJSON *nodes = gt_get(request->json, "NodeNameToMetaVictims");
-    const char *list = cJSON_IsObject(nodes) ? "NodeNameToMetaVictims" : "NodeNameToVictims";
-    nodes = gt_get(request->json, list);
+    static const char list[] = "NodeNameToMetaVictims";
+    const cJSON *nodes = gt_get(request->json, list);
     GT_TRY(read_asking_pod(gt_get(request->json, "Pod"), &request->pod, err));
     if (!cJSON_IsObject(nodes))
         return gt_fail(err, EINVAL, "%s: expected an object, found %s", list, gt_json_type(nodes));
@@ -148,7 +118,7 @@ static int read_preempt_args(struct gt_wire_request *request, struct gt_err **er
     for (const cJSON *item = nodes->child; item; item = item->next) {
         const cJSON *victims = gt_get(item, "Pods");
         for (const cJSON *victim = victims ? victims->child : NULL; victim; victim = victim->next)
-            if (!gt_wire_victim_uid(victim))
+            if (!*gt_get_string(victim, "UID"))
                 return gt_fail(err, EINVAL, "%s.%.253s.Pods: a pod without a UID", list, item->string);
         request->victims[request->count] = item;
         request->nodes[request->count++] = item->string;
@@ -196,8 +166,7 @@ int gt_wire_request_read(struct gt_wire_request *request, struct gt_err **err)
 
 size_t gt_wire_request_held(const struct gt_wire_request *request)
 {
-    const struct gt_field_reader *reader = &request->reader;
-    return sizeof(*request) + reader->text.len + reader->copies.len + reader->ends.len;
+    return sizeof(*request) + request->reader.text.len;
 }
 
 /* What was read of the body. */
@@ -211,8 +180,6 @@ static void forget_body(struct gt_wire_request *request)
     request->json = NULL;
     request->nodes = NULL;
     request->idle = NULL;
-    request->copies = NULL;
-    request->ends = NULL;
     request->count = 0;
 }
 

@@ -15,7 +15,6 @@
 struct gt_field {
     const char *name;              /* the case of its letters does not matter, as in Go */
     const struct gt_field *fields; /* of the object, or of the objects in the array; NULL: the whole value */
-    bool copy_items;               /* also copies the text of each object in the array, unchanged */
     bool dropped;                  /* this one is not taken */
     bool others;                   /* of the last, without a name: the fields that are not named are taken */
 };
@@ -24,14 +23,12 @@ enum { GT_FIELD_DEPTH_MAX = 8, GT_FIELD_NAME_SIZE = 64 };
 
 struct gt_field_level { /* an object or array of which only some fields are taken */
     const struct gt_field *fields;
-    bool is_array, has_fields, copies;
+    bool is_array, has_fields;
     uint64_t seen; /* a bit for each field */
 };
 
 struct gt_field_reader {
-    struct gt_buf text;   /* what is left; the caller sets the limit */
-    struct gt_buf copies; /* of the objects, one after the other; likewise */
-    struct gt_buf ends;   /* a uint32_t for each: where it ends in `copies`; likewise */
+    struct gt_buf text; /* what is left; the caller sets the limit */
 
     /* For fields.c: all zeros at the start of a text. */
     struct gt_field_state {
@@ -47,13 +44,11 @@ struct gt_field_reader {
         unsigned depth;
         struct gt_field_level levels[GT_FIELD_DEPTH_MAX + 1];
         const struct gt_field *wanted; /* the fields of the value that comes */
-        bool copy_items;               /* of that value */
         char key[GT_FIELD_NAME_SIZE];
         unsigned key_len;
         bool in_string, escaped;
-        uint32_t nested;     /* brackets that are open in a value that is taken or dropped as a whole */
-        unsigned copy_depth; /* of the object that is copied; 0: none */
-        uint64_t offset;     /* of the piece */
+        uint32_t nested; /* brackets that are open in a value that is taken or dropped as a whole */
+        uint64_t offset; /* of the piece */
     } state;
 };
 
@@ -61,13 +56,14 @@ struct gt_field_reader {
 int gt_field_reader_feed(struct gt_field_reader *reader, const struct gt_field *fields, const char *bytes,
                          size_t len, struct gt_err **err);
 
-/* For the next text. Buffers of more than `kept` bytes are freed. */
+/* For the next text. A buffer of more than `kept` bytes is freed. */
 void gt_field_reader_reset(struct gt_field_reader *reader, size_t kept);
 
 /*
  * What the schedulers post to their HTTP extenders: kube-scheduler's ExtenderArgs and ExtenderPreemptionArgs,
  * and the {task, node} or {task, nodes} of Volcano's plugin, which has whole nodes with all their pods. The
- * pod is read as every other (api/pod.h); of whole nodes only what is needed.
+ * pod is read as every other (api/pod.h); of whole nodes only what is needed. kube-scheduler has to send
+ * names (nodeCacheCapable: true).
  *
  *     gt_wire_request_feed() for each piece of the body, then gt_wire_request_read(), then the members, then
  *     gt_wire_request_reset() for the next body, which reuses the memory.
@@ -77,8 +73,7 @@ enum {
     GT_WIRE_NODES_MAX = 65536,
     GT_WIRE_TEXT_MAX = 24 << 20,   /* bytes of the body without what is dropped */
     GT_WIRE_VALUES_MAX = 400000,   /* JSON values in that */
-    GT_WIRE_COPIES_MAX = 40 << 20, /* bytes of Node objects that are copied */
-    GT_WIRE_ANSWER_MAX = 64 << 20  /* bytes, for the gt_buf that an answer is written to */
+    GT_WIRE_ANSWER_MAX = 64 << 20, /* bytes, for the gt_buf that an answer is written to */
 };
 
 enum gt_wire_verb {
@@ -95,12 +90,6 @@ struct gt_wire_request {
     struct gt_pod pod;
     uint32_t count;     /* of nodes; predicate: one */
     const char **nodes; /* their names */
-    /* kube-scheduler: NodeNames was given (nodeCacheCapable: true), not Nodes. */
-    bool by_name;
-    /* Filter with Nodes, which the answer must repeat: the text of node i is `copies` from ends[i - 1] to
-     * ends[i]; else NULL. */
-    const char *copies;
-    const uint32_t *ends;
     /* Volcano: whole GPUs of each node that are idle in its session, with the pods that it has just
      * allocated; -1: not known. */
     int32_t *idle;
@@ -134,9 +123,7 @@ struct gt_filter_verdict {
     bool unresolvable;  /* preempting pods there would not help */
 };
 
-/* Writes an ExtenderFilterResult from one verdict for each node. Nodes that were given and copied are
- * repeated, otherwise only their names are written: docs/how-to/score-nodes-by-topology.md says what the
- * scheduler loses then. */
+/* Writes an ExtenderFilterResult from one verdict for each node. */
 void gt_filter_answer(struct gt_buf *to, const struct gt_wire_request *request,
                       const struct gt_filter_verdict *verdicts);
 
@@ -147,8 +134,6 @@ void gt_filter_error(struct gt_buf *to, const char *error);
 /* Writes a HostPriorityList from one score for each node, 0 to 10; a higher one is cut to 10. */
 void gt_prioritize_answer(struct gt_buf *to, const struct gt_wire_request *request, const uint8_t *scores);
 
-/* The UID of such a victim, by its own or its metadata; NULL: it has none. */
-const char *gt_wire_victim_uid(const cJSON *pod);
 /* Writes an ExtenderPreemptionResult of the nodes for which `keep` is not 0. */
 void gt_preempt_answer(struct gt_buf *to, const struct gt_wire_request *request, const uint8_t *keep);
 

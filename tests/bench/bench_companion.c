@@ -17,7 +17,7 @@ enum { NODES_MAX = 100000, PODS_MAX = 1000 };
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: bench_companion names|whole NODES | volcano NODES PODS | predicate PODS\n");
+    fprintf(stderr, "usage: bench_companion names NODES | volcano NODES PODS | predicate PODS\n");
     return 2;
 }
 
@@ -28,8 +28,8 @@ int main(int argc, char **argv)
     if (argc < 3 || !gt_text_to_unsigned(argv[2], NODES_MAX, &first) ||
         (argc > 3 && !gt_text_to_unsigned(argv[3], PODS_MAX, &second)))
         return usage();
-    if (argc == 3 && (strcmp(argv[1], "names") == 0 || strcmp(argv[1], "whole") == 0))
-        gt_body_extender(&body, (uint32_t)first, argv[1][0] == 'n');
+    if (argc == 3 && strcmp(argv[1], "names") == 0)
+        gt_body_extender(&body, (uint32_t)first);
     else if (argc == 4 && strcmp(argv[1], "volcano") == 0)
         gt_body_volcano(&body, (uint32_t)first, (uint32_t)second, false);
     else if (argc == 3 && strcmp(argv[1], "predicate") == 0)

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "http/http.h"
+#include "tests/unit/loop_signal.h"
 
 enum { ANSWER = 15 << 10, BODY = 16 << 20, EATEN = 512 << 20 };
 
@@ -77,7 +78,7 @@ int main(int argc, char **argv)
     };
     int r = gt_loop_new(&loop, &err);
     if (r >= 0)
-        r = gt_loop_add_signal(loop, SIGTERM, on_signal, loop, &err);
+        r = test_watch_signal(loop, SIGTERM, on_signal, loop, &err);
     if (r >= 0)
         r = gt_http_start(loop, &spec, &http, &err);
     if (r >= 0) {

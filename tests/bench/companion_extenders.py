@@ -179,9 +179,6 @@ class Bench:
         for tls in (False, True):
             self.load(companion, f"500 names, 2,500/s{', TLS' if tls else ''}", KUBE, self.body("names", 500), tls,
                       (("p99", "<1000"),), connections=16, rate=2500)
-        body = self.body("whole", 500)
-        print(f"# prioritize without nodeCacheCapable: {os.path.getsize(body) / 1e6:.0f} MB")
-        self.load(companion, "500 whole nodes", KUBE[1:], body, connections=4)
         print("# Volcano")
         body = self.body("volcano", 500, 12)
         self.load(companion, f"prioritize, {os.path.getsize(body) / 1e6:.0f} MB", [VOLCANO + "prioritize"], body, False,

@@ -58,7 +58,8 @@ void gt_body_pod(struct gt_buf *to, uint32_t number)
                     "\"lastProbeTime\":null,\"lastTransitionTime\":\"2026-07-01T08:00:00Z\"}]}}");
 }
 
-void gt_body_node(struct gt_buf *to, uint32_t number)
+/* One Node "gpu-node-NNNNN". */
+static void gt_body_node(struct gt_buf *to, uint32_t number)
 {
     gt_buf_printf(to,
                   "{\"metadata\":{\"name\":\"gpu-node-%05u\",\"uid\":\"aaaa-%u\",\"resourceVersion\":\"77\","
@@ -90,19 +91,14 @@ void gt_body_node(struct gt_buf *to, uint32_t number)
     gt_buf_puts(to, "]}}");
 }
 
-void gt_body_extender(struct gt_buf *to, uint32_t nodes, bool by_name)
+void gt_body_extender(struct gt_buf *to, uint32_t nodes)
 {
     gt_buf_puts(to, "{\"Pod\":");
     gt_body_pod(to, 3);
-    gt_buf_puts(to, by_name ? ",\"Nodes\":null,\"NodeNames\":[" : ",\"Nodes\":{\"metadata\":{},\"items\":[");
-    for (uint32_t i = 0; i < nodes; i++) {
-        gt_buf_puts(to, i ? "," : "");
-        if (by_name)
-            gt_buf_printf(to, "\"gpu-node-%05u\"", i);
-        else
-            gt_body_node(to, i);
-    }
-    gt_buf_puts(to, by_name ? "]}" : "]},\"NodeNames\":null}");
+    gt_buf_puts(to, ",\"Nodes\":null,\"NodeNames\":[");
+    for (uint32_t i = 0; i < nodes; i++)
+        gt_buf_printf(to, "%s\"gpu-node-%05u\"", i ? "," : "", i);
+    gt_buf_puts(to, "]}");
 }
 
 static void put_resource(struct gt_buf *to, const char *name, unsigned milli)

@@ -10,11 +10,9 @@
 
 /* One Pod with 8 GPUs, its annotation and an owner. */
 void gt_body_pod(struct gt_buf *to, uint32_t number);
-/* One Node "gpu-node-NNNNN". */
-void gt_body_node(struct gt_buf *to, uint32_t number);
 
-/* ExtenderArgs: names only, or whole nodes. */
-void gt_body_extender(struct gt_buf *to, uint32_t nodes, bool by_name);
+/* ExtenderArgs, with names. */
+void gt_body_extender(struct gt_buf *to, uint32_t nodes);
 
 /* Volcano: a task and `nodes` of NodeInfo, each with the tasks of `pods` pods; the member is `node` if it is
  * for predicate. */

@@ -139,8 +139,7 @@ class KueueCases:
             until("both to say that they are not admitted", waits)
             self.placed.untouched(self.placed.pods("case=group"))
             self.set_queue(320)
-            for pod in self.placed.bound("case=group", 2):
-                self.placed.check_placed([pod], 8)
+            self.placed.check_placed(self.placed.bound("case=group", 2), 8)  # one job of two pods
         finally:
             self.set_queue(320)
             self.cluster.kubectl("delete", "pods", "--all", "--wait=false")

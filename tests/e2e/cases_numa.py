@@ -5,6 +5,7 @@ import time
 
 import yaml
 
+from cases_plugin import ONCE
 from harness import install, pods
 from harness.node import Node
 from harness.report import quick
@@ -14,7 +15,8 @@ from harness.waiting import Failed, same, until
 REFUSED = "TopologyAffinityError"
 SCHEDULER = "numa-scheduler"
 AT_ONCE = 12  # pods
-SIZES = ((1,), (1,), (2,), (1, 1), (4,), (2, 2))  # GPUs of each container
+SIZES = ((1,), (1,), (2,), (1, 1), (4,), (2, 2), (3, 1))  # GPUs of each container
+INITS = (0, 0, 0, 1, 2)  # GPUs of an init container of pods with several containers, at most those of the pod; 0: there is none
 SCOPES = {1: "container", 2: "pod"}  # by the number of the node
 GATE, GROUP_SIZE = "metax-tech.com/gpu-placement", "metax-tech.com/gpu-group-size"
 
@@ -73,12 +75,12 @@ class NumaCases:
         until(f"{SCHEDULER} to run", lambda: program.alive() and program.said("Caches are synced"), 60)
 
     @staticmethod
-    def pod(name, sizes, scheduler, planned):
+    def pod(name, sizes, init, scheduler, planned):
         pod = pods.manifest(name, *sizes)
         # with 0 the pod is gone from the API while the kubelet has its GPUs still, and nobody could know
         pod["spec"].update(schedulerName=scheduler, terminationGracePeriodSeconds=1)
-        if len(sizes) > 1:  # with the other scope the kubelet's verdict on several containers is not predicted
-            pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": next(f"node{number}" for number, scope in SCOPES.items() if scope == "pod")}
+        if len(sizes) > 1 and init:
+            pod["spec"]["initContainers"] = [{**pods.manifest(name, init)["spec"]["containers"][0], "name": "first", "command": ONCE}]
         if planned:
             pod["metadata"]["annotations"] = {GROUP_SIZE: str(sum(sizes))}
             pod["spec"]["schedulingGates"] = [{"name": GATE}]
@@ -91,7 +93,7 @@ class NumaCases:
         while made < self.many or alive:
             new = []
             while made < self.many and len(alive) < AT_ONCE:
-                new.append(self.pod(f"{scheduler[:4]}-{made}", chance.choice(SIZES), scheduler, plan and made % 3 == 2))
+                new.append(self.pod(f"{scheduler[:4]}-{made}", chance.choice(SIZES), chance.choice(INITS), scheduler, plan and made % 3 == 2))
                 alive[new[-1]["metadata"]["name"]], made = chance.uniform(0, 2), made + 1
             if new:
                 self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": new})

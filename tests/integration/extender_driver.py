@@ -26,19 +26,10 @@ def args(pod, *names):
     return {"Pod": pod, "Nodes": None, "NodeNames": list(names)}
 
 
-def preempt_args(pod, victims, whole=False):
+def preempt_args(pod, victims):
     """kube-scheduler's ExtenderPreemptionArgs; `victims`: for each node the UIDs, and the violations of budgets."""
-    def of(uids):
-        return [{"metadata": {"uid": uid}, "spec": {}} if whole else {"UID": uid} for uid in uids]
-    given = {node: {"Pods": of(uids), "NumPDBViolations": broken} for node, (uids, broken) in victims.items()}
-    return {"Pod": pod, "NodeNameToVictims": given if whole else None, "NodeNameToMetaVictims": None if whole else given}
-
-
-def whole_args(pod, *names):
-    """The same without it."""
-    return {"Pod": pod, "NodeNames": None, "Nodes": {"metadata": {}, "items": [
-        {"metadata": {"name": name, "labels": {"zone": f"z-{name}"}}, "spec": {"unschedulable": False}}
-        for name in names]}}
+    return {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": {
+        node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": broken} for node, (uids, broken) in victims.items()}}
 
 
 def node_info(name, idle):

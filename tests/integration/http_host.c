@@ -18,6 +18,7 @@
 
 #include "base/text.h"
 #include "http/http.h"
+#include "tests/unit/loop_signal.h"
 
 static struct gt_http_spec spec = {.address = "127.0.0.1:0", .body_max = 1 << 20};
 static struct gt_http_budget budget;
@@ -239,7 +240,7 @@ int main(int argc, char **argv)
     spec.on_tls = on_tls;
     int r = gt_loop_new(&loop, &err);
     if (r >= 0)
-        r = gt_loop_add_signal(loop, SIGTERM, on_signal, loop, &err);
+        r = test_watch_signal(loop, SIGTERM, on_signal, loop, &err);
     if (r >= 0)
         r = gt_http_start(loop, &spec, &http, &err);
     if (r >= 0) {

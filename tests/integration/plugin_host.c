@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "deviceplugin/plugin.h"
+#include "tests/unit/loop_signal.h"
 #include "topology/model/node_json.h"
 #include <cjson/cJSON.h>
 
@@ -161,13 +162,13 @@ static int run(struct host *host, const struct gt_plugin_options *options, struc
                                             on_allocated,  on_preferred, host};
     int r = gt_loop_new(&host->loop, err);
     if (r == 0)
-        r = gt_loop_add_signal(host->loop, SIGHUP, on_hangup, host, err);
+        r = test_watch_signal(host->loop, SIGHUP, on_hangup, host, err);
     if (r == 0)
-        r = gt_loop_add_signal(host->loop, SIGUSR1, on_stats, host, err);
+        r = test_watch_signal(host->loop, SIGUSR1, on_stats, host, err);
     if (r == 0)
-        r = gt_loop_add_signal(host->loop, SIGTERM, on_end, host, err);
+        r = test_watch_signal(host->loop, SIGTERM, on_end, host, err);
     if (r == 0)
-        r = gt_loop_add_signal(host->loop, SIGINT, on_end, host, err);
+        r = test_watch_signal(host->loop, SIGINT, on_end, host, err);
     if (r == 0)
         r = gt_class_cache_new(8, &host->classes, err);
     if (r == 0)

@@ -223,10 +223,13 @@ class Configuration(Case):
         self.configure("groups: [")
         again = self.start()
         self.wait(lambda: again.leads() and again.metrics()["gputopo_supernode_config_error"] == 1)
-        self.wait(lambda: again.metrics()["gputopo_joins_total"] >= 1)
-        self.pass_rounds(again)
+        self.wait(lambda: [r for r, _ in again.said() if r == "BadConfiguration"])
+        self.add_report("n3", gpus=4)
+        self.settle()
+        self.assertEqual((self.members(), again.metrics()["gputopo_joins_total"]), (want, 0))
+        self.configure(GROUPS)
+        self.wait(lambda: self.statuses()["rack-2"]["capacity"] == 4)
         self.assertEqual(self.members(), want)
-        self.assertTrue([r for r, _ in again.said() if r == "BadConfiguration"])
 
     def test_deleted_and_made_again(self):
         self.add_mesh("n1", "n2", "n3")

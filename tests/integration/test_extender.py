@@ -25,7 +25,7 @@ from api_double import Status, StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import free_port, wait_for
 from extender_driver import (ALL_PATHS, FILTER, JSON, PREDICATE, PREEMPT, PRIORITIZE, VOLCANO_PRIORITIZE, args, asking_pod, client,
-                             context_of, node_info, preempt_args, task, whole_args)
+                             context_of, node_info, preempt_args, task)
 from kube_driver import kubeconfig, make_authority, make_certificate
 from placement_driver import GROUP, PLAN, indexed_pod, node_status, planned_node, pod_spec, statefulset_pod, supernode_status, template, topology
 from silent import SilentSockets
@@ -155,16 +155,15 @@ class Preempts(Case):
         self.api.add(PODS, name, metadata={"uid": f"uid-of-{name}"}, spec={
             **pod_spec(2, gated=False), "nodeName": node, "priority": priority}, status={"phase": "Running"})
 
-    def ask(self, victims, gpus=2, whole=False):
+    def ask(self, victims, gpus=2):
         named = {node: ([f"uid-of-{name}" for name in names], broken) for node, (names, broken) in victims.items()}
-        answer = self.answer(PREEMPT, preempt_args(asking_pod(gpus=gpus), named, whole))["NodeNameToMetaVictims"]
+        answer = self.answer(PREEMPT, preempt_args(asking_pod(gpus=gpus), named))["NodeNameToMetaVictims"]
         for node, given in answer.items():
             self.assertEqual(given, {"Pods": [{"UID": uid} for uid in named[node][0]], "NumPDBViolations": named[node][1]})
         return sorted(answer)
 
     def test_the_best_links_of_equal_victims(self):
-        for whole in (False, True):
-            self.assertEqual(self.ask({"n1": (["n1-0"], 0), "n2": (["n2-0"], 0)}, whole=whole), ["n1"])
+        self.assertEqual(self.ask({"n1": (["n1-0"], 0), "n2": (["n2-0"], 0)}), ["n1"])
         self.assertEqual(self.ask({"n1": (["n1-0"], 0), "n2": (["n2-1"], 0)}), ["n1", "n2"])
 
     def test_priorities_and_budgets_come_first(self):
@@ -181,7 +180,7 @@ class Preempts(Case):
         self.assertEqual(self.ask({"n1": (["n1-0"], 0), "n2": (["n2-0"], 2)}, gpus=0), ["n1", "n2"])
 
     def test_bad_bodies(self):
-        for body, word in (({"Pod": asking_pod()}, "NodeNameToVictims: expected an object"),
+        for body, word in (({"Pod": asking_pod()}, "NodeNameToMetaVictims: expected an object"),
                            ({"Pod": asking_pod(), "NodeNameToMetaVictims": {"n1": {"Pods": [{}]}}},
                             "NodeNameToMetaVictims.n1.Pods: a pod without a UID")):
             status, text = self.client().ask(PREEMPT, body)
@@ -202,9 +201,6 @@ class Answers(Case):
         self.assertEqual(list(scores), ["n1", "n2", "n3", "new"])
         self.assertEqual((scores["n2"], scores["new"]), (10, 0))
         self.assertTrue(0 < scores["n1"] < 10, scores)
-        # whole nodes in place of their names: the same
-        answer = self.answer(PRIORITIZE, whole_args(asking_pod(gpus="4"), "n1", "n2", "n3", "new"))
-        self.assertEqual({item["Host"]: item["Score"] for item in answer}, scores)
         # a pod without GPUs, and one for which there is no room
         self.assertEqual(set(self.scores(asking_pod(gpus="64"), "n1", "n2").values()), {0})
         self.answer(PRIORITIZE, args({**asking_pod(), "spec": {"containers": [{"name": "x"}]}}, "n1", "n2"))
@@ -235,11 +231,6 @@ class Answers(Case):
         # another pod of the same name is not that one
         answer = self.answer(FILTER, args(asking_pod("planned", "6", uid="later"), "n2"))
         self.assertEqual(answer["NodeNames"], ["n2"])
-        # whole nodes come back as they are
-        body = whole_args(asking_pod(gpus="4"), "n1", "n2")
-        answer = self.answer(FILTER, body)
-        self.assertEqual(answer["Nodes"]["items"], body["Nodes"]["items"][1:])
-        self.assertIsNone(answer.get("NodeNames"))
 
     def test_volcano(self):
         pod = asking_pod(gpus="4")
@@ -500,11 +491,6 @@ class Memory(Case):
         if not self.is_sanitized():
             self.assertLess(self.peak_mib(), 100)
 
-    def test_whole_nodes(self):
-        pod = json.dumps(asking_pod()).encode()
-        node = json.dumps({"metadata": {"name": "n"}, "status": {"images": ["x" * (1 << 20)]}}).encode() + b","
-        self.holds(16, FILTER, b'{"Pod":' + pod + b',"Nodes":{"items":[', node, 36)
-
     def test_names(self):
         names = b"".join(b'"%s%03d",' % (b"x" * 245, i) for i in range(1000))
         self.holds(32, PRIORITIZE, b'{"Pod":' + json.dumps(asking_pod()).encode() + b',"NodeNames":[', names, 60)
@@ -690,7 +676,7 @@ class BadInput(Case):
         self.assertEqual(self.client().ask("/volcano/", body)[0], 404)
 
     def test_json(self):
-        for path, body in ((FILTER, args(asking_pod(), "n1", "n2")), (PRIORITIZE, whole_args(asking_pod(), "n1")),
+        for path, body in ((FILTER, args(asking_pod(), "n1", "n2")), (PRIORITIZE, args(asking_pod(), "n1")),
                            (PREDICATE, {"task": task(asking_pod()), "node": node_info("n1", 8)}),
                            (VOLCANO_PRIORITIZE, {"task": task(asking_pod()), "nodes": [node_info("n1", 8)]})):
             text = json.dumps(body).encode()

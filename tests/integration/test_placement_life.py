@@ -3,10 +3,11 @@
 """What happens to jobs over their lives, in the double of the API server: they are made smaller, nodes are cordoned, pods take
 long to go, supernodes are made again."""
 
+import threading
 import time
 import unittest
 
-from daemon_driver import wait_for
+from daemon_driver import PATIENCE, wait_for
 from placement_case import SUPERNODES, PlacementCase
 from placement_driver import apply_patch, indexed_pod, node_status, owner, planned_node, pod_spec, supernode_status
 
@@ -143,6 +144,34 @@ class Terminating(Life):
         self.wait_lifted("a-2-next")
         self.assertEqual(planned_node(self.pod("a-2-next")), home)
         self.assertFalse(self.is_lifted("b-0"))
+
+    def test_the_place_of_a_lost_pod_while_its_job_is_written(self):
+        """A job is not reconciled before its writes are answered: until then nobody else gets the place."""
+        answer = threading.Event()
+        self.addCleanup(answer.set)
+
+        def meddle(request):
+            if request.method == "PATCH" and request.path.split("?")[0].endswith("/pods/a-3"):
+                answer.wait(PATIENCE)
+        self.world(1)
+        self.start(**{"retry": PATIENCE * 1000, "return": 100})
+        self.api.meddle = meddle
+        self.add_gang("a", 4, 32)
+        self.wait_lifted("a-0", "a-1", "a-2")
+        self.bind("a-0")
+        self.bind("a-1")
+        self.add_gang("b", 1, 8)
+        self.wait_state("b", "waits")
+        home = planned_node(self.pod("a-0"))
+        self.end("a-0")
+        self.add_gang("c", 1, 8)  # is tried now
+        time.sleep(QUIET)
+        self.assertFalse(self.is_lifted("b-0") or self.is_lifted("c-0"))
+        answer.set()
+        self.wait_lifted("a-3")
+        self.add_pod("a-0-next", indexed_pod("a", 0, group=32))
+        self.wait_lifted("a-0-next")
+        self.assertEqual(planned_node(self.pod("a-0-next")), home)
 
 
 class Closed(Life):

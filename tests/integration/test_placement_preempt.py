@@ -78,6 +78,27 @@ class Preempt(PlacementCase):
         self.leave()
         self.assertFalse(self.is_lifted("one-0"))
 
+    def nominated(self):
+        return [(self.pod(f"hi-{i}") or {}).get("status", {}).get("nominatedNodeName") for i in range(2)]
+
+    def test_its_pods_are_nominated_first(self):
+        """Before anybody leaves, and until they are scheduled: kube-scheduler lets nobody else onto these nodes."""
+        seen = []
+        self.api.meddle = lambda request: seen.append(self.nominated()) if request.path.endswith("/eviction") else None
+        self.begin()
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2), self.host.job("ns/Job/hi"))
+        nodes = sorted(self.pod(name)["spec"]["nodeName"] for name in self.api.evicted)
+        self.assertEqual([sorted(each) for each in seen], [nodes, nodes])
+        self.leave()
+        self.assertEqual(self.nominated(), [planned_node(self.pod(f"hi-{i}")) for i in range(2)])
+
+    def test_a_nomination_ends_with_the_preemption(self):
+        """There is room elsewhere in the end, and then none any more."""
+        self.api.budget = lambda name: "no disruptions"
+        self.begin()
+        self.assertTrue(wait_for(lambda: all(self.nominated())), self.host.job("ns/Job/hi"))
+        self.assertTrue(wait_for(lambda: self.nominated() == [None, None]), self.host.job("ns/Job/hi"))
+
     def test_one_of_equal_priority_stays(self):
         self.begin(priority=0)
         self.check_nobody_leaves()

@@ -10,7 +10,7 @@ import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import PODS, SUPERNODES, TOPOLOGIES, PlacementCase
+from placement_case import JOBS, PODS, SUPERNODES, TOPOLOGIES, PlacementCase
 from placement_driver import gates, indexed_pod, node_status, planned_node, pod_spec, replica, supernode_status, topology
 
 COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=([^\s;]+)")
@@ -45,11 +45,14 @@ class Rebalance(PlacementCase):
         made = indexed_pod("u", rank, group=self.unit)
         made["metadata"]["annotations"].update({"metax-tech.com/movable": self.movable, **self.more})
         made["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        if self.pool:
+            made["spec"]["nodeSelector"] = self.pool
         if rank == self.never:
             made["metadata"]["annotations"]["metax-tech.com/slow-gpus"] = "never"
         return made
 
     never = None  # the rank whose template takes no slow GPUs
+    pool = None  # the node selector of its pods
 
     def suggestion(self):
         return COMMAND.findall((self.condition("w-0") or {}).get("message", ""))
@@ -152,6 +155,43 @@ class Rebalance(PlacementCase):
                         self.host.job("ns/Job/u"))
         self.assertEqual(self.api.evicted, ["u-1"])
 
+    def test_a_job_that_has_no_pods_for_a_while(self):
+        """Its only pod goes, and its owner makes the next one later: the place is not given to another that is to move there."""
+        self.world(2, nodes_each=2)
+        self.start(patience=300, retry=200)
+        for name in ("x", "y", "v"):
+            self.add_gang(name, 1, 8)
+            self.wait_lifted(f"{name}-0")
+            self.bind(f"{name}-0")
+        [free] = set(self.nodes) - {planned_node(self.pod(f"{name}-0")) for name in "xyv"}
+        self.ask([("x-0", free)])
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]))
+        self.end("x-0")
+        self.ask([("y-0", free)])
+        self.assertTrue(wait_for(lambda: "people ask for it" in self.host.job("ns/Job/y")["text"]), self.host.job("ns/Job/y"))
+        time.sleep(1.5)
+        self.assertEqual(self.api.evicted, ["x-0"])
+        self.assertEqual(self.host.counters()["reservedGPUs"], 8)
+        self.add_pod("x-0-next", indexed_pod("x", 0, group=8))
+        self.wait_lifted("x-0-next")
+        self.assertEqual(planned_node(self.pod("x-0-next")), free)
+
+    def test_a_job_that_comes_back_to_nothing(self):
+        """Its owner is gone with its only pod: the place is free at once."""
+        self.world(2, nodes_each=1)
+        self.start(patience=300, retry=200)
+        self.add_gang("x", 1, 8)
+        self.wait_lifted("x-0")
+        self.bind("x-0")
+        free = {"s0-n0": "s1-n0", "s1-n0": "s0-n0"}[planned_node(self.pod("x-0"))]
+        self.ask([("x-0", free)])
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]))
+        self.end("x-0")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 8), self.host.counters())
+        self.api.remove(JOBS, "x")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0, 20), self.host.counters())
+        self.assertTrue(wait_for(lambda: not self.status("job-x")))
+
     def test_a_node_that_nobody_knows(self):
         self.begin()
         self.ask([("u-0", "no-such-node")])
@@ -221,6 +261,20 @@ class Rebalance(PlacementCase):
         self.add_gang("w", 4, 32)
         self.assertTrue(wait_for(lambda: "it fits when" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
         self.assertRegex(self.condition("w-0")["message"], r"with 8 GPUs moves: kubectl delete pod -n ns x-[01]$")
+
+    def test_free_nodes_where_the_pods_may_not_run(self):
+        """Nodes of another pool are free, too few for the waiting unit: the pods go to their own pool."""
+        super().world(3)
+        self.pool = {"pool": "train"}
+        for node in self.nodes:
+            labels = {"kubernetes.io/hostname": node, "pool": "train" if node < "s2" else "system"}
+            self.api.add("/api/v1/nodes", node, metadata={"labels": labels}, spec={}, status=node_status())
+        self.add_pod("y", {"metadata": {}, "spec": pod_spec(8, False)})
+        self.run_on("y", "s2-n0", range(8))
+        self.world = lambda supernodes: None
+        self.begin(unit=8)
+        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
+        self.assertEqual({node[:2] for _, node in self.suggestion()}, {self.other})
 
     def test_nobody_is_named_who_did_not_say_so(self):
         self.begin(movable="false")

@@ -387,7 +387,6 @@ class Example(PlanCase):
     def test_advice(self):
         answer = self.plan(EXAMPLE, "--pods", 12, "--gpus", 8, "--group-size", 32, "--advise")
         self.assertEqual([p["name"] for p in answer["advice"]["move"]], ["serve/rank-0"])
-        self.assertTrue(answer["advice"]["exact"])
         free = with_gone(self.cluster, answer["advice"]["move"])
         self.check_placement(self.cluster, answer["advice"]["units"], 12, 8, 4, 4, free)
         placed = self.plan(EXAMPLE, "--pods", 1, "--gpus", 8, "--group-size", 8, "--advise")
@@ -589,7 +588,6 @@ class BruteForce(PlanCase):
                 if least is None:
                     continue
                 advised += 1
-                self.assertTrue(answer["advice"]["exact"])
                 self.assertEqual(len(answer["advice"]["move"]), least, (cluster, args))
                 free = with_gone(cluster, answer["advice"]["move"])
                 self.check_placement(cluster, answer["advice"]["units"], unit * units, gpus, unit, atom, free)

@@ -181,6 +181,20 @@ class Simulate(unittest.TestCase):
         self.assertLessEqual(limited["served"], 0.25)
         self.assertGreater(limited["rejected"], 0)  # 256 of 512 GPUs are more than its quota
 
+    def test_moves(self):
+        jobs = ["--cluster", "8x4x8", "--trace", "mix:1,2,4,8,32", "--jobs", "2000", "--load", "0.8", "--policy", "gputopo", "-o", "json"]
+
+        def run(*more):
+            return json.loads(self.good(*jobs, *more))[0]
+
+        none, some = run(), run("--moves-a-day", "50", "--restart-cost", "60")
+        self.assertEqual((none["moved"], none["jobsMoved"], none["movedMost"]), (0, 0, 0))
+        self.assertAlmostEqual(none["worked"], none["served"], places=6)
+        self.assertGreaterEqual(some["moved"], some["jobsMoved"])
+        self.assertGreater(some["jobsMoved"], 0)
+        self.assertLess(some["worked"], some["served"])
+        self.assertLess(some["slowdownSupernode"], none["slowdownSupernode"])
+
     def test_loss_weight(self):
         def run(weight):
             return json.loads(self.good("--cluster", "20x1x8x8+20x1x8x4+20x1x8x1", "--trace", "mix:1,2,4,8", "--load", "0.8",
@@ -229,11 +243,14 @@ class Simulate(unittest.TestCase):
             for value in ("-1", "x", "", "1e999", "nan"):
                 self.bad(2, f"is '{value}'", *SMALL, option, value)
         for option in ("--node-loss-after", "--restart-cost", "--spare-nodes", "--minimum", "--quota", "--on-node-loss",
-                       "--reserve-waiting-percent"):
+                       "--reserve-waiting-percent", "--moves-a-day"):
             for value in ("-1", "x", ""):
                 self.bad(2, f"is '{value}'", *SMALL, option, value)
         self.bad(2, "--policy: gpu-aware places whole jobs only", *SMALL, "--policy", "gputopo,gpu-aware", "--spare-nodes", "1")
         self.bad(2, "only where jobs wait and leave", *SMALL, "--policy", "gputopo", "--minimum", "0.5", "--queue", "none")
+        self.bad(2, "--policy: gpu-aware moves no pods", *SMALL, "--policy", "gpu-aware", "--moves-a-day", "1")
+        self.bad(2, "--moves-a-day: only where jobs wait", *SMALL, "--policy", "gputopo", "--moves-a-day", "1", "--queue", "none")
+        self.bad(2, "--moves-a-day: only where jobs wait", *SMALL, "--policy", "gputopo", "--moves-a-day", "1", "--minimum", "0.5")
         self.bad(2, "unexpected argument", *SMALL, "more")
         self.bad(2, "unrecognized option", *SMALL, "--nonsense")
 

@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 
-TWINS = {"base/loop_poll.c": "base/loop.c"}  # a program has one of the two
 TAG = re.compile(r"\b(?:struct|union|enum)\s+(\w+)\s*\{")
 ENUM = re.compile(r"\benum\b(?:\s+\w+)?\s*\{([^}]*)\}")
 TYPEDEF = re.compile(r"^typedef\b[^;{]*?\(?\*?(\w+)\)?(?:\([^;]*\))?;", re.M)
@@ -88,7 +87,6 @@ def main():
         product = [path for path in places if not path.startswith("tests/")]
         if name.lower().startswith("gt_") and not (kind == "tag" and all(path.endswith(".c") for path in product)):
             product = list(places)
-        product = [path for path in product if TWINS.get(path) not in product]
         texts = {text for path in product for text in places[path]}
         if len(product) < 2 or (len(texts) == 1 and None not in texts):
             continue

@@ -46,6 +46,11 @@ bool gt_numa_admits(const struct gt_numa *numa, uint64_t free, uint64_t must, un
     return false;
 }
 
+bool gt_numa_by_request(const struct gt_numa *numa, uint64_t requests)
+{
+    return numa->count && !numa->by_pod && requests;
+}
+
 unsigned gt_numa_largest(const struct gt_numa *numa)
 {
     unsigned largest = 0;

@@ -22,6 +22,24 @@ struct gt_numa {
     uint64_t gpus[GT_NUMA_DOMAINS_MAX]; /* of each, by ascending number; a GPU without one is in none */
 };
 
+/*
+ * A pod as the topology manager sees it. With the scope `container` the GPUs of each container are a request.
+ * The requests follow each other: init containers, then the others, as in the spec. What ordinary init
+ * containers got is left to the containers after them, of which each takes from it first. So its NUMA nodes
+ * bind the next request, too.
+ */
+struct gt_numa_pod {
+    unsigned gpus; /* of all its containers together */
+    /* One byte for each request, the first one lowest: its GPUs, and GT_NUMA_INIT for an ordinary init
+     * container. 0: only one container has GPUs. */
+    uint64_t requests;
+};
+enum { GT_NUMA_INIT = 0x80, GT_NUMA_REQUESTS_MAX = 8 };
+#define GT_NUMA_TOO_MANY UINT64_MAX /* in `requests`: there are more; nothing is predicted */
+
+/* Whether each of the requests gets a verdict of its own. */
+bool gt_numa_by_request(const struct gt_numa *numa, uint64_t requests);
+
 /* The verdict on `k` of the `free` GPUs, 1 or more, that must contain all of `must`. True: it is admitted,
  * and *ret_from are the free GPUs from which it is served. */
 bool gt_numa_admits(const struct gt_numa *numa, uint64_t free, uint64_t must, unsigned k, uint64_t *ret_from);

@@ -26,6 +26,7 @@ static void run_done(struct group_run *run)
     free(run->tenants);
     gt_waiting_done(run);
     gt_parts_done(run);
+    free(run->moves.times);
     free(run->failed_times);
     free(run->dead);
     free(run->places);
@@ -67,6 +68,8 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
                          largest_gpus, err));
     if (run->policy->open)
         GT_TRY(run->policy->open(run->world, &setup, &run->state, err));
+    if (run->options->moves_a_day && (!run->policy->model || gt_group_needs_parts(run->options)))
+        return gt_fail(err, EINVAL, "policy %s moves no pods, or places parts of jobs", run->policy->name);
     GT_TRY(gt_failing_open(run, err));
     return gt_group_needs_parts(run->options) ? gt_parts_open(run, err) : 0;
 }
@@ -76,7 +79,8 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
 static int handle(struct group_run *run, struct gt_event event, struct gt_err **err)
 {
     int r = 0;
-    if (event.kind == GT_EVENT_END && event.epoch != run->running[event.subject].epoch)
+    if ((event.kind == GT_EVENT_END && event.epoch != run->running[event.subject].epoch) ||
+        (event.kind == GT_EVENT_PATIENCE && run->running[event.subject].places))
         return 0;
     run->now = event.time;
     gt_meter_advance(&run->meter, run->now);
@@ -88,7 +92,7 @@ static int handle(struct group_run *run, struct gt_event event, struct gt_err **
         r = gt_failing_fail(run, event.subject, err);
     } else if (event.kind == GT_EVENT_LOST) {
         r = gt_failing_lose(run, event.subject, event.epoch, err);
-    } else {
+    } else if (event.kind == GT_EVENT_REPAIR) {
         r = gt_failing_repair(run, event.subject, err);
     }
     return r < 0 || event.kind == GT_EVENT_FAIL || !run->wait_count ? r : gt_waiting_start(run, err);

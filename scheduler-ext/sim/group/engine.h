@@ -40,6 +40,7 @@ struct gt_group_options {
     double lost_after;           /* seconds until the pods of a failed node are created again */
     double restart;              /* seconds without progress when pods are created again or units added */
     uint32_t spares;             /* free nodes of a supernode that only pods of failed nodes may use */
+    uint32_t moves_a_day;        /* units that move for waiting jobs in 24 hours; 0: none */
     double minimum;              /* fraction of its units with which a job starts; 0 or 1: all */
     double quota;                /* fraction of the GPUs that a namespace may use; 0: all */
     uint64_t seed;               /* of the random numbers of policy and failures */
@@ -50,7 +51,8 @@ struct gt_group_options {
     struct gt_sim_watch watch;
 };
 
-/* Whether these options need a policy that can place a part of a job (gt_group_policy.plan). */
+/* Whether these options need a policy that can place a part of a job (gt_group_policy.plan). Moves do not go
+ * with them, and need gt_group_policy.model. */
 bool gt_group_needs_parts(const struct gt_group_options *options);
 
 /* Runs all jobs with the policy. -EUCLEAN when the policy broke a rule: GPUs used twice, or a unit not kept

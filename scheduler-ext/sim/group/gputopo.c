@@ -99,6 +99,11 @@ static bool group_gputopo_plan(void *p, const struct gt_sim_job *job, const bool
     return true;
 }
 
+static struct gt_cluster *group_gputopo_model(void *p)
+{
+    return ((struct group_core *)p)->cluster;
+}
+
 static bool group_gputopo_place(void *p, struct gt_world *world, const struct gt_sim_job *job,
                                 struct gt_place *places)
 {
@@ -123,6 +128,7 @@ const struct gt_group_policy gt_group_gputopo = {
     .close = group_gputopo_close_state,
     .place = group_gputopo_place,
     .plan = group_gputopo_plan,
+    .model = group_gputopo_model,
     .came = group_gputopo_came,
     .gone = gone,
     .crowded = crowded,
@@ -136,6 +142,7 @@ const struct gt_group_policy gt_group_gputopo_static = {
     .close = group_gputopo_close_state,
     .place = group_gputopo_place,
     .plan = group_gputopo_plan,
+    .model = group_gputopo_model,
     .came = group_gputopo_came,
     .gone = gone,
     .crowded = crowded,

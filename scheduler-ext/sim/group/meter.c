@@ -46,7 +46,8 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
     meter->first_waits = malloc((count + 1) * sizeof(*meter->first_waits));
     meter->ran = calloc(count + 1, sizeof(*meter->ran));
     meter->alone = calloc(count + 1, sizeof(*meter->alone));
-    bool enough = meter->waits && meter->first_waits && meter->ran && meter->alone;
+    meter->moves = calloc(count + 1, sizeof(*meter->moves));
+    bool enough = meter->waits && meter->first_waits && meter->ran && meter->alone && meter->moves;
     const struct gt_site *site = world->site;
     enough = enough && open_tier(&meter->tiers[0], world, NULL, site->super_count);
     for (unsigned t = 0; t < GT_SITE_UPPER && enough; t++)
@@ -62,6 +63,7 @@ void gt_meter_done(struct gt_meter *meter)
     free(meter->first_waits);
     free(meter->ran);
     free(meter->alone);
+    free(meter->moves);
     for (unsigned t = 0; t < GT_COUNT(meter->tiers); t++)
         free(meter->tiers[t].gpus);
     gt_links_done(&meter->links);
@@ -168,9 +170,10 @@ void gt_meter_stopped(struct gt_meter *meter)
     meter->interrupted++;
 }
 
-void gt_meter_moved(struct gt_meter *meter)
+void gt_meter_moved(struct gt_meter *meter, uint32_t job)
 {
     meter->moved++;
+    meter->moves[job]++;
 }
 
 void gt_meter_worked(struct gt_meter *meter, double since, double until, double gpus)
@@ -391,6 +394,10 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
         ret->occupancy = world->up_gpus ? 1 - (double)world->free_gpus / world->up_gpus : 0;
         ret->fragmentation = fragmentation(meter);
         ret->link_fragmentation = link_fragmentation(meter);
+    }
+    for (uint32_t i = 0; i < meter->jobs->count; i++) {
+        ret->jobs_moved += meter->moves[i] > 0;
+        ret->moved_most = fmax(ret->moved_most, meter->moves[i]);
     }
     memcpy(ret->series, meter->series, sizeof(ret->series));
 }

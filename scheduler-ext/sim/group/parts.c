@@ -235,7 +235,7 @@ static bool sim_parts_move(struct group_run *run, uint32_t number, uint32_t firs
     }
     if (!plan_beside(run, job))
         return false;
-    gt_meter_moved(&run->meter);
+    gt_meter_moved(&run->meter, (uint32_t)(job - run->jobs->job));
     return true;
 }
 

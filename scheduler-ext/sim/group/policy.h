@@ -79,6 +79,9 @@ struct gt_group_policy {
     bool (*plan)(void *state, const struct gt_sim_job *job, const bool *wanted,
                  const struct gt_node_set *excluded, struct gt_place *places);
 
+    /* The product's own model of the cluster, on which moves are searched; NULL: no pods move. */
+    struct gt_cluster *(*model)(void *state);
+
     /* A job was submitted; it is gone: it ended, was interrupted, or rejected. May be NULL. */
     void (*came)(void *state, const struct gt_sim_job *job);
     void (*gone)(void *state, const struct gt_sim_job *job);

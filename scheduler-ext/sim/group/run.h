@@ -67,8 +67,9 @@ struct gt_meter {
     uint32_t class_gpus[GT_METER_CLASSES - 1]; /* of the largest job of all but the last class */
     double *waits, *first_waits;
     struct gt_meter_tier tiers[1 + GT_SITE_UPPER];
-    bool *ran;   /* [job] started before */
-    bool *alone; /* [job] its namespace had no other job when it was submitted */
+    bool *ran;       /* [job] started before */
+    bool *alone;     /* [job] its namespace had no other job when it was submitted */
+    uint32_t *moves; /* [job] how often units of it moved */
     uint64_t nanoseconds, decisions;
     uint32_t first;      /* job after the warm-up */
     uint32_t unit, gpus; /* the largest unit: pods, GPUs of a pod; fragmentation is measured for it */
@@ -94,14 +95,14 @@ void gt_meter_rejected(struct gt_meter *meter);
 void gt_meter_interrupted(struct gt_meter *meter, uint32_t job, double left);
 /* One of the job's nodes failed; it still has its other places. */
 void gt_meter_stopped(struct gt_meter *meter);
-/* A unit of a job got new places. */
-void gt_meter_moved(struct gt_meter *meter);
+/* A unit of the job got new places. */
+void gt_meter_moved(struct gt_meter *meter, uint32_t job);
 /* `gpus` GPUs of a job made progress from `since` until `until`. */
 void gt_meter_worked(struct gt_meter *meter, double since, double until, double gpus);
 void gt_meter_result(struct gt_meter *meter, struct gt_result *ret);
 
 /* A heap of events by time; events of equal time in the order of adding. */
-enum gt_event_kind { GT_EVENT_END, GT_EVENT_FAIL, GT_EVENT_LOST, GT_EVENT_REPAIR };
+enum gt_event_kind { GT_EVENT_END, GT_EVENT_FAIL, GT_EVENT_LOST, GT_EVENT_REPAIR, GT_EVENT_PATIENCE };
 
 struct gt_event {
     double time;
@@ -131,6 +132,7 @@ struct running {
     uint32_t epoch;
     double since, rate; /* it makes progress since then, at this fraction of full speed */
     double ends;
+    double joined; /* when it began to wait */
 };
 
 /* State for jobs of which only some pods have places: parts.c. */
@@ -149,6 +151,14 @@ struct sim_tenant { /* a namespace */
     struct gt_queue_share share;
     uint64_t holds;   /* GPUs */
     uint32_t present; /* its jobs that run or wait */
+};
+
+/* Moves for waiting jobs: moving.c. */
+struct sim_moves {
+    uint32_t waiting;     /* the first job that they could make room for; GT_NONE: none */
+    double *times;        /* of all units that have moved */
+    uint32_t first, made; /* the first one of the last 24 hours; how many in all */
+    uint32_t capacity;
 };
 
 /* The nodes that are reserved for a job that has waited for long, as by the placement controller. */
@@ -175,6 +185,7 @@ struct group_run {
     struct sim_tenant *tenants; /* [tenant], and one for all jobs where there are no fair shares */
     struct gt_queue *queue;
     struct sim_holder holder;
+    struct sim_moves moves;
     struct gt_err *failed; /* in the queue's calls */
     uint32_t wait_count, run_count;
     uint64_t arrivals;       /* jobs that had to wait */
@@ -267,3 +278,13 @@ int gt_waiting_put(struct group_run *run, uint32_t number, struct gt_err **err);
 void gt_waiting_remove(struct group_run *run, uint32_t number);
 /* A node failed or was repaired. */
 void gt_waiting_node_changed(struct group_run *run, uint32_t node);
+
+/* ---- moving.c: moves for waiting jobs ---- */
+
+/* The job waits from now on. */
+int gt_moving_joined(struct group_run *run, uint32_t number, struct gt_err **err);
+/* There is no room for the job, which was tried in its turn. */
+void gt_moving_blocked(struct group_run *run, uint32_t number);
+/* Moves pods so that the first waiting job fits that moves can make room for. 1: it fits now; 0: nothing
+ * moved. */
+int gt_moving_make_room(struct group_run *run, struct gt_err **err);

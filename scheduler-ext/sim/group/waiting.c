@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <math.h>
 
 #include "base/digest.h"
@@ -154,6 +155,8 @@ static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
     if (r >= 0 && run->parts.on && run->running[number].places &&
         (runs ? r == 0 && torn && !gt_parts_is_torn(run, number) : sim_waiting_lacks(run, number)))
         run->parts.again[run->parts.again_count++] = number; /* its position in the order has changed */
+    if (r == 0)
+        gt_moving_blocked(run, number);
     run->stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
     run->wait_count -= r > 0;
     return r > 0 ? GT_QUEUE_DONE : r == 0 ? GT_QUEUE_BLOCKED : GT_QUEUE_FAILED;
@@ -224,25 +227,31 @@ int gt_waiting_put(struct group_run *run, uint32_t number, struct gt_err **err)
         entry.shape = gt_digest_mix(entry.shape, shape[i]);
     int r = gt_queue_put(run->queue, &entry, err);
     run->wait_count += r >= 0 && !waited;
+    return r < 0 || waited ? r : gt_moving_joined(run, number, err);
+}
+
+/* Tries a job out of its turn. 1: it started. */
+static int waiting_try_now(struct group_run *run, uint32_t number, struct gt_err **err)
+{
+    const struct gt_sim_job *job = &run->jobs->job[number];
+    restrict_to_others(run, run->holder.job && gt_queue_place(run->queue, job) >
+                                                   gt_queue_place(run->queue, run->holder.job));
+    int r = sim_waiting_start(run, number, err);
+    restrict_to_others(run, false);
+    if (r > 0)
+        gt_waiting_remove(run, number);
     return r;
 }
 
 int gt_waiting_join(struct group_run *run, uint32_t number, struct gt_err **err)
 {
-    const struct gt_sim_job *job = &run->jobs->job[number];
     int r = gt_waiting_put(run, number, err);
     if (r < 0 || (run->options->queue == GT_QUEUE_FIFO && run->wait_count > 1))
         return r;
-    restrict_to_others(run, run->holder.job && gt_queue_place(run->queue, job) >
-                                                   gt_queue_place(run->queue, run->holder.job));
-    r = sim_waiting_start(run, number, err);
-    restrict_to_others(run, false);
-    if (r > 0) {
-        gt_waiting_remove(run, number);
-        if (sim_waiting_lacks(run, number)) {
-            int failed = gt_waiting_put(run, number, err);
-            r = failed < 0 ? failed : r;
-        }
+    r = waiting_try_now(run, number, err);
+    if (r > 0 && sim_waiting_lacks(run, number)) {
+        int failed = gt_waiting_put(run, number, err);
+        r = failed < 0 ? failed : r;
     }
     return r;
 }
@@ -252,13 +261,30 @@ void gt_waiting_remove(struct group_run *run, uint32_t number)
     run->wait_count -= gt_queue_remove(run->queue, &run->jobs->job[number]);
 }
 
-int gt_waiting_start(struct group_run *run, struct gt_err **err)
+static int start_round(struct group_run *run, struct gt_err **err)
 {
     run->stop = false;
+    run->moves.waiting = GT_NONE;
     gt_queue_wake(run->queue);
     gt_queue_run(run->queue, UINT64_MAX / 2);
     restrict_to_others(run, false);
     for (int r = 0; run->parts.again_count && r >= 0;)
         r = gt_waiting_put(run, run->parts.again[--run->parts.again_count], &run->failed);
     return run->failed ? gt_fail(err, gt_err_code(run->failed), "%s", gt_err_text(run->failed)) : 0;
+}
+
+int gt_waiting_start(struct group_run *run, struct gt_err **err)
+{
+    for (;;) {
+        GT_TRY(start_round(run, err));
+        uint32_t number = run->moves.waiting;
+        int r = gt_moving_make_room(run, err);
+        if (r <= 0)
+            return r;
+        r = waiting_try_now(run, number, err);
+        if (r == 0)
+            return gt_fail(err, EUCLEAN, "pods moved for a job that did not start");
+        if (r < 0)
+            return r;
+    }
 }

@@ -342,6 +342,33 @@ static void condition_reasons(void **state)
     free_bench(b);
 }
 
+/* A policy that refuses pods of all GPUs is told, but not where the topology manager judges no pod. */
+static void condition_of_numa(void **state)
+{
+    struct gt_node *node = new_node();
+    struct gt_agent_condition c[GT_TOPOLOGY_CONDITIONS] = {0};
+    const struct gt_agent_condition *numa = &c[GT_TOPOLOGY_NUMA];
+    (void)state;
+    node->kubelet = (struct gt_kubelet){.policy = "single-numa-node", .scope = "container"};
+    for (unsigned i = 0; i < GPUS; i++)
+        node->gpus[i].numa_node = i >= GPUS / 2;
+    struct bench *b = new_bench(node);
+    struct gt_condition_facts facts = {.inventory = b->inventory,
+                                       .scan_error = "",
+                                       .registration_error = "",
+                                       .usage_error = "",
+                                       .usage_at = ""};
+    gt_conditions_update(c, &facts, "t");
+    assert_int_equal(numa->status, GT_CONDITION_FALSE);
+    assert_string_equal(numa->reason, "PodsTooLarge");
+    assert_non_null(strstr(numa->message, "gives one container at most"));
+    facts.by_claims = true;
+    gt_conditions_update(c, &facts, "t");
+    assert_int_equal(numa->status, GT_CONDITION_TRUE);
+    assert_string_equal(numa->reason, "NotRestricted");
+    free_bench(b);
+}
+
 static void condition_of_gpus(void **state)
 {
     struct gt_node *node = new_node();
@@ -443,6 +470,7 @@ int main(void)
         cmocka_unit_test(wiring),
         cmocka_unit_test(condition_times),
         cmocka_unit_test(condition_reasons),
+        cmocka_unit_test(condition_of_numa),
         cmocka_unit_test(condition_of_gpus),
         cmocka_unit_test(condition_with_a_long_reason),
         cmocka_unit_test(condition_of_use),

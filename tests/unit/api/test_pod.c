@@ -2,6 +2,7 @@
 #include "api/names.h"
 #include "api/pod.h"
 #include "base/err.h"
+#include "topology/model/numa.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -312,6 +313,33 @@ static void test_limits(void **state)
     assert_int_equal(gpus.total, 0);
 }
 
+/* The order in which the kubelet serves them, which is that of the spec. */
+static void test_requests(void **state)
+{
+    static const struct gt_pod_container list[] = {
+        {.name = "i", .gpus = 2, .init = true},
+        {.name = "s", .gpus = 1, .init = true, .sidecar = true},
+        {.name = "none", .gpus = 0},
+        {.name = "a", .gpus = 4},
+        {.name = "c", .gpus = 8, .claimed = true},
+    };
+    struct gt_pod_containers all = {0};
+    struct gt_pod_gpus gpus;
+    (void)state;
+    for (unsigned i = 0; i < GT_COUNT(list); i++)
+        assert_int_equal(gt_pod_containers_add(&all, &list[i], NULL), 0);
+    assert_int_equal(gt_pod_gpus_count(&all, &gpus, NULL), 0);
+    assert_int_equal(gpus.requests, 0x040182);
+    assert_int_equal(count(1, 0, 4, &gpus, NULL), 0); /* one is the pod */
+    assert_int_equal(gpus.requests, 0);
+    assert_int_equal(count(8, 0, 2, &gpus, NULL), 0);
+    assert_int_equal(gpus.requests, UINT64_C(0x0202020202020202));
+    assert_int_equal(count(9, 0, 2, &gpus, NULL), 0);
+    assert_int_equal(gpus.requests, GT_NUMA_TOO_MANY);
+    assert_int_equal(count(2, 0, 128, &gpus, NULL), 0); /* larger than any node */
+    assert_int_equal(gpus.requests, GT_NUMA_TOO_MANY);
+}
+
 /* Checked against another form of the rule: what runs at each moment. */
 static void test_random_pods(void **state)
 {
@@ -352,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_gpus_of_containers),
         cmocka_unit_test(test_amounts),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_requests),
         cmocka_unit_test(test_random_pods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,23 +56,26 @@ struct shape {
 static void containers_have_whole_requests(void **state)
 {
     static const struct shape shapes[] = {
-        {{{"main", 4, false, false, 0}}, 1, "gputopo-gpus-4", {{0, 1}}},
-        {{{"a", 1, false, false, 0}, {"b", 2, false, false, 0}}, 2, "gputopo-gpus-1-2", {{0, 1}, {1, 1}}},
+        {{{"main", 4, false, false, false, 0}}, 1, "gputopo-gpus-4", {{0, 1}}},
+        {{{"a", 1, false, false, false, 0}, {"b", 2, false, false, false, 0}},
+         2,
+         "gputopo-gpus-1-2",
+         {{0, 1}, {1, 1}}},
         /* an init container has some of those that come after it */
-        {{{"init", 2, true, false, 0}, {"main", 4, false, false, 0}},
+        {{{"init", 2, true, false, false, 0}, {"main", 4, false, false, false, 0}},
          2,
          "gputopo-gpus-2-2",
          {{0, 1}, {0, 2}}},
         /* or more than they have */
-        {{{"init", 4, true, false, 0}, {"main", 1, false, false, 0}},
+        {{{"init", 4, true, false, false, 0}, {"main", 1, false, false, false, 0}},
          2,
          "gputopo-gpus-1-3",
          {{0, 2}, {0, 1}}},
         /* a sidecar from before keeps its own, one that comes later takes over */
-        {{{"side", 1, true, true, 0},
-          {"init", 3, true, false, 0},
-          {"late", 1, true, true, 0},
-          {"main", 2, false, false, 0}},
+        {{{"side", 1, true, true, false, 0},
+          {"init", 3, true, false, false, 0},
+          {"late", 1, true, true, false, 0},
+          {"main", 2, false, false, false, 0}},
          4,
          "gputopo-gpus-1-1-2",
          {{0, 1}, {1, 2}, {1, 1}, {2, 1}}},
@@ -105,8 +108,8 @@ static void containers_have_whole_requests(void **state)
 
 static void too_much_for_a_claim(void **state)
 {
-    struct gt_pod_containers containers = {.count = 2,
-                                           .list = {{"a", 31, false, false, 0}, {"b", 1, false, false, 0}}};
+    struct gt_pod_containers containers = {
+        .count = 2, .list = {{"a", 31, false, false, false, 0}, {"b", 1, false, false, false, 0}}};
     struct gt_pod_claim claim;
     (void)state;
     assert_true(gt_pod_claim_make(&containers, &claim));

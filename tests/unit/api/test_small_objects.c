@@ -8,7 +8,6 @@
 
 #include <cmocka.h>
 
-#include "api/config_map.h"
 #include "api/event.h"
 #include "api/hyper_node.h"
 #include "api/lease.h"
@@ -153,22 +152,6 @@ static void test_event_note_is_cut(void **state)
     assert_string_equal(cut, "123...");
 }
 
-static void test_config_map(void **state)
-{
-    (void)state;
-    gt_auto_json cJSON *json = parsed("{\"data\":{\"a\":\"1\",\"b\":7,\"c\":\"\"}}");
-    gt_auto_config_map struct gt_config_map *map = NULL;
-    assert_int_equal(gt_config_map_read(json, &map, NULL), 0);
-    assert_int_equal(map->count, 2);
-    assert_string_equal(gt_config_map_get(map, "a"), "1");
-    assert_string_equal(gt_config_map_get(map, "c"), "");
-    assert_null(gt_config_map_get(map, "b"));
-    gt_config_map_free(map);
-    gt_auto_json cJSON *none = parsed("[]");
-    assert_int_equal(gt_config_map_read(none, &map, NULL), 0);
-    assert_int_equal(map->count, 0);
-}
-
 static void test_hyper_node(void **state)
 {
     (void)state;
@@ -252,10 +235,13 @@ static void test_resource_flavor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meta),         cmocka_unit_test(test_lease),
-        cmocka_unit_test(test_event),        cmocka_unit_test(test_event_note_is_cut),
-        cmocka_unit_test(test_config_map),   cmocka_unit_test(test_hyper_node),
-        cmocka_unit_test(test_node_feature), cmocka_unit_test(test_resource_flavor),
+        cmocka_unit_test(test_meta),
+        cmocka_unit_test(test_lease),
+        cmocka_unit_test(test_event),
+        cmocka_unit_test(test_event_note_is_cut),
+        cmocka_unit_test(test_hyper_node),
+        cmocka_unit_test(test_node_feature),
+        cmocka_unit_test(test_resource_flavor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

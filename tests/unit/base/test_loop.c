@@ -6,9 +6,8 @@
 
 #include <cmocka.h>
 #include <errno.h>
-#include <signal.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -142,9 +141,9 @@ static void on_readable(void *arg, uint32_t events)
 {
     struct world *world = arg;
     char byte;
-    if (events & EPOLLIN && read(world->pipe[0], &byte, 1) == 1) {
+    if (events & POLLIN && read(world->pipe[0], &byte, 1) == 1) {
         note(world, byte);
-    } else if (events & EPOLLHUP) {
+    } else if (events & POLLHUP) {
         note(world, '!');
         gt_loop_stop(world->loop, 0);
     }
@@ -154,14 +153,14 @@ static void descriptors(void **state)
 {
     struct world *world = *state;
     assert_int_equal(
-        gt_loop_add_fd(world->loop, world->pipe[0], EPOLLIN, on_readable, world, &world->fd, NULL), 0);
+        gt_loop_add_fd(world->loop, world->pipe[0], POLLIN, on_readable, world, &world->fd, NULL), 0);
     assert_int_equal(write(world->pipe[1], "xyz", 3), 3);
     close(world->pipe[1]);
     world->pipe[1] = -1;
     assert_int_equal(gt_loop_run(world->loop, NULL), 0);
     assert_string_equal(world->order, "xyz!");
     gt_auto_err struct gt_err *err = NULL;
-    assert_int_equal(gt_loop_add_fd(world->loop, -1, EPOLLIN, on_readable, world, NULL, &err), -EBADF);
+    assert_int_equal(gt_loop_add_fd(world->loop, -1, POLLIN, on_readable, world, NULL, &err), -EBADF);
     assert_non_null(strstr(gt_err_text(err), "watch descriptor -1"));
 }
 
@@ -191,8 +190,8 @@ static void freed_in_a_callback(void **state)
     struct world *world = *state;
     gt_auto_close int twin = dup(world->pipe[0]);
     assert_int_equal(
-        gt_loop_add_fd(world->loop, world->pipe[0], EPOLLIN, free_everything, world, &world->fd, NULL), 0);
-    assert_int_equal(gt_loop_add_fd(world->loop, twin, EPOLLIN, free_everything, world, &world->other, NULL),
+        gt_loop_add_fd(world->loop, world->pipe[0], POLLIN, free_everything, world, &world->fd, NULL), 0);
+    assert_int_equal(gt_loop_add_fd(world->loop, twin, POLLIN, free_everything, world, &world->other, NULL),
                      0);
     assert_int_equal(gt_loop_add_timer(world->loop, free_self, world, &world->timer, NULL), 0);
     assert_int_equal(write(world->pipe[1], "x", 1), 1);
@@ -200,38 +199,6 @@ static void freed_in_a_callback(void **state)
     assert_string_equal(world->order, "ft");
     gt_source_free(NULL);
 }
-
-#ifndef LOOP_BY_POLL
-static void on_signal(void *arg, int signal)
-{
-    struct world *world = arg;
-    note(world, signal == SIGUSR1 ? '1' : '2');
-    if (signal == SIGUSR2)
-        gt_loop_stop(world->loop, 0);
-}
-
-static void raise_two(void *arg)
-{
-    (void)arg;
-    kill(getpid(), SIGUSR1);
-    kill(getpid(), SIGUSR2);
-}
-
-static void signals(void **state)
-{
-    struct world *world = *state;
-    assert_int_equal(gt_loop_add_signal(world->loop, SIGUSR1, on_signal, world, NULL), 0);
-    assert_int_equal(gt_loop_add_signal(world->loop, SIGUSR2, on_signal, world, NULL), 0);
-    assert_int_equal(gt_loop_add_timer(world->loop, raise_two, world, &world->timer, NULL), 0);
-    gt_source_arm(world->timer, 1);
-    assert_int_equal(gt_loop_run(world->loop, NULL), 0);
-    assert_string_equal(world->order, "12");
-    gt_auto_err struct gt_err *err = NULL;
-    assert_int_equal(gt_loop_add_signal(world->loop, 0, on_signal, world, &err), -EINVAL);
-    assert_string_equal(gt_err_text(err), "event loop: no signal 0");
-    assert_int_equal(gt_loop_add_signal(world->loop, 65, on_signal, world, NULL), -EINVAL);
-}
-#endif
 
 /* A stop that comes before the run, from a failed start for example, is not lost; the loop runs again after
  * it. */
@@ -253,9 +220,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(timers),      TEST(disarmed_and_moved),  TEST(disarmed_in_the_same_round),
         TEST(descriptors), TEST(freed_in_a_callback), TEST(stopped_before),
-#ifndef LOOP_BY_POLL
-        TEST(signals),
-#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -506,10 +506,11 @@ static void test_reserved_gpus_become_unhealthy(void **state)
     gt_auto_cache struct gt_cache *cache = new_cache(&spec);
     struct gt_promise_id own;
     give_plain_node(cache, "n1");
-    assert_int_equal(gt_cluster_promise(
-                         gt_cache_cluster(cache),
-                         &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f}, &own, NULL),
-                     0);
+    assert_int_equal(
+        gt_cluster_promise(gt_cache_cluster(cache),
+                           &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f, 0}, &own,
+                           NULL),
+        0);
     received.room = 0;
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0xf0), 2); /* others than those */
     assert_int_equal(received.room, 0);
@@ -531,10 +532,10 @@ static void test_passed_pods_are_over(void **state)
     struct gt_node_set nodes = {0}, none = {0};
     give_plain_node(cache, "n1");
     assert_int_equal(gt_node_set_add(&nodes, id_of(cache, "n1"), NULL), 0);
-    gt_cache_pass(cache, "ns", "a", 1, &nodes, 1000);
+    gt_cache_pass(cache, "ns", "a", (struct gt_numa_pod){.gpus = 1}, &nodes, 1000);
     gt_cache_tick(cache, 1000);
     received.room = 0;
-    gt_cache_pass(cache, "ns", "b", 1, &none, 1000 + GT_CACHE_PASSED_MS);
+    gt_cache_pass(cache, "ns", "b", (struct gt_numa_pod){.gpus = 1}, &none, 1000 + GT_CACHE_PASSED_MS);
     gt_cache_tick(cache, 1000 + GT_CACHE_PASSED_MS);
     assert_int_equal(received.room, 1);
 }
@@ -548,7 +549,7 @@ static void test_others_assumptions(void **state)
     struct gt_promise_id own;
     give_plain_node(cache, "n1");
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f},
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f, 0},
                            &own, NULL),
         0);
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
@@ -568,7 +569,7 @@ static void test_others_assumptions(void **state)
     gt_cache_pod_deleted(cache, "ns", "a");
     gt_cache_pod_deleted(cache, "ns", "b");
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f},
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f, 0},
                            &own, NULL),
         0);
     give_pod(cache, POD(.name = "b", .gpus = 6, .node = "n1"));
@@ -586,10 +587,11 @@ static void test_assumptions_move(void **state)
     struct gt_promise_id own;
     give_plain_node(cache, "n1");
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
-    assert_int_equal(gt_cluster_promise(
-                         gt_cache_cluster(cache),
-                         &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0xf0}, &own, NULL),
-                     0);
+    assert_int_equal(
+        gt_cluster_promise(gt_cache_cluster(cache),
+                           &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0xf0, 0}, &own,
+                           NULL),
+        0);
     give_supernode(cache, SUPERNODE(.name = "s1", .tier = 1, .parent = "top", .members = {"n1"}));
     assert_int_equal(cluster_node(cache, "n1").assumed, 0xf3);
     give_supernode(cache, SUPERNODE(.name = "top", .tier = 2));

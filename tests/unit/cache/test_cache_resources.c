@@ -322,6 +322,22 @@ static void give_offer(struct gt_cache *cache, const char *gpus, const char *reg
     give_topology(cache, TOPOLOGY(.name = "n", .gpus = 8, .registered = registered), 1);
 }
 
+/* The kubelet's topology manager judges GPUs of the device plugin, and no claims. */
+static void claims_are_not_judged(void **state)
+{
+    (void)state;
+    for (unsigned by_claims = 0; by_claims < 2; by_claims++) {
+        struct gt_cache *cache = new_counted();
+        give_plain_node(cache, "n");
+        give_topology(cache,
+                      TOPOLOGY(.name = "n", .gpus = 8, .single_numa = true,
+                               .registered = by_claims ? "DriverRegistered" : "Registered"),
+                      0);
+        assert_int_equal(gt_class_numa(cluster_node(cache, "n").class)->count, by_claims ? 0 : 2);
+        gt_cache_free(cache);
+    }
+}
+
 static void gpus_are_those_that_the_node_offers(void **state)
 {
     (void)state;
@@ -380,6 +396,7 @@ int main(void)
         cmocka_unit_test(sums_of_resources_that_come_and_go),
         cmocka_unit_test(further_resources_are_passed_over),
         cmocka_unit_test(strange_resources_hide_no_others),
+        cmocka_unit_test(claims_are_not_judged),
         cmocka_unit_test(gpus_are_those_that_the_node_offers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,6 @@ static void test_defaults(void **state)
     assert_null(options.kubeconfig);
     assert_string_equal(options.extender_clients, "kube-scheduler,system:kube-scheduler");
     assert_string_equal(options.webhook_except, "kube-system");
-    assert_int_equal(options.kueue_reject_ms, 86400000);
 }
 
 static void test_values(void **state)
@@ -67,9 +66,6 @@ static void test_values(void **state)
     assert_int_equal(parse(&options, NULL, "--webhook-except=none", "--extender-clients=a,b.c", NULL), 0);
     assert_string_equal(options.webhook_except, "");
     assert_string_equal(options.extender_clients, "a,b.c");
-    assert_int_equal(parse(&options, NULL, "--kueue-reject-after=300", NULL), 0);
-    assert_int_equal(options.kueue_reject_ms, 300000);
-    assert_int_equal(parse(&options, NULL, "--kueue-reject-after=299", NULL), -EINVAL);
     assert_int_equal(parse(&options, NULL, "--project=hypernodes,nodefeatures", "--project=none", NULL), 0);
     assert_false(options.project_hypernodes || options.project_nodefeatures);
 }

@@ -202,7 +202,7 @@ int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, u
         if (pods[i].running)
             continue;
         int r = gt_cluster_promise(
-            cluster, &(struct gt_promise){GT_PROMISE_PLANNED, pods[i].node, owner, pods[i].mask},
+            cluster, &(struct gt_promise){GT_PROMISE_PLANNED, pods[i].node, owner, pods[i].mask, 0},
             &ret_assumptions[i], err);
         if (r < 0) {
             while (i--)

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/bits.h"
 #include "base/err.h"
 #include "tests/unit/core/core_checks.h"
 
@@ -227,4 +228,84 @@ void world_bind(struct gt_cluster *cluster, struct world_job *job, uint64_t owne
         gt_cluster_confirm(cluster, assumptions[p]);
         job->pods[p].running = true;
     }
+}
+
+/* ---- a kubelet ---- */
+
+/* The hint: preferred ones have as few NUMA nodes as the request needs on an idle node, and all of those GPUs
+ * that are left of init containers. 0: there is none. */
+static uint64_t kubelet_hint(const struct gt_numa *numa, uint64_t free, uint64_t left, unsigned gpus)
+{
+    unsigned fewest = numa->count;
+    uint64_t best = 0;
+    for (unsigned pass = 0; pass < 2; pass++)
+        for (unsigned set = 1u << numa->count; set-- > 1;) {
+            uint64_t of_set = 0;
+            for (unsigned d = 0; d < numa->count; d++)
+                of_set |= set >> d & 1 ? numa->gpus[d] : 0;
+            if (!pass && gt_bit_count(of_set) >= gpus && gt_bit_count(set) < fewest)
+                fewest = gt_bit_count(set);
+            if (pass && gt_bit_count(set) == fewest && (!numa->single || fewest == 1) && !(left & ~of_set) &&
+                gt_bit_count(left) + gt_bit_count(free & of_set) >= gpus)
+                best = of_set;
+        }
+    return best;
+}
+
+/* Of what is left it takes any; to that the plugin adds its choice. */
+static uint64_t kubelet_allocates(const struct gt_class *class, uint64_t aligned, uint64_t left,
+                                  unsigned gpus, uint64_t *random)
+{
+    struct gt_choice choice;
+    if (gt_bit_count(left) < gpus)
+        return gt_choose(class, aligned | left, left, gpus, 0, &choice) ? choice.mask : 0;
+    while (gt_bit_count(left) > gpus) {
+        uint64_t gpu = UINT64_C(1) << random_next(random) % 64;
+        left &= ~gpu;
+    }
+    return left;
+}
+
+bool world_kubelet_admits(const struct gt_class *class, uint64_t *free, struct gt_numa_pod pod,
+                          uint64_t *random)
+{
+    uint64_t requests = pod.requests ? pod.requests : pod.gpus, left = 0;
+    if (gt_class_numa(class)->by_pod)
+        requests = pod.gpus;
+    for (; requests; requests >>= 8) {
+        unsigned gpus = requests & 0x7f;
+        uint64_t hint =
+            gt_class_numa(class)->count ? kubelet_hint(gt_class_numa(class), *free, left, gpus) : UINT64_MAX;
+        uint64_t mask = hint ? kubelet_allocates(class, *free & hint, left, gpus, random) : 0;
+        if (!mask)
+            return false;
+        *free &= ~mask;
+        left = requests & 0x80 ? left | mask : left & ~mask;
+    }
+    return true;
+}
+
+struct gt_numa_pod world_numa_pod(unsigned gpus, uint64_t *random)
+{
+    struct gt_numa_pod pod = {gpus, 0};
+    unsigned count = 0, kind = (unsigned)(random_next(random) % 4), each = gpus;
+    if (kind == 0)
+        return pod;
+    if (kind == 1) { /* an init container, often as large as the next one */
+        unsigned init = random_next(random) % 2 ? gpus : 1 + (unsigned)(random_next(random) % gpus);
+        pod.requests = init | 0x80;
+        count = 1;
+    } else {
+        each = 1 + (unsigned)(random_next(random) % gpus);
+    }
+    for (unsigned left = gpus; left; count++) {
+        unsigned next = count == 7 || each > left ? left : each;
+        pod.requests |= (uint64_t)next << 8 * count;
+        left -= next;
+        if (kind == 3)
+            each = 1 + (unsigned)(random_next(random) % gpus);
+    }
+    if (count == 1)
+        pod.requests = 0;
+    return pod;
 }

@@ -46,6 +46,13 @@ void world_check(const struct gt_cluster *cluster);
 /* A random mask with `bits` of the lowest n bits set. */
 uint64_t world_mask(unsigned bits, unsigned n, uint64_t *random);
 
+/* The kubelet's topology manager and device manager (scope container), written after theirs: gives a pod GPUs
+ * of *free. False: it refuses the pod. Where it takes any GPUs, they are drawn. */
+bool world_kubelet_admits(const struct gt_class *class, uint64_t *free, struct gt_numa_pod pod,
+                          uint64_t *random);
+/* A pod of so many GPUs in several containers, or in one; some have init containers with GPUs. */
+struct gt_numa_pod world_numa_pod(unsigned gpus, uint64_t *random);
+
 /* Everything that a user of the cluster can read, as text. */
 void world_dump(const struct gt_cluster *cluster, struct gt_buf *to);
 

@@ -331,6 +331,33 @@ static void missing_units_come_to_the_others(void **state)
     gt_cluster_free(cluster);
 }
 
+/* Of equal supernodes it is placed in the one where its other unit is. */
+static void missing_units_come_to_the_same_supernode(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 4), super = GT_NONE;
+    uint32_t leaf = world_super(cluster, "leaf", 2, GT_NONE);
+    struct world_job job;
+    (void)state;
+
+    for (unsigned s = 0; s < 4; s++) { /* three of five nodes are in use */
+        char name[16];
+        snprintf(name, sizeof(name), "s%u", s);
+        super = world_super(cluster, name, 1, leaf);
+        world_nodes(cluster, name, 5, class, super);
+        for (unsigned n = 0; n < 3; n++)
+            gt_cluster_set_free(cluster, gt_cluster_nodes(cluster) - 1 - n, 0);
+    }
+    world_job(&job, 2, 2, GPUS, 0);
+    for (unsigned p = 0; p < 2; p++) {
+        job.pods[p].running = true;
+        job.pods[p].node = gt_cluster_nodes(cluster) - 1 - p;
+    }
+    assert_true(world_plan(cluster, &job));
+    assert_int_equal(super_of_pod(cluster, &job.pods[2]), super);
+    gt_cluster_free(cluster);
+}
+
 /* ---- restarts ---- */
 
 enum { HALLS = 2, LEAVES_EACH = 3, IN_LEAF = 4, PODS_EACH = 2, ALL_SUPERS = HALLS * LEAVES_EACH * IN_LEAF };
@@ -452,8 +479,11 @@ static void restarts_keep_the_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(closest_of_all_equal_choices), cmocka_unit_test(fewest_leaves),
-        cmocka_unit_test(whole_leaves_are_kept),        cmocka_unit_test(missing_units_come_to_the_others),
+        cmocka_unit_test(closest_of_all_equal_choices),
+        cmocka_unit_test(fewest_leaves),
+        cmocka_unit_test(whole_leaves_are_kept),
+        cmocka_unit_test(missing_units_come_to_the_others),
+        cmocka_unit_test(missing_units_come_to_the_same_supernode),
         cmocka_unit_test(restarts_keep_the_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

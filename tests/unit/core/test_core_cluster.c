@@ -112,7 +112,7 @@ static void keeps_handles_apart(void **state)
     (void)state;
 
     world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
-    const struct gt_promise promise = {GT_PROMISE_RESERVED, 0, 1, 0x3};
+    const struct gt_promise promise = {GT_PROMISE_RESERVED, 0, 1, 0x3, 0};
     assert_int_equal(gt_cluster_promise(cluster, &promise, &old, NULL), 0);
     gt_cluster_end_promise(cluster, old);
     assert_int_equal(gt_cluster_promise(cluster, &promise, &new, NULL), 0);
@@ -124,7 +124,7 @@ static void keeps_handles_apart(void **state)
     /* Of GPUs that come free, those are taken that are available, and all of them are promised. */
     struct gt_cluster_node node;
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, 0, 2, 0xe}, &old, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, 0, 2, 0xe, 0}, &old, NULL), 0);
     assert_true(gt_cluster_get_node(cluster, 0, &node));
     assert_int_equal(node.assumed, 0xf);
     assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_VACATED), 0xe);
@@ -145,7 +145,7 @@ static void assumptions_end(void **state)
     world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(
-            gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, 0, i % 2, 3u << (2 * i)},
+            gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, 0, i % 2, 3u << (2 * i), 0},
                                &id[i], NULL),
             0);
     gt_cluster_get_node(cluster, 0, &node);
@@ -163,7 +163,7 @@ static void assumptions_end(void **state)
     assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_PLANNED), 0);
     struct gt_promise_id
         whole; /* for a waiting job: others go on there, and it is named where they are not */
-    const struct gt_promise node_promise = {GT_PROMISE_NODE, 0, 7, UINT64_MAX};
+    const struct gt_promise node_promise = {GT_PROMISE_NODE, 0, 7, UINT64_MAX, 0};
     assert_int_equal(gt_cluster_promise(cluster, &node_promise, &whole, NULL), 0);
     gt_cluster_get_node(cluster, 0, &node);
     assert_int_equal(node.available, 0x03);
@@ -307,7 +307,7 @@ static void moves_nodes(void **state)
         gt_cluster_set_eligible(cluster, node, random_next(&random) % 4);
         gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, node);
         gt_cluster_promise(
-            cluster, &(struct gt_promise){GT_PROMISE_PLANNED, node, node, 1u << random_next(&random) % 8},
+            cluster, &(struct gt_promise){GT_PROMISE_PLANNED, node, node, 1u << random_next(&random) % 8, 0},
             &id, NULL);
         assert_true(gt_cluster_get_node(cluster, node, &before));
         assert_int_equal(gt_cluster_move_node(cluster, node, super, NULL), 0);

@@ -66,10 +66,12 @@ static void draw_state(struct gt_cluster *cluster, uint64_t *random)
             if (!draw(random, 6))
                 gt_cluster_promise(cluster,
                                    &(struct gt_promise){(enum gt_promise_kind)kind, n, 1 + draw(random, 3),
-                                                        1 + draw(random, 15)},
+                                                        1 + draw(random, 15),
+                                                        kind ? 0 : draw(random, 2) * 0x0102},
                                    &id, NULL);
         if (!draw(random, 12)) {
-            struct gt_passed_pod pod = {.owner = 1 + n, .until_ms = UINT64_MAX, .gpus = 1 + draw(random, 4)};
+            struct gt_passed_pod pod = {
+                .owner = 1 + n, .until_ms = UINT64_MAX, .pod = world_numa_pod(1 + draw(random, 4), random)};
             assert_return_code(gt_node_set_add(&pod.nodes, n, NULL), 0);
             gt_numa_pass(cluster, &pod);
         }
@@ -151,7 +153,6 @@ static void draw_request(struct chance *chance, uint64_t *random)
                                         .pods = chance->pods,
                                         .excluded = &chance->excluded,
                                         .limits = chance->limits,
-                                        .several = draw(random, 2),
                                         .flat = draw(random, 2),
                                         .slow = (enum gt_slow_use)draw(random, 3),
                                         .within = draw(random, 4) ? 0 : 2};
@@ -170,6 +171,8 @@ static void draw_request(struct chance *chance, uint64_t *random)
         uint32_t node = draw(random, nodes);
         bool there = !draw(random, 8) && gt_cluster_get_node(chance->cluster, node, &info);
         chance->pods[i] = (struct gt_plan_pod){.running = there, .node = there ? node : GT_NONE};
+        if (draw(random, 3) == 0)
+            chance->pods[i].requests = world_numa_pod(gpus, random).requests;
     }
     for (uint32_t n = 0; n < nodes; n++) {
         struct gt_cluster_node info;

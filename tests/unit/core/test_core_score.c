@@ -273,39 +273,6 @@ static void exact_fit_wins(void **state)
     }
 }
 
-/* A rank gives the best node of all, pod after pod. */
-static void rank_is_the_best_again_and_again(void **state)
-{
-    static struct world world;
-    uint64_t random = test_seed();
-    (void)state;
-
-    for (unsigned round = 0; round < test_rounds(200); round++) {
-        make(&world, round % 2, &random);
-        gt_cluster_remove_node(world.cluster, (uint32_t)(random_next(&random) % NODES));
-        reshuffle(&world, &random);
-        unsigned k = 1 + (unsigned)(random_next(&random) % 5);
-        struct gt_score_rank *rank = NULL;
-        struct gt_score_parts parts;
-        struct gt_cluster_node node;
-        uint32_t best;
-
-        assert_int_equal(gt_score_rank_new(world.cluster, k, GT_SLOW_AVOID, &rank, NULL), 0);
-        do {
-            best = gt_score_best(world.cluster, NULL, k);
-            assert_int_equal(gt_score_rank_best(rank), best);
-            if (best == GT_NONE)
-                break;
-            assert_true(gt_score_one(world.cluster, best, k, &parts));
-            gt_cluster_get_node(world.cluster, best, &node);
-            gt_cluster_set_free(world.cluster, best, node.free & ~parts.choice.mask);
-        } while (true);
-        assert_int_equal(gt_score_rank_best(rank), GT_NONE);
-        gt_score_rank_free(rank);
-        gt_cluster_free(world.cluster);
-    }
-}
-
 /* The manual's example: four GPUs are free as two pairs, and four are asked for. */
 static void exact_fit_of_two_pairs(void **state)
 {
@@ -568,7 +535,6 @@ int main(void)
         cmocka_unit_test(bad_questions),
         cmocka_unit_test(exact_fit_wins),
         cmocka_unit_test(exact_fit_of_two_pairs),
-        cmocka_unit_test(rank_is_the_best_again_and_again),
         cmocka_unit_test(no_third_node_matters),
         cmocka_unit_test(a_node_with_more_left_loses),
         cmocka_unit_test(large_nodes),

@@ -371,11 +371,14 @@ static void single_pods_get_them_last(void **state)
     gt_cluster_set_slow(cluster, 0, 4);
     assert_int_equal(gt_score_all(cluster, 2, values), 2);
     assert_true(values[0] > values[1]);
-    assert_true(gt_score_slow(cluster, 0, UINT64_MAX, 2, GT_SLOW_ANY, values[0]) > values[1]);
-    assert_true(gt_score_slow(cluster, 0, UINT64_MAX, 2, GT_SLOW_AVOID, values[0]) < values[1]);
-    assert_true(isnan(gt_score_slow(cluster, 0, UINT64_MAX, 2, GT_SLOW_NEVER, values[0])));
+    assert_true(gt_score_slow(cluster, 0, UINT64_MAX, (struct gt_numa_pod){2, 0}, GT_SLOW_ANY, values[0]) >
+                values[1]);
+    assert_true(gt_score_slow(cluster, 0, UINT64_MAX, (struct gt_numa_pod){2, 0}, GT_SLOW_AVOID, values[0]) <
+                values[1]);
+    assert_true(
+        isnan(gt_score_slow(cluster, 0, UINT64_MAX, (struct gt_numa_pod){2, 0}, GT_SLOW_NEVER, values[0])));
     assert_int_equal(gt_score_all(cluster, 1, values), 2);
-    double one = gt_score_slow(cluster, 0, UINT64_MAX, 1, GT_SLOW_NEVER, values[0]);
+    double one = gt_score_slow(cluster, 0, UINT64_MAX, (struct gt_numa_pod){1, 0}, GT_SLOW_NEVER, values[0]);
     assert_true(!isnan(one) && one > values[1]);
     gt_cluster_free(cluster);
 }
@@ -409,7 +412,8 @@ static void numa_nodes_are_not_ours_to_choose(void **state)
             all |= job.pods[p].mask;
         assert_int_equal(all, cases[i].all);
         assert_false(plan_as(cluster, &job, GT_SLOW_NEVER));
-        assert_true(isnan(gt_score_slow(cluster, 0, UINT64_MAX, cases[i].gpus, GT_SLOW_NEVER, 1)));
+        assert_true(isnan(
+            gt_score_slow(cluster, 0, UINT64_MAX, (struct gt_numa_pod){cases[i].gpus, 0}, GT_SLOW_NEVER, 1)));
         gt_cluster_set_free(cluster, 0, cases[i].free & ~cases[i].slow);
         assert_int_equal(plan_as(cluster, &job, GT_SLOW_NEVER), cases[i].gpus <= 3);
     }

@@ -28,8 +28,9 @@ struct site {
     struct gt_node_set excluded;
     struct gt_plan_limit limits[NODES];
     uint32_t limit_count;
-    uint64_t free[NODES];                     /* for the kubelet */
-    unsigned sizes[NODES][64], coming[NODES]; /* pods that will come to it */
+    uint64_t free[NODES];               /* for the kubelet */
+    struct gt_numa_pod come[NODES][64]; /* pods that will come to it */
+    unsigned coming[NODES];
     uint64_t owner;
 };
 
@@ -229,7 +230,14 @@ static void make_request(struct site *site, struct request *ret, uint64_t *rando
         job->pod_count += pods;
         ret->any_atoms |= atom && atom < pods;
     }
-    ret->several = draw(random, 8) == 0;
+    ret->several = draw(random, 4) == 0;
+    for (uint32_t u = 0; u < job->unit_count && ret->several; u++) {
+        const struct gt_plan_unit *unit = &job->units[u];
+        struct gt_numa_pod all = world_numa_pod(unit->gpus, random);
+        bool equal = draw(random, 2);
+        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
+            job->pods[i].requests = (equal ? all : world_numa_pod(unit->gpus, random)).requests;
+    }
     if (draw(random, 4) == 0)
         draw_running(site, job, random);
     for (uint32_t i = 0; i < job->pod_count; i++)
@@ -270,7 +278,6 @@ static bool plan(struct gt_cluster *cluster, const struct site *site, struct req
         asked.limits = site->limits;
         asked.limit_count = site->limit_count;
     }
-    asked.several = request->several;
     if (request->rule)
         asked.rules = &request->rules;
     job->placed = gt_plan_ruled(cluster, &asked, &job->failure);
@@ -318,18 +325,16 @@ static void expect_contiguous(const struct gt_cluster *cluster, const struct wor
 }
 
 /* The kubelet admits the pods that come to its node in an order by chance. */
-static bool kubelet_admits(const struct gt_class *class, uint64_t free, const unsigned *sizes, unsigned count,
-                           uint64_t *random)
+static bool kubelet_admits(const struct gt_class *class, uint64_t free, const struct gt_numa_pod *pods,
+                           unsigned count, uint64_t *random)
 {
-    unsigned left[128];
+    struct gt_numa_pod left[128];
 
-    memcpy(left, sizes, count * sizeof(*left));
+    memcpy(left, pods, count * sizeof(*left));
     for (; count; count--) {
         unsigned next = draw(random, count);
-        struct gt_choice choice;
-        if (!gt_choose(class, free, 0, left[next], 0, &choice))
+        if (!world_kubelet_admits(class, &free, left[next], random))
             return false;
-        free &= ~choice.mask;
         left[next] = left[count - 1];
     }
     return true;
@@ -340,7 +345,8 @@ static void check_sound(const struct site *site, const struct gt_cluster *cluste
 {
     const struct world_job *job = &request->job;
     uint64_t taken[NODES] = {0};
-    unsigned sizes[NODES][128], counts[NODES] = {0};
+    struct gt_numa_pod come[NODES][128];
+    unsigned counts[NODES] = {0};
 
     for (uint32_t u = 0; u < job->unit_count; u++) {
         const struct gt_plan_unit *unit = &job->units[u];
@@ -370,10 +376,10 @@ static void check_sound(const struct site *site, const struct gt_cluster *cluste
             unsigned parts = 0;
             for (unsigned d = 0; d < numa->count; d++)
                 parts += (pod->mask & numa->gpus[d]) != 0;
-            if ((!request->several || numa->by_pod) && unit->gpus <= gt_numa_largest(numa))
+            if (!gt_numa_by_request(numa, pod->requests) && unit->gpus <= gt_numa_largest(numa))
                 assert_int_equal(parts, 1);
             taken[node] |= pod->mask;
-            sizes[node][counts[node]++] = unit->gpus;
+            come[node][counts[node]++] = (struct gt_numa_pod){unit->gpus, pod->requests};
         }
         if (unit->supernode != GT_NONE)
             for (uint32_t i = 0; i < unit->pods; i++) {
@@ -386,10 +392,10 @@ static void check_sound(const struct site *site, const struct gt_cluster *cluste
         uint64_t free = site->free[n] | (request->uses_sets ? site->freed[n] : 0);
         struct gt_cluster_node info;
         assert_true(gt_cluster_get_node(cluster, n, &info));
-        if (!counts[n] || (request->several && !gt_class_numa(site->class[n])->by_pod))
+        if (!counts[n])
             continue;
-        memcpy(sizes[n] + counts[n], site->sizes[n], site->coming[n] * sizeof(unsigned));
-        assert_true(kubelet_admits(site->class[n], free & info.healthy & info.all, sizes[n],
+        memcpy(come[n] + counts[n], site->come[n], site->coming[n] * sizeof(**site->come));
+        assert_true(kubelet_admits(site->class[n], free & info.healthy & info.all, come[n],
                                    counts[n] + site->coming[n], random));
     }
     for (uint32_t i = 0; request->uses_sets && i < site->limit_count; i++)
@@ -429,7 +435,7 @@ static void kinds_of(const struct site *site, const struct gt_cluster *cluster, 
         assert_true(gt_cluster_get_node(cluster, n, &info));
         for (uint32_t other = 0; other < n && first == n; other++)
             first = super_of(cluster, other) == super ? other : first;
-        ret[first] += gt_numa_pods(cluster, n, info.available, gpus);
+        ret[first] += gt_numa_pods(cluster, n, info.available, (struct gt_numa_pod){gpus, 0});
         ret[first] += (uint64_t)(gt_bit_count(info.healthy & info.all) / gpus) << 16;
         for (uint32_t i = 0; i < job->pod_count; i++)
             ret[first] += (uint64_t)(job->pods[i].node == n) << 32;
@@ -467,7 +473,7 @@ static void promise(struct site *site, const struct world_job *job, struct gt_pr
         for (unsigned c = 0; c < 2; c++)
             assert_return_code(gt_cluster_promise(c ? site->flat : site->tree,
                                                   &(struct gt_promise){GT_PROMISE_PLANNED, pod->node,
-                                                                       site->owner, pod->mask},
+                                                                       site->owner, pod->mask, pod->requests},
                                                   &ids[c][i], NULL),
                                0);
     }
@@ -549,13 +555,14 @@ static void plan_one(struct site *site, uint64_t *random)
     assert_string_equal(before.data, after.data);
     world_check(site->tree);
     gt_plan_rules_done(&tree.rules);
-    if (!placed || tree.uses_sets || tree.several || draw(random, 2))
+    if (!placed || tree.uses_sets || draw(random, 2))
         return;
     promise(site, &tree.job, ids);
     for (uint32_t i = 0; i < tree.job.pod_count; i++)
         if (!tree.job.pods[i].running) {
             uint32_t node = tree.job.pods[i].node;
-            site->sizes[node][site->coming[node]++] = gt_bit_count(tree.job.pods[i].mask);
+            site->come[node][site->coming[node]++] =
+                (struct gt_numa_pod){gt_bit_count(tree.job.pods[i].mask), tree.job.pods[i].requests};
         }
 }
 

@@ -20,6 +20,7 @@ struct small {
     struct gt_cluster *cluster;
     uint32_t node[NODES];
     struct gt_running_pod pods[PODS];
+    bool denied[PODS][NODES]; /* where it may not go; the same for all pods of a unit */
     uint32_t count;
 };
 
@@ -78,6 +79,17 @@ static void make(struct small *small, unsigned supernodes, bool unhealthy)
         gt_cluster_set_healthy(small->cluster, small->node[(unsigned)rand() % NODES], ~UINT64_C(2));
 }
 
+static void deny(struct small *small)
+{
+    for (uint32_t i = 0; i < small->count; i++)
+        for (unsigned n = 0; n < NODES; n++) {
+            small->denied[i][n] = rand() % 3 == 0;
+            for (uint32_t k = 0; k < i; k++)
+                if (small->pods[k].unit != GT_NONE && small->pods[k].unit == small->pods[i].unit)
+                    small->denied[i][n] = small->denied[k][n];
+        }
+}
+
 /* ---- the oracle ---- */
 
 enum { STAYS = NODES };
@@ -105,7 +117,7 @@ static bool is_good(const struct small *small, const struct gt_advise_job *job, 
         unsigned gpus = bits(small->pods[i].mask);
         if (places[i] == STAYS)
             continue;
-        if (now[places[i]] < gpus)
+        if (now[places[i]] < gpus || small->denied[i][places[i]])
             return false;
         now[places[i]] -= gpus;
         room[places[i]] -= gpus;
@@ -177,19 +189,25 @@ static void try_all(const struct small *small, const struct gt_advise_job *job, 
 
 /* ---- tests ---- */
 
-static void relocate(const struct small *small, const struct gt_advise_job *job, uint64_t work,
-                     struct gt_relocation *ret)
-{
-    const struct gt_relocate_spec spec = {.job = *job, .work = work};
-    assert_int_equal(gt_relocate(small->cluster, small->pods, small->count, &spec, ret, NULL), 0);
-}
-
 static unsigned number_of(const struct small *small, uint32_t node)
 {
     unsigned n = 0;
     while (small->node[n] != node)
         n++;
     return n;
+}
+
+static bool small_may_go(const void *arg, uint32_t pod, uint32_t node)
+{
+    const struct small *small = arg;
+    return !small->denied[pod][number_of(small, node)];
+}
+
+static void relocate(const struct small *small, const struct gt_advise_job *job, uint64_t work,
+                     struct gt_relocation *ret)
+{
+    const struct gt_relocate_spec spec = {.job = *job, .work = work, .may_go = small_may_go, .arg = small};
+    assert_int_equal(gt_relocate(small->cluster, small->pods, small->count, &spec, ret, NULL), 0);
 }
 
 /* The new GPUs are available, and each is given once. */
@@ -209,14 +227,15 @@ static void check_places(const struct small *small, const struct gt_relocation *
     }
 }
 
-static void agrees_with_all_ways(void **state)
+static void check_all_ways(bool denies)
 {
-    (void)state;
     srand(11);
     unsigned possible = 0, moved = 0, units = 0, rounds = test_rounds(1500);
     for (unsigned round = 0; round < rounds; round++) {
         struct small small;
         make(&small, (unsigned)rand() % 4, rand() % 3 == 0);
+        if (denies)
+            deny(&small);
         struct gt_advise_job job = {.runs = 1 + (unsigned)rand() % 2,
                                     .pods = 1 + (unsigned)rand() % 2,
                                     .gpus = 2 + (unsigned)rand() % 3};
@@ -246,7 +265,20 @@ static void agrees_with_all_ways(void **state)
     }
     print_message("%u clusters: %u possible, %u by moves, %u of these move a unit\n", rounds, possible, moved,
                   units);
-    assert_true(possible > rounds / 5 && moved > rounds / 20 && units > rounds / 100);
+    assert_true(possible > rounds / 5 && moved > rounds / (denies ? 40 : 20) &&
+                units > rounds / (denies ? 200 : 100));
+}
+
+static void agrees_with_all_ways(void **state)
+{
+    (void)state;
+    check_all_ways(false);
+}
+
+static void keeps_off_nodes_where_pods_may_not_go(void **state)
+{
+    (void)state;
+    check_all_ways(true);
 }
 
 /* Cut short anywhere, what is said is true. */
@@ -274,6 +306,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_all_ways),
+        cmocka_unit_test(keeps_off_nodes_where_pods_may_not_go),
         cmocka_unit_test(is_honest_when_cut_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

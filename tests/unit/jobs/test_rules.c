@@ -22,7 +22,7 @@ static int make(const char *group, const char *atomic, const unsigned *gpus, str
     struct gt_job_pod pods[PODS_MAX];
     uint32_t count = 0;
     for (; gpus[count]; count++)
-        pods[count] = (struct gt_job_pod){&gpus[count], 1};
+        pods[count] = (struct gt_job_pod){&gpus[count], 1, 0};
     int r = gt_job_sizes_read(&texts, 1, &sizes, err);
     return r < 0 ? r : gt_job_units_make(&sizes, pods, count, ret, err);
 }
@@ -129,7 +129,7 @@ static void test_containers(void **state)
 {
     (void)state;
     static const unsigned gpus[] = {2, 0, 6}, huge[] = {UINT32_MAX, UINT32_MAX};
-    struct gt_job_pod pod = {gpus, 3}, too_many = {huge, 2}, none = {NULL, 0};
+    struct gt_job_pod pod = {gpus, 3, 0}, too_many = {huge, 2, 0}, none = {NULL, 0, 0};
     assert_int_equal(gt_job_pod_gpus(&pod), 8);
     assert_int_equal(gt_job_pod_gpus(&too_many), UINT32_MAX);
     assert_int_equal(gt_job_pod_gpus(&none), 0);

@@ -18,11 +18,8 @@
 
 enum { SAID_MAX = 64, MINUTE_MS = 60000 };
 
-static const uint64_t day_ms = UINT64_C(86400000);
-
 struct fixture {
     struct gt_cache *cache;
-    struct gt_member_history *history;
     struct gt_admission *admission;
     char said[SAID_MAX][16]; /* "NAME STATE", in the order of decisions */
     unsigned count;
@@ -50,12 +47,8 @@ static bool decided(void *arg, const struct gt_workload *workload, const char *c
 static void setup(struct fixture *fixture)
 {
     *fixture = (struct fixture){.cache = new_cache(NULL)};
-    assert_int_equal(gt_member_history_new(day_ms, &fixture->history, NULL), 0);
-    const struct gt_admission_spec spec = {.cache = fixture->cache,
-                                           .resource = GT_RESOURCE_GPU,
-                                           .history = fixture->history,
-                                           .decided = decided,
-                                           .arg = fixture};
+    const struct gt_admission_spec spec = {
+        .cache = fixture->cache, .resource = GT_RESOURCE_GPU, .decided = decided, .arg = fixture};
     for (unsigned n = 0; n < 4; n++) {
         char name[8];
         snprintf(name, sizeof(name), "s0-n%u", n);
@@ -76,7 +69,6 @@ static void teardown(struct fixture *fixture)
             assert_int_equal(node.assumed, 0);
     }
     gt_admission_free(fixture->admission);
-    gt_member_history_free(fixture->history);
     gt_cache_free(fixture->cache);
 }
 
@@ -461,13 +453,6 @@ static void test_held_resources(void **state)
 
 /* ---- units that are larger than any supernode ---- */
 
-/* The companion runs from one time to another. */
-static void pass(struct fixture *fixture, uint64_t from_ms, uint64_t to_ms)
-{
-    for (uint64_t now = from_ms; now <= to_ms; now += MINUTE_MS)
-        gt_member_history_note(fixture->history, gt_cache_cluster(fixture->cache), now);
-}
-
 /* Asks again, and after the time for pods that may still be ending. */
 static void ask(struct fixture *fixture, const struct given *given, uint64_t now_ms, const char *said)
 {
@@ -484,69 +469,22 @@ static void expect_text(const struct fixture *fixture, const char *text)
     assert_string_equal(fixture->text, text);
 }
 
-static void test_too_large_all_day(void **state)
+static void test_too_large(void **state)
 {
     struct fixture fixture;
     (void)state;
     setup(&fixture);
-    pass(&fixture, MINUTE_MS, day_ms);
-    ask(&fixture, GIVEN("a", .pods = 8, .group = 64), day_ms, "a Retry"); /* a minute is missing */
+    ask(&fixture, GIVEN("a", .pods = 8, .group = 64), MINUTE_MS, "a Retry");
     expect_text(&fixture,
-                "a unit of 64 GPUs in pods of 8 is larger than any supernode: the largest holds 32 GPUs; "
-                "it is rejected once that was so for 24 hours");
-    pass(&fixture, day_ms + MINUTE_MS, day_ms + MINUTE_MS);
-    ask(&fixture, GIVEN("a", .pods = 8, .group = 64), day_ms + MINUTE_MS, "a Rejected");
-    expect_text(&fixture, "a unit of 64 GPUs in pods of 8 is larger than any supernode in the last 24 hours: "
-                          "the largest held 32 GPUs");
-    ask(&fixture, GIVEN("a"), day_ms + MINUTE_MS, "a Ready");
-    /* It did not see the last minutes: what it knew before is not the whole day. */
-    ask(&fixture, GIVEN("a", .pods = 8, .group = 64), day_ms + 7 * MINUTE_MS, "a Retry");
-    teardown(&fixture);
-}
-
-static void test_a_node_is_away(void **state)
-{
-    const uint64_t away = 3 * day_ms;
-    struct fixture fixture;
-    (void)state;
-    setup(&fixture);
-    pass(&fixture, MINUTE_MS, away);
+                "a unit of 64 GPUs in pods of 8 is larger than any supernode: the largest holds 32 GPUs");
+    ask(&fixture, GIVEN("a"), 2 * MINUTE_MS, "a Ready");
     gt_cache_topology_deleted(fixture.cache, "s0-n2");
-    ask(&fixture, GIVEN("a"), away + 10000, "a Retry");
+    ask(&fixture, GIVEN("a"), 3 * MINUTE_MS, "a Retry");
     expect_text(&fixture,
                 "a unit of 32 GPUs in pods of 8 is larger than any supernode: the largest holds 24 GPUs; "
-                "supernode s0 held 32 GPUs in the last 24 hours, now s0-n2 has no NodeGPUTopology; "
-                "it is rejected once that was so for 24 hours");
-    pass(&fixture, away + MINUTE_MS, away + day_ms - MINUTE_MS);
-    ask(&fixture, GIVEN("a"), away + day_ms - MINUTE_MS, "a Retry");
-    pass(&fixture, away + day_ms, away + day_ms + MINUTE_MS);
-    ask(&fixture, GIVEN("a"), away + day_ms + MINUTE_MS, "a Rejected");
-    expect_text(&fixture, "a unit of 32 GPUs in pods of 8 is larger than any supernode in the last 24 hours: "
-                          "the largest held 24 GPUs");
+                "s0-n2 has no NodeGPUTopology");
     give_plain_node(fixture.cache, "s0-n2");
-    ask(&fixture, GIVEN("a"), away + day_ms + 2 * MINUTE_MS, "a Ready");
-    teardown(&fixture);
-}
-
-/* Each way in which a supernode becomes smaller; each is forgotten after its own day. */
-static void test_what_is_missing(void **state)
-{
-    struct fixture fixture;
-    (void)state;
-    setup(&fixture);
-    pass(&fixture, MINUTE_MS, day_ms);
-    give_topology(fixture.cache, TOPOLOGY(.name = "s0-n0", .gpus = 7), 0);
-    give_supernode(fixture.cache, SUPERNODE(.name = "s0", .tier = 1, .members = {"s0-n0", "s0-n1"}));
-    give_supernode(fixture.cache, SUPERNODE(.name = "s1", .tier = 1, .members = {"s0-n2"}));
-    ask(&fixture, GIVEN("a"), day_ms + MINUTE_MS, "a Retry");
-    assert_non_null(strstr(fixture.text,
-                           "the largest holds 8 GPUs; supernode s0 held 32 GPUs in the last 24 hours, "
-                           "now s0-n0 has 7 GPUs, before 8, s0-n2 is in supernode s1, "
-                           "s0-n3 is in no supernode; it is rejected"));
-    pass(&fixture, day_ms + MINUTE_MS, day_ms + 10 * MINUTE_MS);
-    give_topology(fixture.cache, TOPOLOGY(.name = "s0-n0", .gpus = 6), 0);
-    ask(&fixture, GIVEN("a"), day_ms + 11 * MINUTE_MS, "a Retry");
-    assert_non_null(strstr(fixture.text, "s0-n0 has 6 GPUs, before 8"));
+    ask(&fixture, GIVEN("a"), 4 * MINUTE_MS, "a Ready");
     teardown(&fixture);
 }
 
@@ -561,8 +499,7 @@ static void test_members_that_never_reported(void **state)
     ask(&fixture, GIVEN("a"), MINUTE_MS, "a Retry");
     expect_text(&fixture,
                 "a unit of 32 GPUs in pods of 8 is larger than any supernode: the largest holds 16 GPUs; "
-                "x1, x2, x3, x4, x5, x6, x7, x8 and 1 more have no NodeGPUTopology; "
-                "it is rejected once that was so for 24 hours");
+                "x1, x2, x3, x4, x5, x6, x7, x8 and 1 more have no NodeGPUTopology");
     teardown(&fixture);
 }
 
@@ -598,9 +535,7 @@ int main(void)
         cmocka_unit_test(test_nodes_that_lack_resources),
         cmocka_unit_test(test_pod_sets_ask_for_their_own),
         cmocka_unit_test(test_held_resources),
-        cmocka_unit_test(test_too_large_all_day),
-        cmocka_unit_test(test_a_node_is_away),
-        cmocka_unit_test(test_what_is_missing),
+        cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_members_that_never_reported),
         cmocka_unit_test(test_nodes_that_are_closed),
     };

@@ -411,7 +411,9 @@ static double cpu_of_places(struct gt_cache *cache, uint32_t count)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
     assert_int_equal(gt_reservations_resize(&reservations, cluster, count, NULL), 0);
     for (uint32_t i = 0; i < count; i++)
-        gt_reservations_reserve(&reservations, cluster, i, i / 8, (uint64_t)1 << i % 8, UINT64_MAX);
+        gt_reservations_reserve(&reservations, cluster, i,
+                                &(struct gt_promise){.node = i / 8, .mask = (uint64_t)1 << i % 8},
+                                UINT64_MAX);
     assert_false(gt_reservations_sync(&reservations, cluster, 1));
     assert_int_equal(gt_reservations_gpus(&reservations), count);
     assert_int_equal(gt_cluster_assumptions(cluster), count);

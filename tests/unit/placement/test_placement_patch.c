@@ -251,14 +251,18 @@ static void test_condition(void **state)
     cJSON_Delete(json);
     assert_true(object.condition == gt_condition_digest(&condition));
     assert_true(object.nominated == gt_digest_keyed("n1"));
-    gt_patch_condition(&object, &condition, NULL, 0, &buf); /* not gated: the scheduler's own, perhaps */
+    gt_patch_condition(&object, &condition, "", 0, &buf); /* not gated: the scheduler's own, perhaps */
     json = parsed(&buf);
     assert_null(json_at(json, "status.nominatedNodeName"));
     cJSON_Delete(json);
     object.gated = true;
-    gt_patch_condition(&object, &condition, NULL, 0, &buf);
+    gt_patch_condition(&object, &condition, "", 0, &buf);
     json = parsed(&buf);
     check_part(json, "status.nominatedNodeName", "null");
+    cJSON_Delete(json);
+    gt_patch_condition(&object, &condition, NULL, 0, &buf); /* it stays as it is */
+    json = parsed(&buf);
+    assert_null(json_at(json, "status.nominatedNodeName"));
     cJSON_Delete(json);
     gt_pod_object_done(&object);
 }

@@ -407,6 +407,26 @@ static void test_supernodes_of_an_atom(void **state)
     assert_says(cache, "job=ns/u", 200, "nodes could hold a pod of 8 GPUs");
 }
 
+/* Free GPUs on the wrong NUMA nodes are not called a lack of something else, and who is in the way is named.
+ */
+static void test_numa_nodes_of_a_unit(void **state)
+{
+    struct gt_cache *cache = *state;
+    give_plain_node(cache, "n1");
+    give_topology(
+        cache, TOPOLOGY(.name = "n1", .gpus = 8, .single_numa = true, .owners = {{"a", 0x07}, {"b", 0x30}}),
+        2);
+    give_pod(cache, POD(.name = "a", .job = "of-a", .gpus = 3, .node = "n1"));
+    give_pod(cache, POD(.name = "b", .job = "of-b", .gpus = 2, .node = "n1"));
+    give_pod(cache, POD(.name = "p", .gpus = 3));
+    assert_says(cache, "pod=ns/p", 200,
+                "1 node has enough GPUs free, but spread over NUMA nodes so that its kubelet would refuse");
+    give_pod(cache, POD(.name = "u", .job = "u", .gpus = 3, .gated = true, .annotations = GROUP("3")));
+    assert_says(cache, "job=ns/u", 200,
+                "\nThe least in the way of one more unit is in n1: job ns/Owned/ReplicaSet/of-b (2 GPUs)\n");
+    assert_silent(cache, "job=ns/u", "besides GPUs");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +442,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nodes_that_are_not_as_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_supernodes_of_a_unit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_supernodes_of_an_atom, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_numa_nodes_of_a_unit, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

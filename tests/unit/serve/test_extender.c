@@ -252,15 +252,16 @@ static void test_what_another_replica_reserves(void **state)
     gt_auto_buf struct gt_buf note = GT_BUF(1000);
     struct gt_promise_id id;
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n1, 1, 0x30}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n1, 1, 0x30, 0}, &id, NULL), 0);
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n1, 2, 0xc0}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n1, 2, 0xc0, 0}, &id, NULL), 0);
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n3, 2, 1}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, n3, 2, 1, 0}, &id, NULL), 0);
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, n3, 2, 2}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, n3, 2, 2, 0}, &id, NULL), 0);
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_NODE, n3, 3, UINT64_MAX}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_NODE, n3, 3, UINT64_MAX, 0}, &id, NULL),
+        0);
     gt_noted_write(cluster, &note);
     assert_string_equal(note.data, "n3=* n1=4-7 n3=0,1");
     gt_cluster_end_promises(cluster, GT_PROMISE_NODE, 3);
@@ -350,6 +351,39 @@ static void test_pods_in_a_row(void **state)
     assert_true(passes(host, ARGS("d", "4", "\"n1\"")));
 }
 
+#define CONTAINER_OF(name, gpus)                                                                             \
+    "{\"name\":\"" name "\",\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"" gpus "\"}}}"
+#define ARGS_OF_TWO(name, init, a, b)                                                                        \
+    "{\"Pod\":{\"metadata\":{\"name\":\"" name "\",\"namespace\":\"ns\",\"uid\":\"" name                     \
+    "\"},\"spec\":{\"initContainers\":[" init                                                                \
+    "],\"containers\":[" CONTAINER_OF("a", a) "," CONTAINER_OF("b", b) "]}},\"NodeNames\":[\"n1\"]}"
+
+/* Each container has a NUMA node of its own; what passed is served likewise. */
+static void test_containers_are_judged_one_by_one(void **state)
+{
+    struct host *host = *state;
+    give_numa_node(host, 0xcc); /* 2 and 2 are free */
+    assert_false(passes(host, ARGS("p", "4", "\"n1\"")));
+    cJSON *answer = post(host, "/kube-scheduler/filter", ARGS_OF_TWO("q", "", "3", "1"));
+    assert_string_equal(
+        failed_text(answer, "FailedNodes", "n1"),
+        "the kubelet's topology manager would refuse the pod (TopologyAffinityError): the GPUs of "
+        "one of its containers would be spread over too many NUMA nodes");
+    cJSON_Delete(answer);
+    assert_false(passes(host, ARGS_OF_TWO("q", CONTAINER_OF("i", "3"), "2", "1")));
+    assert_true(passes(host, ARGS_OF_TWO("r", CONTAINER_OF("i", "2"), "2", "1")));
+    gt_cache_pod_deleted(host->cache, "ns", "r");
+    assert_true(passes(host, ARGS_OF_TWO("s", "", "1", "2")));
+    assert_false(passes(host, ARGS("t", "2", "\"n1\""))); /* 1 and 0, or 0 and 1, stay */
+    assert_true(passes(host, ARGS("u", "1", "\"n1\"")));
+    answer = post(host, "/kube-scheduler/prioritize", ARGS_OF_TWO("s", "", "2", "2"));
+    assert_int_equal(score_of(answer, "n1"), 10);
+    cJSON_Delete(answer);
+    answer = post(host, "/kube-scheduler/prioritize", ARGS_OF_TWO("s", "", "3", "1"));
+    assert_int_equal(score_of(answer, "n1"), 0);
+    cJSON_Delete(answer);
+}
+
 /* No plan is made on a node where such a pod may be coming. */
 static void test_plans_mind_pods_that_passed(void **state)
 {
@@ -357,7 +391,8 @@ static void test_plans_mind_pods_that_passed(void **state)
     struct gt_cluster *cluster = gt_cache_cluster(host->cache);
     give_numa_node(host, 0);
     assert_true(passes(host, ARGS("a", "1", "\"n1\"")));
-    assert_int_equal(gt_numa_pods(cluster, gt_cluster_find_node(cluster, "n1"), 0xff, 4), 1);
+    assert_int_equal(
+        gt_numa_pods(cluster, gt_cluster_find_node(cluster, "n1"), 0xff, (struct gt_numa_pod){4, 0}), 1);
 }
 
 /* The scheduler knows sooner that GPUs are free, but not on which NUMA nodes. */
@@ -490,6 +525,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_full_node_is_left_to_the_scheduler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_silent_node_is_left_to_the_scheduler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pods_in_a_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_containers_are_judged_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_plans_mind_pods_that_passed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gpus_that_are_not_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_pod_that_has_no_room_yet, set_up, tear_down),

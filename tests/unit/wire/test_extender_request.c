@@ -12,9 +12,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/err.h"
-#include "scheduler-ext/wire/answer.h"
 #include "scheduler-ext/wire/request.h"
-#include "tests/bench/wire_bodies.h"
 #include "tests/unit/wire/feed.h"
 
 static const char body[] =
@@ -52,7 +50,6 @@ static void check_body(const struct gt_wire_request *request)
     assert_int_equal(pod->gpus.total, 8);            /* of 4 + 2 + 1 beside the sidecar, 8 alone, 7 + 1 */
     assert_int_equal(asked(pod, "cpu"), 4500);       /* of 2 + 1 + 0.5 beside the sidecar, 3 alone, 4 + 0.5 */
     assert_int_equal(asked(pod, "memory"), 7 << 20); /* of 2 + 4 + 1, 1, 3 + 1 */
-    assert_true(request->by_name);
     assert_int_equal(request->count, 3);
     assert_string_equal(request->nodes[0], "n1");
     assert_string_equal(request->nodes[2], "n3");
@@ -138,19 +135,13 @@ static void test_requests(void **state)
         {"{}", "Pod.metadata.name: missing"},
         {"[]", "expected an object, found an array"},
         {"{\"Pod\":null,\"NodeNames\":[]}", "Pod.metadata.name: missing"},
-        {"{" P "}", "neither Nodes nor NodeNames is given"},
-        {"{" P ",\"Nodes\":null,\"NodeNames\":null}", "neither Nodes nor NodeNames is given"},
-        {"{" P ",\"Nodes\":{\"items\":[]},\"NodeNames\":[]}",
-         "both Nodes and NodeNames are given, expected one of them"},
+        {"{" P "}", "NodeNames: missing; the extender's configuration needs nodeCacheCapable: true"},
+        {"{" P ",\"Nodes\":{\"items\":[{\"metadata\":{\"name\":\"a\"}}]},\"NodeNames\":null}",
+         "NodeNames: missing; the extender's configuration needs nodeCacheCapable: true"},
         {"{\"Pod\":{},\"pod\":{}}", "byte 15: Pod comes twice in one object"},
         {"{" P ",\"NodeNames\":[\"a\",7]}", "NodeNames[1]: a node without a name"},
         {"{" P ",\"NodeNames\":[\"a\",\"\"]}", "NodeNames[1]: a node without a name"},
         {"{" P ",\"NodeNames\":\"a\"}", "NodeNames: expected an array, found a string"},
-        {"{" P ",\"Nodes\":{\"items\":[{\"metadata\":{\"name\":\"a\"}},{\"metadata\":{}}]}}",
-         "Nodes.items[1]: a node without a name"},
-        {"{" P ",\"Nodes\":{\"items\":[[{\"metadata\":{\"name\":\"a\"}}]]}}",
-         "Nodes.items[0]: a node without a name"},
-        {"{" P ",\"Nodes\":[]}", "Nodes: expected an object, found an array"},
         {"{" P ",\"NodeNames\":[\"a\"]", "the request, without what is not read: line 1, column 51: expected "
                                          "',' or '}', found the end of the "
                                          "text"},
@@ -166,12 +157,11 @@ static void test_requests(void **state)
             check_body(request);
         }
     gt_auto_wire_request struct gt_wire_request *request = gt_wire_request_new(GT_WIRE_FILTER);
-    static const char none[] = "{" P ",\"Nodes\":{\"items\":null}}";
+    static const char none[] = "{" P ",\"NodeNames\":[]}";
     assert_int_equal(read_text(request, none, sizeof(none) - 1, 100, NULL), 0);
     assert_int_equal(request->count, 0);
     assert_int_equal(request->pod.gpus.total, 0);
     assert_string_equal(request->pod.meta.namespace_, "");
-    assert_false(request->by_name);
 }
 
 /* 11 MB of names: of one name, of many, of too many; and more than is ever needed. */
@@ -258,75 +248,12 @@ static void test_answers(void **state)
     assert_string_equal(to.data, "{\"Error\":\"no \\\"model\\\" yet\"}");
 }
 
-/* Every byte, at every place of eight bytes and of the rest. */
-static void test_quotes(void **state)
-{
-    (void)state;
-    for (unsigned byte = 1; byte < 256; byte++)
-        for (unsigned at = 0; at < 19; at++) {
-            gt_auto_buf struct gt_buf quoted = GT_BUF(256), expected = GT_BUF(256), small = GT_BUF(20);
-            char text[] = "gpu-worker-000123.x";
-            text[at] = (char)byte;
-            gt_answer_quote(&quoted, text, sizeof(text) - 1);
-            gt_text_quote(&expected, text);
-            assert_string_equal(quoted.data, expected.data);
-            gt_answer_quote(&small, text, sizeof(text) - 1);
-            assert_true(small.failed);
-        }
-}
-
-/* nodeCacheCapable: false. The accepted nodes come back byte for byte; without copies, by name. */
-static void test_nodes(void **state)
-{
-    (void)state;
-    enum { NODES = 20 };
-    gt_auto_buf struct gt_buf text = GT_BUF(64 << 20);
-    gt_body_extender(&text, NODES, false);
-    struct gt_filter_verdict verdicts[NODES] = {{0}};
-    for (unsigned i = 0; i < NODES; i++)
-        verdicts[i].reason = i % 3 ? "no" : NULL;
-    gt_auto_buf struct gt_buf first = GT_BUF(GT_WIRE_ANSWER_MAX);
-    gt_auto_wire_request struct gt_wire_request *args = gt_wire_request_new(GT_WIRE_FILTER);
-    for (size_t step = 61; step < 100000; step = step * 3 + 1) {
-        gt_auto_err struct gt_err *err = NULL;
-        if (read_text(args, text.data, text.len, step, &err) < 0)
-            fail_msg("%s", gt_err_text(err));
-        assert_int_equal(args->count, NODES);
-        assert_int_equal(args->pod.gpus.total, 8);
-        gt_auto_buf struct gt_buf to = GT_BUF(GT_WIRE_ANSWER_MAX);
-        gt_filter_answer(&to, args, verdicts);
-        cJSON *json = answer(&to);
-        const cJSON *items = cJSON_GetObjectItem(cJSON_GetObjectItem(json, "Nodes"), "items");
-        assert_int_equal(cJSON_GetArraySize(items), 7);
-        assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "FailedNodes")), 13);
-        const cJSON *item = cJSON_GetArrayItem(items, 1);
-        gt_auto_buf struct gt_buf node = GT_BUF(1 << 20);
-        gt_body_node(&node, 3);
-        cJSON *expected = cJSON_ParseWithLength(node.data, node.len);
-        assert_true(cJSON_Compare(item, expected, true));
-        assert_non_null(memmem(to.data, to.len, node.data, node.len));
-        cJSON_Delete(expected);
-        cJSON_Delete(json);
-        if (first.len)
-            assert_string_equal(to.data, first.data);
-        else
-            gt_buf_add(&first, to.data, to.len);
-    }
-    gt_auto_wire_request struct gt_wire_request *light = gt_wire_request_new(GT_WIRE_PRIORITIZE);
-    assert_int_equal(read_text(light, text.data, text.len, 4096, NULL), 0);
-    gt_auto_buf struct gt_buf to = GT_BUF(GT_WIRE_ANSWER_MAX);
-    gt_filter_answer(&to, light, verdicts);
-    assert_memory_equal(to.data, "{\"Nodes\":{\"items\":[{\"metadata\":{\"name\":\"gpu-node-00000\"}},{", 59);
-    cJSON_Delete(answer(&to));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pod),      cmocka_unit_test(test_same_reader),
         cmocka_unit_test(test_requests), cmocka_unit_test(test_many_names),
-        cmocka_unit_test(test_answers),  cmocka_unit_test(test_quotes),
-        cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/clock.h"
+#include "scheduler-ext/placement/reconcile.h"
+#include "scheduler-ext/placement/write.h"
+
+/* ---- tenants ---- */
+
+static struct tenant *join_tenant(struct gt_cache_namespace *namespace_)
+{
+    struct tenant *tenant = namespace_->user;
+    if (!tenant)
+        tenant = calloc(1, sizeof(*tenant));
+    if (!tenant)
+        return NULL;
+    tenant->namespace_ = namespace_;
+    tenant->jobs++;
+    namespace_->user = tenant;
+    return tenant;
+}
+
+static void leave_tenant(struct tenant *tenant)
+{
+    if (--tenant->jobs)
+        return;
+    tenant->namespace_->user = NULL;
+    free(tenant);
+}
+
+/* ---- jobs ---- */
+
+static void pjob_join(struct pjob *pjob)
+{
+    struct placement_jobs *jobs = &pjob->placement->jobs;
+    pjob->place.reservations.charged = &pjob->tenant->reserved;
+    pjob->next = jobs->first;
+    pjob->previous = NULL;
+    if (pjob->next)
+        pjob->next->previous = pjob;
+    jobs->first = pjob;
+    pjob->job->user = pjob;
+}
+
+/* What the last pod took with it; the rest stays while it is parked. */
+static void begin_again(struct pjob *pjob, struct gt_cache_job *job, struct tenant *tenant)
+{
+    bool is_on = pjob->placement->term.is_on;
+    pjob->job = job;
+    pjob->tenant = tenant;
+    pjob->due_ms = UINT64_MAX;
+    pjob->wait = (struct pjob_wait){0};
+    pjob->lift = (struct pjob_lift){.new_pod_ms = gt_clock_ms(), .began_in_term = is_on, .adopted = is_on};
+}
+
+static struct pjob **find_parked(struct gt_placement *placement, const char *key)
+{
+    struct pjob **at = &placement->jobs.parked;
+    while (*at && strcmp((*at)->key, key) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static void resume_parked(struct pjob **at, struct gt_cache_job *job, struct tenant *tenant)
+{
+    struct pjob *pjob = *at;
+    *at = pjob->next;
+    free(gt_steal(pjob->key));
+    job->number = pjob->place.reservations.owner; /* as in the ledger */
+    begin_again(pjob, job, tenant);
+    pjob_join(pjob);
+}
+
+struct pjob *gt_placement_job_of(struct gt_placement *placement, struct gt_cache_job *job, bool make)
+{
+    struct pjob **parked = find_parked(placement, job->key);
+    if (job->user || (!make && !*parked))
+        return job->user;
+    struct tenant *tenant = join_tenant(job->pods->namespace_);
+    if (!tenant)
+        return NULL;
+    if (*parked) {
+        resume_parked(parked, job, tenant);
+        return job->user;
+    }
+    struct pjob *pjob = calloc(1, sizeof(*pjob));
+    if (!pjob) {
+        leave_tenant(tenant);
+        return NULL;
+    }
+    *pjob = (struct pjob){.placement = placement, .report = {.since_ms = gt_clock_ms(), .reason = ""}};
+    begin_again(pjob, job, tenant);
+    pjob_join(pjob);
+    gt_placement_attach(pjob);
+    gt_rebalance_adopt(pjob);
+    return pjob;
+}
+
+static void unmark(struct pjob *pjob)
+{
+    struct pjob **at = &pjob->placement->jobs.marked;
+    while (*at && *at != pjob)
+        at = &(*at)->next_marked;
+    if (*at)
+        *at = pjob->next_marked;
+    pjob->marked = false;
+}
+
+/* Ends what it has to do with other jobs and with its pods. */
+static void pjob_withdraw(struct pjob *pjob)
+{
+    struct gt_placement *placement = pjob->placement;
+    placement->jobs.waiting -= pjob->state == GT_PLACEMENT_WAITS;
+    if (placement->moves.waiting == pjob)
+        gt_rebalance_end(placement, NULL);
+    while (pjob->lift.writes)
+        gt_write_drop(pjob->lift.writes);
+    if (pjob->wait.queued)
+        gt_queue_remove(placement->queue, pjob);
+    if (pjob->marked)
+        unmark(pjob);
+    gt_placement_forget_lacking(pjob);
+    for (enum pjob_list list = 0; list < PJOB_LISTS; list++)
+        gt_placement_list(pjob, list, false);
+    gt_yield_forget(pjob);
+    if (pjob->previous)
+        pjob->previous->next = pjob->next;
+    else
+        placement->jobs.first = pjob->next;
+    if (pjob->next)
+        pjob->next->previous = pjob->previous;
+    gt_evictions_done(pjob);
+    gt_reconcile_leave_queue(pjob);
+    free(gt_steal(pjob->wait.volcano_queue));
+    pjob->job->user = NULL;
+    leave_tenant(pjob->tenant);
+    pjob->job = NULL;
+}
+
+static void release_places(struct pjob *pjob)
+{
+    struct gt_placement *placement = pjob->placement;
+    if (gt_reservations_gpus(&pjob->place.reservations))
+        gt_queue_wake(placement->queue);
+    gt_reservations_done(&pjob->place.reservations, gt_cache_cluster(placement->spec.cache));
+}
+
+static void pjob_free(struct pjob *pjob)
+{
+    struct gt_placement *placement = pjob->placement;
+    struct placement_object *object = pjob->object;
+    if (object)
+        object->job = NULL;
+    free(pjob->report.text);
+    free(pjob->report.next_text);
+    free(pjob->report.plan);
+    free(pjob->key);
+    free(pjob);
+    if (placement->round.started && object && object->content && !object->write && !object->is_unknown)
+        gt_write_object_delete(placement, object); /* now, since a new pod of this name is another job */
+    placement->jobs.has_orphans = true;
+    gt_placement_wake(placement);
+}
+
+void gt_placement_drop(struct pjob *pjob)
+{
+    release_places(pjob);
+    pjob_withdraw(pjob);
+    pjob_free(pjob);
+}
+
+/* ---- jobs whose pods have all left for other places ---- */
+
+bool gt_placement_park(struct pjob *pjob)
+{
+    struct placement_jobs *jobs = &pjob->placement->jobs;
+    struct gt_reservations *reservations = &pjob->place.reservations;
+    for (uint32_t i = 0; i < reservations->count; i++)
+        if (!reservations->reservations[i].moves ||
+            reservations->reservations[i].state != GT_RESERVATION_HELD)
+            gt_reservations_release(reservations, gt_cache_cluster(pjob->placement->spec.cache), i);
+    if (!gt_reservations_gpus(reservations) || !(pjob->key = strdup(pjob->job->key)))
+        return false;
+    pjob_withdraw(pjob);
+    reservations->charged = NULL; /* those for successors are not */
+    pjob->state = GT_PLACEMENT_NONE;
+    pjob->next = jobs->parked;
+    jobs->parked = pjob;
+    return true;
+}
+
+void gt_placement_end_parked(struct gt_placement *placement, const char *key)
+{
+    for (struct pjob **at = &placement->jobs.parked, *pjob; (pjob = *at);) {
+        gt_reservations_sync(&pjob->place.reservations, gt_cache_cluster(placement->spec.cache),
+                             gt_clock_ms());
+        if (key ? strcmp(pjob->key, key) != 0 : gt_reservations_gpus(&pjob->place.reservations) > 0) {
+            at = &pjob->next;
+            continue;
+        }
+        *at = pjob->next;
+        release_places(pjob);
+        pjob_free(pjob);
+    }
+}
