@@ -71,8 +71,6 @@ static int gt_probe_start(const struct gt_agent_options *options, struct gt_prob
 /* The process ends within two seconds; a scan that hangs is abandoned before that, with a log line. */
 enum { AGENT_LEAVE_MS = 1700, STOP_MS = 1000, FIRST_AGAIN_MS = 5000 };
 
-static const char uuid_variable[] = "METAX_GPU_UUIDS", nic_variable[] = "METAX_GPU_NICS";
-
 static void agent_log_start(struct gt_agent *agent)
 {
     const struct gt_agent_options *options = agent->options;
@@ -284,8 +282,6 @@ static int start_plugin(struct gt_agent *agent, struct gt_err **err)
         .resource = options->resource,
         .kubelet_dir = options->kubelet_dir,
         .dev_root = options->dev_root,
-        .uuid_variable = uuid_variable,
-        .nic_variable = nic_variable,
         .honour_plans = options->honour_plan,
         .strategy = options->strategy,
         .cdi = agent->cdi,

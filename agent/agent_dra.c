@@ -344,7 +344,6 @@ void gt_agent_dra_api_stop(struct gt_agent *agent)
  * prepared.
  */
 
-static const char uuid_variable[] = "METAX_GPU_UUIDS", nic_variable[] = "METAX_GPU_NICS";
 static const char given_back[] =
     "this node offers its GPUs by the device plugin, not by Dynamic Resource Allocation";
 
@@ -467,7 +466,7 @@ int gt_agent_dra_start(struct gt_agent *agent, gt_timer_callback *on_change, str
         .driver = GT_DRA_DRIVER,
         .node_name = options->node_name,
         .kubelet_dir = options->kubelet_dir,
-        .cdi = {options->cdi_dir, options->resource, options->dev_root, uuid_variable, nic_variable},
+        .cdi = {options->cdi_dir, options->resource, options->dev_root},
     };
     const struct gt_dra_events events = {agent_dra_read_claim, dra_on_registered, dra_on_registration_failed,
                                          on_prepared,          on_unprepared,     on_specs,

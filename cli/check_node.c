@@ -268,7 +268,7 @@ static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
         print_text(material.node, &checks, &text);
     else if (print_with_checks(cJSON_CreateObject(), &checks, &text, &err) < 0)
         return cli_failed(verb->name, err);
-    exit_code = cli_print(verb->name, &text);
+    exit_code = cli_print_as(verb->name, options.format, &text);
     if (r >= 0 && options.fail)
         r = fail_if_broken(&checks, options.fail, &failure);
     return r < 0 ? cli_failed(verb->name, failure) : exit_code;

@@ -77,14 +77,28 @@ int cli_print_help(const struct gt_command *command, const char *verb);
         "help", NULL, "print this help", gt_option_last, GT_OPTION_FIELD(struct cli_parse, help)             \
     }
 
-/* -o of a verb with these two formats; `type` has a field `format`. */
-enum { CLI_TEXT, CLI_JSON };
-extern const char *const cli_text_or_json[];
+/* -o: these are formats of every verb, its own follow; `type` has a field `format`. */
+enum { CLI_TEXT, CLI_JSON, CLI_YAML, CLI_FORMATS };
+#define CLI_FORMAT_WORDS "text", "json", "yaml"
+extern const char *const cli_formats[];
 #define CLI_FORMAT_OPTION(type)                                                                              \
     {                                                                                                        \
-        "output", "FORMAT", "text (default) or json", gt_option_word, GT_OPTION_FIELD(type, format),         \
-            .words = cli_text_or_json, .letter = 'o'                                                         \
+        "output", "FORMAT", "text (default), json or yaml", gt_option_word, GT_OPTION_FIELD(type, format),   \
+            .words = cli_formats, .letter = 'o'                                                              \
     }
+
+/* Prints the text; for CLI_YAML it is JSON, and printed as YAML. Returns the exit code. */
+int cli_print_as(const char *verb, unsigned format, const struct gt_buf *text);
+
+/* --watch: `look` writes what is to be seen, which is printed whenever it is another; a terminal is
+ * cleared before. Returns the exit code if `look` fails the first time; a later failure is told. */
+#define CLI_WATCH_OPTION(type)                                                                               \
+    {                                                                                                        \
+        "watch", NULL, "look again every two seconds and print what has changed, until interrupted",         \
+            gt_option_set, GT_OPTION_FIELD(type, watch)                                                      \
+    }
+typedef int cli_look(void *arg, struct gt_buf *to, struct gt_err **err);
+int cli_watch(const char *verb, cli_look *look, void *arg);
 
 /* Where a node comes from, source.c. */
 struct cli_source {

@@ -12,15 +12,17 @@
 
 enum { PROBLEMS_SHOWN = 20 };
 
-static const char *const formats[] = {"table", "json", "svg", NULL}, *const text_formats[] = {"table", "json",
-                                                                                              NULL};
-enum { CLUSTER_TABLE, CLUSTER_JSON, CLUSTER_SVG };
+/* "table" is the name that "text" had. */
+enum { CLUSTER_NAME = CLI_FORMATS, CLUSTER_TABLE, CLUSTER_SVG };
+static const char *const cluster_formats[] = {CLI_FORMAT_WORDS, "name", "table", "svg", NULL};
+static const char *const supernodes_formats[] = {CLI_FORMAT_WORDS, "name", "table", NULL};
 
 struct cluster_options {
     struct cli_parse parse;
     struct cli_api_options api;
     unsigned format, nodes;
     const char *supernode;
+    bool with_nodes, watch;
 };
 
 static const char *const nodes_words[] = {"all", "free", "wrong", "none", NULL}; /* as enum cli_nodes */
@@ -30,8 +32,9 @@ static const struct gt_option cluster_options[] = {
      gt_option_word, GT_OPTION_FIELD(struct cluster_options, nodes), .words = nodes_words},
     {"supernode", "NAME", "only this supernode and those below it", gt_option_text,
      GT_OPTION_FIELD(struct cluster_options, supernode)},
-    {"output", "FORMAT", "table (default), json or svg", gt_option_word,
-     GT_OPTION_FIELD(struct cluster_options, format), .words = formats, .letter = 'o'},
+    {"output", "FORMAT", "text (default), json, yaml, name or svg", gt_option_word,
+     GT_OPTION_FIELD(struct cluster_options, format), .words = cluster_formats, .letter = 'o'},
+    CLI_WATCH_OPTION(struct cluster_options),
     CLI_API_OPTIONS(struct cluster_options),
     CLI_HELP_OPTION,
 };
@@ -45,8 +48,9 @@ static const struct gt_command cluster_command = {
 };
 
 static const struct gt_option supernodes_options[] = {
-    {"output", "FORMAT", "table (default) or json", gt_option_word,
-     GT_OPTION_FIELD(struct cluster_options, format), .words = text_formats, .letter = 'o'},
+    {"output", "FORMAT", "text (default), json, yaml or name", gt_option_word,
+     GT_OPTION_FIELD(struct cluster_options, format), .words = supernodes_formats, .letter = 'o'},
+    CLI_WATCH_OPTION(struct cluster_options),
     CLI_API_OPTIONS(struct cluster_options),
     CLI_HELP_OPTION,
 };
@@ -58,8 +62,7 @@ static const struct gt_command supernodes_command = {
 
 /* ---- reading ---- */
 
-static int cli_cluster_read(const struct cluster_options *options, bool with_nodes, struct cli_view *view,
-                            struct gt_err **err)
+static int cli_cluster_read(const struct cluster_options *options, struct cli_view *view, struct gt_err **err)
 {
     cli_auto_api struct cli_api *api = NULL;
     const struct cli_api_list supernodes = {.resource = &gt_kube_supernodes,
@@ -72,7 +75,7 @@ static int cli_cluster_read(const struct cluster_options *options, bool with_nod
                                        .arg = view};
     GT_TRY(cli_api_open(&options->api, &api, err));
     GT_TRY(cli_api_list(api, &supernodes, err));
-    if (with_nodes)
+    if (options->with_nodes)
         GT_TRY(cli_api_list(api, &nodes, err));
     return 0;
 }
@@ -125,41 +128,62 @@ static void warn_unknown(const char *verb, const struct cli_view *view)
     cli_warn(verb, text);
 }
 
+static void cluster_add_names(const struct cli_view *view, bool with_nodes, struct gt_buf *to)
+{
+    uint32_t count = with_nodes ? view->picture.node_count : view->picture.supernode_count;
+    for (uint32_t i = 0; i < count; i++)
+        gt_buf_printf(to, "%s\n",
+                      with_nodes ? view->picture.nodes[i].name : view->picture.supernodes[i].name);
+}
+
+static int look_at_cluster(void *arg, struct gt_buf *to, struct gt_err **err)
+{
+    const struct cluster_options *options = arg;
+    struct cli_screen screen = screen_of_stdout();
+    const struct cli_table_part shown = {(enum cli_nodes)options->nodes, options->supernode};
+    bool as_json = options->format == CLI_JSON || options->format == CLI_YAML;
+    bool with_nodes = options->with_nodes;
+    cli_auto_view struct cli_view view;
+    cli_view_init(&view, (int64_t)time(NULL), with_nodes && as_json);
+    GT_TRY(cli_cluster_read(options, &view, err));
+    GT_TRY(cli_view_finish(&view, err));
+    if (as_json && with_nodes)
+        cli_view_json(&view, to);
+    else if (as_json)
+        cli_view_supernodes_json(&view, to);
+    else if (options->format == CLUSTER_SVG)
+        gt_picture_svg(&view.picture, to);
+    else if (options->format == CLUSTER_NAME)
+        cluster_add_names(&view, with_nodes, to);
+    else if (with_nodes)
+        GT_TRY(cli_view_table(&view.picture, &shown, &screen, to, err));
+    else
+        cli_view_supernodes(&view, &screen, to);
+    if (!options->watch)
+        warn(options->parse.verb, &view);
+    if (as_json && with_nodes)
+        warn_unknown(options->parse.verb, &view);
+    return 0;
+}
+
 static int run_with(const struct cli_verb *verb, const struct gt_command *command, int argc, char **argv)
 {
-    struct cluster_options options = {.parse = {.verb = verb->name}};
+    struct cluster_options options = {.parse = {.verb = verb->name}, .with_nodes = verb == &cli_cluster};
     int exit_code;
     if (!cli_parse_options(command, argc, argv, &options.parse, NULL, &exit_code))
         return exit_code;
-    bool with_nodes = verb == &cli_cluster;
-    if (options.format != CLUSTER_TABLE && (options.nodes || options.supernode))
+    bool is_text = options.format == CLI_TEXT || options.format == CLUSTER_TABLE;
+    if (!is_text && (options.nodes || options.supernode))
         return cli_usage(verb->name, "--nodes and --supernode are for the table: others have all");
+    if (!is_text && options.watch)
+        return cli_usage(verb->name, "--watch is for text: other formats are printed once");
+    if (options.watch)
+        return cli_watch(verb->name, look_at_cluster, &options);
     gt_auto_err struct gt_err *err = NULL;
-    cli_auto_view struct cli_view view;
-    cli_view_init(&view, (int64_t)time(NULL), with_nodes && options.format == CLUSTER_JSON);
-    if (cli_cluster_read(&options, with_nodes, &view, &err) < 0 || cli_view_finish(&view, &err) < 0)
-        return cli_failed(verb->name, err);
-
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    struct cli_screen screen = screen_of_stdout();
-    const struct cli_table_part shown = {(enum cli_nodes)options.nodes, options.supernode};
-    int r = 0;
-    if (options.format == CLUSTER_TABLE && with_nodes)
-        r = cli_view_table(&view.picture, &shown, &screen, &text, &err);
-    else if (options.format == CLUSTER_TABLE)
-        cli_view_supernodes(&view, &screen, &text);
-    else if (options.format == CLUSTER_SVG)
-        gt_picture_svg(&view.picture, &text);
-    else if (with_nodes)
-        cli_view_json(&view, &text);
-    else
-        cli_view_supernodes_json(&view, &text);
-    if (r < 0)
+    if (look_at_cluster(&options, &text, &err) < 0)
         return cli_failed(verb->name, err);
-    warn(verb->name, &view);
-    if (with_nodes && options.format == CLUSTER_JSON)
-        warn_unknown(verb->name, &view);
-    return cli_print(verb->name, &text);
+    return cli_print_as(verb->name, options.format, &text);
 }
 
 static int run_cluster(const struct cli_verb *verb, int argc, char **argv)

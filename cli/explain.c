@@ -20,6 +20,7 @@ struct explain_options {
     struct cli_api_options api;
     const char *companion, *service, *namespace_, *name;
     unsigned format;
+    bool watch;
 };
 
 static const struct gt_option own_options[] = {
@@ -32,6 +33,7 @@ static const struct gt_option own_options[] = {
     {"companion", "ADDRESS:PORT", "ask gputopo-scheduler at this address, not by the API server",
      gt_option_any_text, GT_OPTION_FIELD(struct explain_options, companion)},
     CLI_FORMAT_OPTION(struct explain_options),
+    CLI_WATCH_OPTION(struct explain_options),
     CLI_HELP_OPTION,
 };
 
@@ -60,7 +62,7 @@ static int make_question(const struct explain_options *options, struct gt_buf *t
     GT_TRY(gt_buf_check(&name, "the name", err));
     gt_buf_puts(to, "/explain");
     gt_kube_query(to, "name", name.data);
-    gt_kube_query(to, "format", options->format == CLI_JSON ? "json" : NULL);
+    gt_kube_query(to, "format", options->format == CLI_TEXT ? NULL : "json");
     return gt_buf_check(to, "the name", err);
 }
 
@@ -77,9 +79,9 @@ static int ask_service(const struct explain_options *options, const char *questi
 }
 
 /* By the API server; without a word about the cluster also on this machine, as in the companion's own pod. */
-static int cli_explain_query(const struct explain_options *options, struct gt_buf *answer,
-                             struct gt_err **err)
+static int cli_explain_query(void *arg, struct gt_buf *answer, struct gt_err **err)
 {
+    const struct explain_options *options = arg;
     gt_auto_buf struct gt_buf question = GT_BUF(4096);
     gt_auto_err struct gt_err *why = NULL, *why_not = NULL;
     int r = make_question(options, &question, err);
@@ -121,6 +123,10 @@ static int cli_explain_run(const struct cli_verb *verb, int argc, char **argv)
         return cli_usage(verb->name, "-n: '%.100s' names the namespace already", options.name);
     if (options.companion && names_cluster(&options))
         return cli_usage(verb->name, "--companion: not together with --kubeconfig, --context or --service");
+    if (options.watch && options.format != CLI_TEXT)
+        return cli_usage(verb->name, "--watch is for text: other formats are printed once");
+    if (options.watch)
+        return cli_watch(verb->name, cli_explain_query, &options);
 
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_buf struct gt_buf answer = GT_BUF(CLI_OUTPUT_MAX);
@@ -129,7 +135,7 @@ static int cli_explain_run(const struct cli_verb *verb, int argc, char **argv)
         return cli_usage(verb->name, "--companion: %s", gt_err_text(err));
     if (r < 0)
         return cli_failed(verb->name, err);
-    return cli_print(verb->name, &answer);
+    return cli_print_as(verb->name, options.format, &answer);
 }
 
 const struct cli_verb cli_explain = {"explain", cli_explain_run,

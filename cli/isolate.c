@@ -349,14 +349,14 @@ static int isolated_print(struct cli_api *api, const char *verb, const char *nod
                                       .on_object = isolated_on_object,
                                       .arg = &all};
     int r = cli_api_list(api, &list, err);
-    if (r >= 0 && format == CLI_JSON)
+    if (r >= 0 && format != CLI_TEXT)
         gt_json_print(all.rows, &text);
     else if (r >= 0)
         isolated_text(all.rows, &text);
     cJSON_Delete(all.rows);
     if (r >= 0)
         r = gt_buf_check(&text, "the list", err);
-    return r < 0 ? r : cli_print(verb, &text);
+    return r < 0 ? r : cli_print_as(verb, format, &text);
 }
 
 /* ---- the verbs ---- */

@@ -207,11 +207,11 @@ static int cli_loss_run(const struct cli_verb *verb, int argc, char **argv)
         return cli_failed(verb->name, err);
 
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options.format == CLI_JSON)
-        cli_answer_json(&answer, &text);
-    else
+    if (options.format == CLI_TEXT)
         cli_answer_text(&answer, &text);
-    return cli_print(verb->name, &text);
+    else
+        cli_answer_json(&answer, &text);
+    return cli_print_as(verb->name, options.format, &text);
 }
 
 const struct cli_verb cli_loss = {"loss", cli_loss_run,

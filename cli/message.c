@@ -5,9 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "cli/cli.h"
+#include "topology/model/render.h"
 
 void cli_keep_standard_streams(void)
 {
@@ -40,7 +44,63 @@ int cli_write_file(const char *verb, const char *path, const char *text)
     return CLI_DONE;
 }
 
-const char *const cli_text_or_json[] = {[CLI_TEXT] = "text", [CLI_JSON] = "json", NULL};
+const char *const cli_formats[] = {CLI_FORMAT_WORDS, NULL};
+
+int cli_print_as(const char *verb, unsigned format, const struct gt_buf *text)
+{
+    const struct gt_json_limits limits = {CLI_OUTPUT_MAX, 8 * GT_JSON_VALUES_MAX};
+    gt_auto_buf struct gt_buf yaml = GT_BUF(CLI_OUTPUT_MAX);
+    gt_auto_json cJSON *json = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    if (format != CLI_YAML || text->failed)
+        return cli_print(verb, text);
+    if (gt_json_parse_within(text->data, text->len, "the output", &limits, &json, &err) < 0)
+        return cli_failed(verb, err);
+    gt_render_yaml(json, &yaml);
+    return cli_print(verb, &yaml);
+}
+
+/* A large cluster is looked at less often. */
+static void wait_to_look(const struct timespec *begun)
+{
+    enum { LOOKS_EVERY_S = 2, LOOKS_SHARE = 5 };
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    time_t taken = LOOKS_SHARE * (now.tv_sec - begun->tv_sec);
+    struct timespec pause = {.tv_sec = taken > LOOKS_EVERY_S ? taken : LOOKS_EVERY_S};
+    nanosleep(&pause, NULL);
+}
+
+int cli_watch(const char *verb, cli_look *look, void *arg)
+{
+    gt_auto_buf struct gt_buf last = GT_BUF(CLI_OUTPUT_MAX);
+    bool is_told = false; /* that it fails, since it does */
+    for (bool first = true;; first = false) {
+        gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+        gt_auto_err struct gt_err *err = NULL;
+        struct timespec begun;
+        clock_gettime(CLOCK_MONOTONIC, &begun);
+        int r = look(arg, &text, &err);
+        if (r < 0 && first)
+            return cli_failed(verb, err);
+        if (r < 0 && !is_told)
+            cli_warn(verb, gt_err_text(err));
+        is_told = r < 0;
+        if (r >= 0 && (text.failed || text.len != last.len || memcmp(text.data, last.data, text.len) != 0)) {
+            gt_buf_done(&last);
+            last = text;
+            text = (struct gt_buf)GT_BUF(CLI_OUTPUT_MAX);
+            gt_auto_buf struct gt_buf shown = GT_BUF(CLI_OUTPUT_MAX);
+            gt_buf_puts(&shown, isatty(STDOUT_FILENO) ? "\033[H\033[2J" : first ? "" : "\n");
+            gt_buf_add(&shown, last.data, last.len);
+            shown.failed |= last.failed;
+            int exit_code = cli_print(verb, &shown);
+            if (exit_code != CLI_DONE)
+                return exit_code;
+        }
+        wait_to_look(&begun);
+    }
+}
 
 int cli_print_help(const struct gt_command *command, const char *verb)
 {

@@ -505,11 +505,11 @@ static int cli_plan_run(const struct cli_verb *verb, int argc, char **argv)
         return exit_code == CLI_USAGE ? cli_usage(verb->name, "%s", gt_err_text(err))
                                       : cli_failed(verb->name, err);
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options.format == CLI_JSON)
-        cli_plan_json(plan, &text);
-    else
+    if (options.format == CLI_TEXT)
         cli_plan_text(plan, &text);
-    exit_code = cli_print(verb->name, &text);
+    else
+        cli_plan_json(plan, &text);
+    exit_code = cli_print_as(verb->name, options.format, &text);
     return exit_code == CLI_DONE && options.exit_code && !plan->placed ? CLI_FAILED : exit_code;
 }
 

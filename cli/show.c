@@ -141,10 +141,9 @@ static int cli_show_cluster_node(const struct cli_api_options *options, const ch
     return show_object(object, ret, err);
 }
 
-enum { SHOW_MATRIX, SHOW_JSON };
-static const char *const formats[] = {"matrix", "json", "yaml", "dot", "svg", NULL};
-static void (*const renderers[])(const struct gt_node *node, struct gt_buf *to) = {
-    gt_render_matrix, gt_render_json, gt_render_yaml, gt_render_dot, gt_render_svg};
+/* "matrix" is the name that "text" had. */
+enum { SHOW_MATRIX = CLI_FORMATS, SHOW_DOT };
+static const char *const formats[] = {CLI_FORMAT_WORDS, "matrix", "dot", "svg", NULL};
 
 struct show_options {
     struct cli_parse parse;
@@ -155,7 +154,7 @@ struct show_options {
 };
 
 static const struct gt_option own_options[] = {
-    {"output", "FORMAT", "matrix (default), json, yaml, dot or svg", gt_option_word,
+    {"output", "FORMAT", "text (default), json, yaml, dot or svg", gt_option_word,
      GT_OPTION_FIELD(struct show_options, format), .words = formats, .letter = 'o'},
     {"node", "NAME", "a node of the cluster as its NodeGPUTopology describes it, instead of this machine",
      gt_option_text, GT_OPTION_FIELD(struct show_options, node)},
@@ -210,21 +209,30 @@ static void render_json(const struct gt_node *node, const struct cli_use *use, s
     gt_json_indent(&text, to);
 }
 
+static bool is_matrix(const struct show_options *options)
+{
+    return options->format == CLI_TEXT || options->format == SHOW_MATRIX;
+}
+
 static int show_print(const struct show_options *options, const struct gt_node *node,
                       const struct cli_use *use, const char *notes)
 {
     const char *verb = options->parse.verb;
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options->format == SHOW_JSON)
+    if (options->format == CLI_JSON || options->format == CLI_YAML)
         render_json(node, use, &text);
+    else if (is_matrix(options))
+        gt_render_matrix(node, &text);
+    else if (options->format == SHOW_DOT)
+        gt_render_dot(node, &text);
     else
-        renderers[options->format](node, &text);
-    if (options->format == SHOW_MATRIX && (use->known || notes)) {
+        gt_render_svg(node, &text);
+    if (is_matrix(options) && (use->known || notes)) {
         gt_buf_puts(&text, "\n");
         cli_use_text(use, &text);
         gt_buf_puts(&text, notes ? notes : "");
     }
-    return cli_print(verb, &text);
+    return cli_print_as(verb, options->format, &text);
 }
 
 static int show_cluster_node(const struct show_options *options)
@@ -245,7 +253,7 @@ static int show_machine(const struct show_options *options)
     const char *verb = options->parse.verb;
     if (cli_source_scan(&options->source, &node, NULL, &err) < 0)
         return cli_failed(verb, err);
-    if (node->gpu_count == 0 && options->format == SHOW_MATRIX) {
+    if (node->gpu_count == 0 && is_matrix(options)) {
         gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
         cli_source_no_gpus(&options->source, node, &err); /* in place of a matrix without rows */
         gt_buf_printf(&text, "%s\n", gt_err_text(err));

@@ -8,40 +8,89 @@
 #include "deviceplugin/device_nodes.h"
 #include "proto/deviceplugin.pb-c.h"
 
-void gt_variable_uuids(const struct gt_device *const *devices, unsigned count, struct gt_buf *to)
+static enum gt_link_kind nearest_kind(const struct gt_node *node, unsigned gpu)
 {
+    enum gt_link_kind nearest = GT_LINK_UNKNOWN;
+    for (unsigned i = 0; i < node->nic_count; i++)
+        if (node->nics[i].kind[gpu] < nearest)
+            nearest = node->nics[i].kind[gpu];
+    return nearest;
+}
+
+/* "GPU-1,GPU-2": UUIDs, or the device ID for a GPU without a known UUID. */
+static void write_uuids(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
+                        struct gt_buf *to)
+{
+    (void)node;
     for (unsigned i = 0; i < count; i++)
         gt_buf_printf(to, "%s%s", i ? "," : "", devices[i]->uuid[0] ? devices[i]->uuid : devices[i]->id);
 }
 
-static bool put_nearest_nics(const struct gt_node *node, unsigned gpu, struct gt_buf *to)
-{
-    enum gt_link_kind nearest = GT_LINK_UNKNOWN;
-    unsigned count = 0;
-    for (unsigned i = 0; i < node->nic_count; i++)
-        if (node->nics[i].kind[gpu] < nearest)
-            nearest = node->nics[i].kind[gpu];
-    for (unsigned i = 0; i < node->nic_count && count < GT_NICS_PER_GPU; i++)
-        if (nearest != GT_LINK_UNKNOWN && node->nics[i].kind[gpu] == nearest)
-            gt_buf_printf(to, "%s%s", count++ ? "," : "", node->nics[i].name);
-    return count;
-}
-
-bool gt_variable_nics(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
-                      struct gt_buf *to)
+/* For each GPU the NICs with the nearest kind of PCIe path: "mlx5_0,mlx5_1;mlx5_2". */
+static void write_nics(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
+                       struct gt_buf *to)
 {
     bool any = false;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count; i++)
+        any = any || nearest_kind(node, (unsigned)devices[i]->gpu) != GT_LINK_UNKNOWN;
+    for (unsigned i = 0; any && i < count; i++) {
+        unsigned gpu = (unsigned)devices[i]->gpu, told = 0;
+        enum gt_link_kind nearest = nearest_kind(node, gpu);
         gt_buf_puts(to, i ? ";" : "");
-        any = put_nearest_nics(node, (unsigned)devices[i]->gpu, to) || any;
+        for (unsigned n = 0; n < node->nic_count && told < GT_NICS_PER_GPU; n++)
+            if (nearest != GT_LINK_UNKNOWN && node->nics[n].kind[gpu] == nearest)
+                gt_buf_printf(to, "%s%s", told++ ? "," : "", node->nics[n].name);
     }
-    return any;
 }
+
+/* The RDMA devices among these, each once, the nearest to a GPU first: "mlx5_0,mlx5_1,mlx5_2". A NIC that is
+ * called by its address has no such device. */
+static void write_hcas(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
+                       struct gt_buf *to)
+{
+    enum gt_link_kind best[GT_NICS_MAX];
+    unsigned told = 0;
+    for (unsigned n = 0; n < node->nic_count; n++) {
+        best[n] = GT_LINK_UNKNOWN;
+        for (unsigned i = 0; i < count; i++) {
+            enum gt_link_kind kind = node->nics[n].kind[devices[i]->gpu];
+            if (kind < best[n] && kind == nearest_kind(node, (unsigned)devices[i]->gpu))
+                best[n] = kind;
+        }
+    }
+    for (int kind = 0; kind < GT_LINK_UNKNOWN; kind++)
+        for (unsigned n = 0; n < node->nic_count; n++)
+            if ((int)best[n] == kind && strcmp(node->nics[n].name, node->nics[n].bdf) != 0)
+                gt_buf_printf(to, "%s%s", told++ ? "," : "", node->nics[n].name);
+}
+
+/* "0,1" */
+static void write_numa_nodes(const struct gt_node *node, const struct gt_device *const *devices,
+                             unsigned count, struct gt_buf *to)
+{
+    int last = -1;
+    for (unsigned told = 0; told < count; told++) {
+        int next = -1;
+        for (unsigned i = 0; i < count; i++) {
+            int numa = node->gpus[devices[i]->gpu].numa_node;
+            next = numa > last && (next < 0 || numa < next) ? numa : next;
+        }
+        if (next < 0)
+            break;
+        gt_buf_printf(to, "%s%d", told ? "," : "", next);
+        last = next;
+    }
+}
+
+const struct gt_variable gt_variables[GT_VARIABLES] = {
+    {"METAX_GPU_UUIDS", write_uuids},
+    {"METAX_GPU_NICS", write_nics},
+    {"METAX_GPU_HCAS", write_hcas},
+    {"METAX_GPU_NUMA_NODES", write_numa_nodes},
+};
 
 /* One container's response, all of it allocated: dp__container_allocate_response__free_unpacked() frees it.
  */
-
-enum { VARIABLES_MAX = 2 };
 
 static char *allocate_copy(const char *text, struct gt_err **err)
 {
@@ -79,7 +128,7 @@ static int allocate_add_variable(const char *name, const struct gt_buf *value,
     GT_TRY(gt_buf_check(value, name, err));
     Dp__ContainerAllocateResponse__EnvsEntry *entry = calloc(1, sizeof(*entry));
     if (!response->envs)
-        response->envs = calloc(VARIABLES_MAX, sizeof(*response->envs));
+        response->envs = calloc(GT_VARIABLES, sizeof(*response->envs));
     if (!entry || !response->envs) {
         free(entry);
         return gt_fail_sys(err, ENOMEM, "allocate");
@@ -91,20 +140,18 @@ static int allocate_add_variable(const char *name, const struct gt_buf *value,
     return entry->value ? 0 : -ENOMEM;
 }
 
-static int add_uuids(const char *name, const struct gt_device *const *devices, unsigned count,
-                     Dp__ContainerAllocateResponse *response, struct gt_err **err)
+static int allocate_add_variables(const struct gt_node *node, const struct gt_device *const *devices,
+                                  unsigned count, Dp__ContainerAllocateResponse *response,
+                                  struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
-    gt_variable_uuids(devices, count, &value);
-    return allocate_add_variable(name, &value, response, err);
-}
-
-static int add_nics(const char *name, const struct gt_node *node, const struct gt_device *const *devices,
-                    unsigned count, Dp__ContainerAllocateResponse *response, struct gt_err **err)
-{
-    gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
-    return gt_variable_nics(node, devices, count, &value) ? allocate_add_variable(name, &value, response, err)
-                                                          : 0;
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < GT_VARIABLES; i++) {
+        gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
+        gt_variables[i].write(node, devices, count, &value);
+        if (value.len > 0 || value.failed)
+            r = allocate_add_variable(gt_variables[i].name, &value, response, err);
+    }
+    return r;
 }
 
 static Dp__DeviceNode *make_node(const char *dev_root, const char *name)
@@ -191,11 +238,7 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
         else if (is_needed)
             r = gt_wrap(err, "the CDI spec cannot be written");
     }
-    if (r == 0 && options->uuid_variable)
-        r = add_uuids(options->uuid_variable, devices, count, response, err);
-    if (r == 0 && options->nic_variable)
-        r = add_nics(options->nic_variable, inventory->node, devices, count, response, err);
-    return r;
+    return r == 0 ? allocate_add_variables(inventory->node, devices, count, response, err) : r;
 }
 
 /* NULL: the request is invalid, or has more containers than GT_REQUEST_CONTAINERS_MAX. */

@@ -58,16 +58,15 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
 
 /*
  * Allocate, one response for each container: the device nodes of its GPUs, or their names as CDI devices, or
- * both, and the variables with their UUIDs and NICs. CDI names are given only while the CDI spec that defines
- * them exists; without it the answer has device nodes only, or is an error for GT_STRATEGY_CDI. Refuses the
- * whole request, with a text for the pod's event, for an ID that was never served, a GPU that is lost, or a
- * device node that the host does not have. A GPU that is present but Unhealthy is given: the kubelet offers
- * healthy ones only, and a GPU that became unhealthy since then is noticed by the container anyway.
+ * both, and gt_variables about them. CDI names are given only while the CDI spec
+ * that defines them exists; without it the answer has device nodes only, or is an error for GT_STRATEGY_CDI.
+ * Refuses the whole request, with a text for the pod's event, for an ID that was never served, a GPU that is
+ * lost, or a device node that the host does not have. A GPU that is present but Unhealthy is given: the
+ * kubelet offers healthy ones only, and a GPU that became unhealthy since then is noticed by the container
+ * anyway.
  */
 struct gt_allocate_options {
     const char *dev_root;
-    const char *uuid_variable; /* NULL: none */
-    const char *nic_variable;  /* the NICs nearest to each GPU, "mlx5_0,mlx5_1;mlx5_2"; NULL: none */
     enum gt_device_strategy strategy;
     struct gt_cdi *cdi; /* not NULL except for GT_STRATEGY_DEVICES */
     /* Called for each ID of the inventory before it is given; false: the ID is retired. */
@@ -90,13 +89,14 @@ enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char
                                           const uint8_t *request, size_t len, unsigned *ret_nodes,
                                           struct gt_buf *to, struct gt_err **err);
 
-/* Values of a container's environment variables about its GPUs. `devices` must all be GPUs of the node. */
-enum { GT_NICS_PER_GPU = 8, GT_VARIABLE_MAX = 32 << 10 };
+/* A container's environment variables about its GPUs. */
+enum { GT_VARIABLES = 4, GT_NICS_PER_GPU = 8, GT_VARIABLE_MAX = 32 << 10 };
 
-/* "GPU-1,GPU-2": UUIDs, or the device ID for a GPU without a known UUID. */
-void gt_variable_uuids(const struct gt_device *const *devices, unsigned count, struct gt_buf *to);
+struct gt_variable {
+    const char *name;
+    /* `devices` must all be GPUs of the node. Nothing: the variable is not set. */
+    void (*write)(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
+                  struct gt_buf *to);
+};
 
-/* For each GPU the NICs with the nearest kind of PCIe path, at most GT_NICS_PER_GPU: "mlx5_0,mlx5_1;mlx5_2".
- * False: there are none. */
-bool gt_variable_nics(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
-                      struct gt_buf *to);
+extern const struct gt_variable gt_variables[GT_VARIABLES];

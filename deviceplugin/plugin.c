@@ -117,7 +117,7 @@ enum { RETIRE_QUIET_MS = 300 };
 
 struct gt_plugin {
     struct notify_owner notify; /* must be first: the mailbox's owner */
-    char *resource, *kubelet_dir, *dev_root, *uuid_variable, *nic_variable;
+    char *resource, *kubelet_dir, *dev_root;
     struct gt_mailbox *mailbox;
     struct gt_rpc *rpc;
     struct gt_rpc_service service;
@@ -327,8 +327,8 @@ static enum gt_rpc_status plugin_handle_allocate(void *arg, const uint8_t *reque
     struct gt_plugin *plugin = arg;
     uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
-    const struct gt_allocate_options options = {plugin->dev_root, plugin->uuid_variable, plugin->nic_variable,
-                                                plugin->strategy, plugin->cdi,           plugin_on_claim};
+    const struct gt_allocate_options options = {plugin->dev_root, plugin->strategy, plugin->cdi,
+                                                plugin_on_claim};
     enum gt_rpc_status status =
         gt_answer_allocate(inventory, &options, request, len, plugin_on_allocated, plugin, reply, err);
     end_handler(plugin, &plugin->stats.allocate, start);
@@ -416,10 +416,6 @@ static int plugin_copy_options(struct gt_plugin *plugin, const struct gt_plugin_
     GT_TRY(gt_answer_text("resource name", options->resource, &plugin->resource, err));
     GT_TRY(gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err));
     GT_TRY(gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err));
-    if (options->uuid_variable)
-        GT_TRY(gt_answer_text("variable", options->uuid_variable, &plugin->uuid_variable, err));
-    if (options->nic_variable)
-        GT_TRY(gt_answer_text("variable", options->nic_variable, &plugin->nic_variable, err));
     return 0;
 }
 
@@ -506,8 +502,6 @@ void gt_plugin_free(struct gt_plugin *plugin)
     free(plugin->resource);
     free(plugin->kubelet_dir);
     free(plugin->dev_root);
-    free(plugin->uuid_variable);
-    free(plugin->nic_variable);
     free(plugin);
 }
 

@@ -39,12 +39,9 @@ struct gt_plugin_events { /* all on the loop's thread; any may be NULL; none may
 };
 
 struct gt_plugin_options {
-    const char *resource;    /* "metax-tech.com/gpu" */
-    const char *kubelet_dir; /* "/var/lib/kubelet": device-plugins/ is below it */
-    const char *dev_root;    /* directory of the host's device nodes: "/dev" */
-    const char
-        *uuid_variable; /* informative environment variable of Allocate, "METAX_GPU_UUIDS"...; NULL: none */
-    const char *nic_variable;         /* variable with the NICs nearest to each GPU; NULL: none */
+    const char *resource;             /* "metax-tech.com/gpu" */
+    const char *kubelet_dir;          /* "/var/lib/kubelet": device-plugins/ is below it */
+    const char *dev_root;             /* directory of the host's device nodes: "/dev" */
     enum gt_device_strategy strategy; /* how containers get their GPUs */
     struct gt_cdi *cdi;        /* not owned, must outlive the plugin; may be NULL for GT_STRATEGY_DEVICES */
     bool honour_plans;         /* false: gt_plugin_plan() does nothing */

@@ -7,6 +7,16 @@ _gputopo_words()
     mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2")
 }
 
+# Proposes names of the cluster, of what `gputopo $1` shows; after the options that were typed.
+_gputopo_names()
+{
+    local i asked=("${COMP_WORDS[0]}" "$1" -o name)
+    for ((i = 1; i < COMP_CWORD - 1; i++)); do
+        case ${COMP_WORDS[i]} in --kubeconfig | --context) asked+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") ;; esac
+    done
+    _gputopo_words "$("${asked[@]}" 2>/dev/null)" "$2"
+}
+
 _gputopo_files()
 {
     compopt -o filenames 2>/dev/null
@@ -39,23 +49,23 @@ _gputopo()
     fi
     case $verb$previous in
     show-o | show--output)
-        _gputopo_words "matrix json yaml dot svg" "$current"
+        _gputopo_words "text json yaml dot svg" "$current"
         return
         ;;
     cluster-o | cluster--output)
-        _gputopo_words "table json svg" "$current"
+        _gputopo_words "text json yaml name svg" "$current"
         return
         ;;
-    explain-o | explain--output | check-node-o | check-node--output)
-        _gputopo_words "text json" "$current"
+    explain-o | explain--output | check-node-o | check-node--output | isolated-o | isolated--output | loss-o | loss--output | plan-o | plan--output)
+        _gputopo_words "text json yaml" "$current"
         return
         ;;
     supernodes-o | supernodes--output)
-        _gputopo_words "table json" "$current"
+        _gputopo_words "text json yaml name" "$current"
         return
         ;;
     simulate-o | simulate--output)
-        _gputopo_words "table csv json" "$current"
+        _gputopo_words "text json yaml csv" "$current"
         return
         ;;
     simulate--trace)
@@ -73,10 +83,6 @@ _gputopo()
         ;;
     simulate--on-node-loss)
         _gputopo_words "restart wait unit" "$current"
-        return
-        ;;
-    loss-o | loss--output | plan-o | plan--output)
-        _gputopo_words "text json" "$current"
         return
         ;;
     *--probe)
@@ -100,23 +106,43 @@ _gputopo()
         _gputopo_words "8 16 32 64 128" "$current"
         return
         ;;
-    *--vendor | *--reason | *--for | *--free | *--pods | *--chain | *--node | *--context | explain-n | bundle-n | *--namespace | *--service | *--companion)
+    show--node)
+        _gputopo_names cluster "$current"
+        return
+        ;;
+    cluster--supernode)
+        _gputopo_names supernodes "$current"
+        return
+        ;;
+    *--vendor | *--reason | *--for | *--free | *--pods | *--chain | *--context | explain-n | bundle-n | *--namespace | *--service | *--companion)
         return
         ;;
     esac
+    if [[ $current != -* ]]; then
+        case $verb in
+        isolate | release | isolated)
+            _gputopo_names cluster "$current"
+            return
+            ;;
+        drain)
+            _gputopo_names supernodes "$current"
+            return
+            ;;
+        esac
+    fi
     case $verb in
     show)
         _gputopo_words "--from --root --vendor --probe --agent --node --kubeconfig --context -o --output --help" "$current"
         ;;
-    cluster) _gputopo_words "--nodes --supernode --kubeconfig --context -o --output --help" "$current" ;;
-    supernodes) _gputopo_words "--kubeconfig --context -o --output --help" "$current" ;;
+    cluster) _gputopo_words "--watch --nodes --supernode --kubeconfig --context -o --output --help" "$current" ;;
+    supernodes) _gputopo_words "--watch --kubeconfig --context -o --output --help" "$current" ;;
     drain) _gputopo_words "--dry-run --kubeconfig --context --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
     isolate) _gputopo_words "--reason --grade --value --for --evict --link --kubeconfig --context --help" "$current" ;;
     release) _gputopo_words "--link --kubeconfig --context --help" "$current" ;;
     isolated) _gputopo_words "-o --output --kubeconfig --context --help" "$current" ;;
     apply-crds) _gputopo_words "--kubeconfig --context --help" "$current" ;;
-    explain) _gputopo_words "-n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;
+    explain) _gputopo_words "--watch -n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;
     bundle) _gputopo_words "-o --output --anonymous -n --namespace --kubeconfig --context --help" "$current" ;;
     replay)
         _gputopo_words "--page --help" "$current"

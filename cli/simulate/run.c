@@ -10,7 +10,8 @@
 #include "cli/simulate/simulate.h"
 #include "scheduler-ext/core/score.h"
 
-enum cli_sim_format { CLI_SIM_TABLE, CLI_SIM_CSV, CLI_SIM_JSON };
+/* "table" is the name that "text" had. */
+enum cli_sim_format { CLI_SIM_TABLE = CLI_FORMATS, CLI_SIM_CSV };
 
 struct cli_simulation {
     struct cli_parse parse;
@@ -25,7 +26,7 @@ struct cli_simulation {
 };
 
 static const char *const close_words[] = {"room", "prefer", NULL};
-static const char *const formats[] = {"table", "csv", "json", NULL};             /* as enum cli_sim_format */
+static const char *const formats[] = {CLI_FORMAT_WORDS, "table", "csv", NULL};
 static const char *const queues[] = {"none", "fifo", "backfill", "turns", NULL}; /* as enum gt_queue_policy */
 static const char *const losses[] = {"restart", "wait", "unit", NULL}; /* as enum gt_sim_node_loss */
 
@@ -98,8 +99,8 @@ static const struct gt_option own_options[] = {
      SIM_FIELD(experiment.group.chain)},
     {"close", "HOW", "gputopo's jobs lie close where that costs no room (default: room), or always (prefer)",
      gt_option_word, SIM_FIELD(experiment.group.close), .words = close_words},
-    {"output", "FORMAT", "table (default), csv or json", gt_option_word, SIM_FIELD(format), .words = formats,
-     .letter = 'o'},
+    {"output", "FORMAT", "text (default), json, yaml or csv", gt_option_word, SIM_FIELD(format),
+     .words = formats, .letter = 'o'},
     CLI_HELP_OPTION,
 };
 
@@ -279,12 +280,12 @@ static int simulate(struct cli_simulation *options, struct gt_err **err, struct 
     write_title(options, &title);
     r = gt_buf_check(&title, "the title", err);
     if (r >= 0) {
-        if (options->format == CLI_SIM_TABLE)
-            gt_report_table(reports, count, title.data, to);
-        else if (options->format == CLI_SIM_CSV)
+        if (options->format == CLI_SIM_CSV)
             gt_report_csv(reports, count, to);
-        else
+        else if (options->format == CLI_JSON || options->format == CLI_YAML)
             gt_report_json(reports, count, to);
+        else
+            gt_report_table(reports, count, title.data, to);
     }
     gt_experiment_done(reports, count);
     return r;
@@ -345,7 +346,7 @@ static int simulation_run(struct cli_simulation *options)
         experiment->draw.jobs = GT_EXPERIMENT_JOBS_MAX;
     if (simulate(options, &err, &text) < 0)
         return cli_failed(verb, err);
-    return cli_print(verb, &text);
+    return cli_print_as(verb, options->format, &text);
 }
 
 int cli_simulate_main(int argc, char **argv, const struct gt_group_policy *const *known)

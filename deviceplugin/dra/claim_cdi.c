@@ -11,10 +11,7 @@
 #include "deviceplugin/answers.h"
 #include "deviceplugin/cdi_spec.h"
 
-enum {
-    REQUEST_VARIABLES_MAX = 2,
-    CUT_OFF_LENGTH = 7, /* of a temporary file, ".XXXXXX" */
-};
+enum { CUT_OFF_LENGTH = 7 }; /* of a temporary file, ".XXXXXX" */
 
 static void device_name(const char *uid, const char *device, char to[static GT_DRA_CDI_ID_SIZE])
 {
@@ -85,8 +82,8 @@ static int claim_cdi_find_devices(const struct gt_inventory *inventory, const st
 
 /* The variables of one request. */
 struct request_variables {
-    char *entries[REQUEST_VARIABLES_MAX];
-    const char *env[REQUEST_VARIABLES_MAX];
+    char *entries[GT_VARIABLES];
+    const char *env[GT_VARIABLES];
     unsigned count;
 };
 
@@ -104,23 +101,21 @@ static int claim_cdi_add_variable(const char *name, struct gt_buf *value, struct
     return 0;
 }
 
-static int fill_variables(const struct gt_dra_cdi_options *options, const struct gt_inventory *inventory,
-                          const struct gt_device *const *devices, unsigned count,
-                          struct request_variables *to, struct gt_err **err)
+static int fill_variables(const struct gt_inventory *inventory, const struct gt_device *const *devices,
+                          unsigned count, struct request_variables *to, struct gt_err **err)
 {
-    gt_auto_buf struct gt_buf uuids = GT_BUF(GT_VARIABLE_MAX), nics = GT_BUF(GT_VARIABLE_MAX);
     int r = 0;
-    gt_variable_uuids(devices, count, &uuids);
-    if (options->uuid_variable)
-        r = claim_cdi_add_variable(options->uuid_variable, &uuids, to, err);
-    if (r == 0 && options->nic_variable && gt_variable_nics(inventory->node, devices, count, &nics))
-        r = claim_cdi_add_variable(options->nic_variable, &nics, to, err);
+    for (unsigned i = 0; r == 0 && i < GT_VARIABLES; i++) {
+        gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
+        gt_variables[i].write(inventory->node, devices, count, &value);
+        if (value.len > 0 || value.failed)
+            r = claim_cdi_add_variable(gt_variables[i].name, &value, to, err);
+    }
     return r;
 }
 
 /* The devices of one request with its variables. */
-static int claim_cdi_add_request(const struct gt_dra_cdi_options *options,
-                                 const struct gt_inventory *inventory, const struct gt_dra_claim *claim,
+static int claim_cdi_add_request(const struct gt_inventory *inventory, const struct gt_dra_claim *claim,
                                  const struct gt_device *const *devices, unsigned first,
                                  struct gt_cdi_parts *parts, struct request_variables *variables,
                                  struct gt_err **err)
@@ -132,7 +127,7 @@ static int claim_cdi_add_request(const struct gt_dra_cdi_options *options,
     for (unsigned i = first; i < claim->device_count; i++)
         if (strcmp(claim->devices[i].request, request) == 0)
             meant[count++] = devices[i];
-    int r = fill_variables(options, inventory, meant, count, variables, err);
+    int r = fill_variables(inventory, meant, count, variables, err);
     if (r < 0 || !variables->count)
         return r;
     request_name(claim->id.uid, request, name);
@@ -158,7 +153,7 @@ static int claim_cdi_add_all(const struct gt_dra_cdi_options *options, const str
         if (r == 0)
             r = gt_cdi_parts_device(parts, name, &nodes, err);
         if (r == 0 && gt_dra_cdi_is_first(claim, i))
-            r = claim_cdi_add_request(options, inventory, claim, devices, i, parts, &variables[i], err);
+            r = claim_cdi_add_request(inventory, claim, devices, i, parts, &variables[i], err);
     }
     return r;
 }

@@ -12,8 +12,7 @@
 enum { GT_DRA_CDI_ID_SIZE = 512 };
 
 struct gt_dra_cdi_options {
-    const char *dir, *kind, *dev_root;        /* as in gt_cdi_options */
-    const char *uuid_variable, *nic_variable; /* as in gt_allocate_options; NULL: none */
+    const char *dir, *kind, *dev_root; /* as in gt_cdi_options */
 };
 
 /* "metax-tech.com/gpu=<uid>-<device>" and "...=<uid>-<request>-request". */

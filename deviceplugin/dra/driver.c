@@ -35,7 +35,7 @@ struct work {
 };
 
 struct gt_dra {
-    char *node_name, *driver, *kubelet_dir, *cdi_dir, *kind, *dev_root, *uuid_variable, *nic_variable;
+    char *node_name, *driver, *kubelet_dir, *cdi_dir, *kind, *dev_root;
     struct gt_dra_cdi_options cdi;
     unsigned wait_ms;
     struct gt_dra_events events;
@@ -487,20 +487,14 @@ static int driver_copy_options(struct gt_dra *dra, const struct gt_dra_options *
         const char *from;
         char **to;
     } texts[] = {
-        {options->node_name, &dra->node_name},
-        {options->driver, &dra->driver},
-        {options->kubelet_dir, &dra->kubelet_dir},
-        {options->cdi.dir, &dra->cdi_dir},
-        {options->cdi.kind, &dra->kind},
-        {options->cdi.dev_root, &dra->dev_root},
-        {options->cdi.uuid_variable, &dra->uuid_variable},
-        {options->cdi.nic_variable, &dra->nic_variable},
+        {options->node_name, &dra->node_name},     {options->driver, &dra->driver},
+        {options->kubelet_dir, &dra->kubelet_dir}, {options->cdi.dir, &dra->cdi_dir},
+        {options->cdi.kind, &dra->kind},           {options->cdi.dev_root, &dra->dev_root},
     };
     for (unsigned i = 0; i < GT_COUNT(texts); i++)
         if (texts[i].from && !(*texts[i].to = strdup(texts[i].from)))
             return gt_fail_sys(err, ENOMEM, "DRA driver");
-    dra->cdi = (struct gt_dra_cdi_options){dra->cdi_dir, dra->kind, dra->dev_root, dra->uuid_variable,
-                                           dra->nic_variable};
+    dra->cdi = (struct gt_dra_cdi_options){dra->cdi_dir, dra->kind, dra->dev_root};
     return 0;
 }
 
@@ -548,7 +542,5 @@ void gt_dra_free(struct gt_dra *dra)
     free(dra->cdi_dir);
     free(dra->kind);
     free(dra->dev_root);
-    free(dra->uuid_variable);
-    free(dra->nic_variable);
     free(dra);
 }

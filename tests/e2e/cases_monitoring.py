@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """daemonset/monitoring on a real cluster: a real Prometheus scrapes agents and companion as the PodMonitors say."""
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ META = "__meta_kubernetes_pod_"
 
 
 def program():
-    return shutil.which("prometheus", path=os.pathsep.join([os.environ.get("GPUTOPO_PROMETHEUS_BIN", ""), os.environ["PATH"]]))
+    return shutil.which("prometheus")
 
 
 def load(name):

@@ -104,10 +104,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (!cdi)
         make_all();
-    const struct gt_allocate_options options = {.dev_root = dev_root,
-                                                .uuid_variable = data[0] & 4 ? "METAX_GPU_UUIDS" : NULL,
-                                                .strategy = (enum gt_device_strategy)(data[0] % 3),
-                                                .cdi = cdi};
+    const struct gt_allocate_options options = {
+        .dev_root = dev_root, .strategy = (enum gt_device_strategy)(data[0] % 3), .cdi = cdi};
     gt_auto_buf struct gt_buf reply = GT_BUF(64 << 20);
     gt_auto_err struct gt_err *err = NULL;
     received = 0;

@@ -196,7 +196,6 @@ int main(int argc, char **argv)
     const struct gt_plugin_options options = {.resource = "metax-tech.com/gpu",
                                               .kubelet_dir = argv[2],
                                               .dev_root = argv[3],
-                                              .uuid_variable = "METAX_GPU_UUIDS",
                                               .register_timeout_ms = argument(argc, argv, 5),
                                               .stream_timeout_ms = argument(argc, argv, 6),
                                               .check_ms = argument(argc, argv, 7)};

@@ -46,6 +46,7 @@ class OnARecording(Case):
         envs = dict(kubelet.responses["all"][0].envs)
         self.assertEqual(envs["METAX_GPU_NICS"].split(";"),
                          ["mlx5_0,mlx5_1" if i in first else "mlx5_2,mlx5_3" for i in envs["METAX_GPU_UUIDS"].split(",")])
+        self.assertEqual((envs["METAX_GPU_HCAS"], envs["METAX_GPU_NUMA_NODES"]), ("mlx5_0,mlx5_1,mlx5_2,mlx5_3", "0"))
 
     def test_the_life_of_a_node(self):
         kubelet, agent = self.start_recorded()

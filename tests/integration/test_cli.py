@@ -21,7 +21,7 @@ BIN = ""
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 SCHEMA = os.path.join(SOURCE, "docs", "node.schema.json")
-FORMATS = ["matrix", "json", "yaml", "dot", "svg"]
+FORMATS = ["text", "json", "yaml", "dot", "svg"]
 TIMEOUT_S = 60
 
 
@@ -224,7 +224,7 @@ class Program(Case):
             ("record: .*--from", ["record", "--from", good, "-o", self.path("out")]),
             ("record: .*'extra'", ["record", "-o", self.path("out"), "extra"]),
             ("loss: -k: expected", ["loss", "--from", good]),
-            ("loss: -o: expected text or json", ["loss", "--from", good, "-k", "1", "-o", "svg"]),
+            ("loss: -o: expected text, json or yaml", ["loss", "--from", good, "-k", "1", "-o", "svg"]),
             ("'b c'", ["b c"]),
         ]:
             with self.subTest(args=args):
@@ -297,7 +297,7 @@ class Show(Case):
         copy_of_it = self.write("copy.json", first)
         for output in FORMATS:
             again = self.done("show", "--from", copy_of_it, "-o", output)
-            if output == "matrix" and not json.loads(first)["gpus"]:
+            if output == "text" and not json.loads(first)["gpus"]:
                 continue  # names its file
             self.assertEqual(self.done("show", "--from", source, "-o", output), again, output)
         self.assertEqual(first, self.done("show", "--from", copy_of_it, "-o", "json"))
@@ -712,7 +712,7 @@ class Extras(Case):
         self.assertEqual(self.complete("re"), ["record", "release", "replay"])
         self.assertEqual(self.complete("show", "-o", ""), FORMATS)
         self.assertEqual(self.complete("show", "-o", "s"), ["svg"])
-        self.assertEqual(self.complete("loss", "-o", ""), ["text", "json"])
+        self.assertEqual(self.complete("loss", "-o", ""), ["text", "json", "yaml"])
         self.assertEqual(self.complete("show", "--from", "no"), ["node.json"])
         self.assertEqual(self.complete("show", "--from", "=", "no"), ["node.json"])
         self.assertEqual(self.complete("show", "--from", "="), ["node.json"])

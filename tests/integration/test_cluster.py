@@ -386,6 +386,57 @@ class Table(Case):
         self.assertFalse(self.api.asked(path=TOPOLOGIES))
 
 
+class Formats(Case):
+    def test_the_same_in_all_verbs(self):
+        topologies, supernodes = busy_cluster(2, 3, random.Random(given_seed()))
+        self.put(topologies, supernodes)
+        node = min(topologies)
+        self.api.add(TOPOLOGIES, node, status=topologies[node], spec={"isolated": [{"reason": "hot", "grade": "bad"}]})
+        for args in (["cluster"], ["supernodes"], ["isolated"], ["show", "--node", node]):
+            text, as_json, as_yaml = (self.ask(*args, "-o", format_) for format_ in ("text", "json", "yaml"))
+            self.assertEqual(*(re.sub(r"\d+ s ago", "", one) for one in (text, self.ask(*args))))
+            self.assertEqual(yaml.safe_load(as_yaml), json.loads(as_json), args)
+        self.assertEqual(set(self.ask("cluster", "-o", "name").splitlines()), set(topologies))
+        self.assertEqual(set(self.ask("supernodes", "-o", "name").splitlines()), set(supernodes))
+        for verb in ("cluster", "supernodes"):
+            self.assertEqual(self.ask(verb, "-o", "table"), self.ask(verb))
+
+    def test_names_are_completed(self):
+        topologies, supernodes = busy_cluster(2, 3, random.Random(given_seed()))
+        self.put(topologies, supernodes)
+        script = os.path.join(test_cli.SOURCE, "cli/completion/kubectl_complete-gputopo")
+        env = {**os.environ, "PATH": f"{test_cli.BIN}:{os.environ['PATH']}"}
+        start = os.path.commonprefix(list(topologies))
+        for words, names in ((["show", "--kubeconfig", self.config, "--node", start], topologies), (["isolate", "--kubeconfig", self.config, ""], topologies),
+                             (["drain", "--kubeconfig", self.config, ""], supernodes), (["cluster", "--kubeconfig", self.config, "--supernode", ""], supernodes),
+                             (["isolate", "--kubeconfig", self.config, "no-such"], ()), (["isolate", "--gr"], ["--grade"])):
+            said = subprocess.run([script, *words], capture_output=True, text=True, env=env, timeout=SECONDS, check=False)
+            self.assertEqual((said.returncode, said.stderr), (0, ""))
+            self.assertEqual(sorted(said.stdout.splitlines()), sorted([*names, ":4"]), words)
+
+    def test_watch(self):
+        self.put({"n1": node_status("n1", machine())}, {"rack-1": supernode_status(["n1"])})
+        process = subprocess.Popen([f"{test_cli.BIN}/gputopo", "supernodes", "--watch", "--kubeconfig", self.config],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        alarm = threading.Timer(SECONDS, process.kill)
+        alarm.start()
+        try:
+            first = [process.stdout.readline() for _ in range(2)]
+            self.assertRegex(first[1], "^rack-1 ")
+            self.api.fail(Status(403, "not now"), path="supernodes")  # told, and asked again
+            self.assertIn("not now", process.stderr.readline())
+            self.put({}, {"rack-2": supernode_status(["n2"])})
+            again = [process.stdout.readline() for _ in range(4)]
+            self.assertEqual(again[0], "\n")
+            self.assertRegex(again[3], "^rack-2 ")
+        finally:
+            alarm.cancel()
+            process.terminate()
+            rest = process.communicate(timeout=SECONDS)
+        self.assertEqual((rest, process.returncode), (("", ""), -15))
+        self.fails("supernodes", "--watch", config=self.path("none"), says="No such file")
+
+
 class Picture(Case):
     def check(self, topologies, supernodes):
         self.put(topologies, supernodes)
@@ -474,8 +525,10 @@ class Errors(Case):
                                    "--server-side --force-conflicts -k daemonset/crds")
 
     def test_usage(self):
-        for says, args in (("-o: expected table, json or svg, is 'yaml'", ["cluster", "-o", "yaml"]),
-                           ("-o: expected table or json, is 'svg'", ["supernodes", "-o", "svg"]),
+        for says, args in (("-o: expected text, json, yaml, name, table or svg, is 'xml'", ["cluster", "-o", "xml"]),
+                           ("-o: expected text, json, yaml, name or table, is 'svg'", ["supernodes", "-o", "svg"]),
+                           ("--watch is for text", ["cluster", "-o", "json", "--watch"]),
+                           ("--watch is for text", ["explain", "-o", "yaml", "--watch", "pod"]),
                            ("unexpected argument 'x'", ["cluster", "x"]),
                            ("--nodes and --supernode are for the table", ["cluster", "-o", "json", "--nodes", "none"]),
                            ("--from: not together with --node", ["show", "--node", "n", "--from", "f"]),

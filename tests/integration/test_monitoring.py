@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """daemonset/monitoring against what the programs really serve: every metric, label and value that a rule or the dashboard
-names; each rule with promtool; and a real Prometheus that scrapes both daemons. Programs of Prometheus are looked for in
-$GPUTOPO_PROMETHEUS_BIN and on PATH; without them what needs them is skipped.
+names; each rule with promtool; and a real Prometheus that scrapes both daemons. Without Prometheus
+on PATH what needs it is skipped.
 
 Usage: test_monitoring.py DIRECTORY_OF_PROGRAMS [unittest arguments]
 """
@@ -49,7 +49,7 @@ def dashboard_queries():
 
 
 def program(name):
-    path = shutil.which(name, path=os.pathsep.join([os.environ.get("GPUTOPO_PROMETHEUS_BIN", ""), os.environ["PATH"]]))
+    path = shutil.which(name)
     if not path:
         raise unittest.SkipTest(f"{name} is not installed (Debian's package prometheus)")
     return path

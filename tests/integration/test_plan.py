@@ -473,7 +473,7 @@ class Wrong(PlanCase):
             ("--pods: expected", {"pods": "x\ny"}),
             ("--gpus: expected", {"gpus": "0"}),
             ("--gpus: expected", {"gpus": "1025"}),
-            ("--output: expected text or json, is 'yaml'", {"output": "yaml"}),
+            ("--output: expected text, json or yaml, is 'svg'", {"output": "svg"}),
             ("--chain: expected", {"chain": ""}),
             ("--chain: expected", {"chain": "8,8"}),
             ("--chain: expected", {"chain": "16,8"}),

@@ -108,7 +108,7 @@ class Allocating(Case):
         names = ["mxcd", "mxgd", "dri/card0", "dri/renderD128", "dri/card1", "dri/renderD129"]
         self.assertEqual([(d.container_path, d.host_path, d.permissions) for d in response.devices],
                          [("/dev/" + n, f"{dev}/{n}", "rw") for n in names])
-        self.assertEqual(dict(response.envs), {"METAX_GPU_UUIDS": f"{uuid(0)},{uuid(1)}"})
+        self.assertEqual(dict(response.envs)["METAX_GPU_UUIDS"], f"{uuid(0)},{uuid(1)}")
 
     def test_what_was_taken_before_is_included(self):
         kubelet, host = self.pair()

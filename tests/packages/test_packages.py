@@ -237,6 +237,10 @@ class Release(unittest.TestCase):
         for environment in ({}, {"DEBFULLNAME": "A Maintainer"}, {"DEBFULLNAME": "A Maintainer", "DEBEMAIL": ""}):
             self.assertIn("DEBFULLNAME and DEBEMAIL", self.refused("https://example.com/files", environment=environment))
 
+    def test_an_architecture_that_is_not_there(self):
+        told = self.refused("https://example.com/files", "amd64", "riscv64", environment={"DEBFULLNAME": "A Maintainer", "DEBEMAIL": "a@example.com"})
+        self.assertIn('"riscv64" is not amd64 or arm64', told)
+
     def test_no_address_of_nobody(self):
         paths = [*(ROOT / "release").rglob("*"), ROOT / "daemonset/chart/Chart.yaml", *(ROOT / "daemonset/monitoring").iterdir()]
         self.assertEqual([path.name for path in paths if path.is_file() and re.search(r"\bexample\.(com|org|net)", path.read_text())], [])
@@ -285,6 +289,8 @@ class Given(unittest.TestCase):
         self.assertEqual(found, {**{path.name: path.read_bytes() for path in self.released.iterdir()},
                                  "publish": (ROOT / "release/publish").read_bytes()})
         self.assertIn("is not empty", self.refused("sh", carrier, "extract", self.scratch / "out"))
+        (self.scratch / "ctr").symlink_to("/bin/false")
+        self.assertRegex(self.refused("env", f"PATH={self.scratch}:{os.environ['PATH']}", "sh", carrier, "load"), "^.*: there is no image for [a-z0-9]+ in it\n$")
         damaged = self.scratch / "damaged.run"
         damaged.write_bytes(carrier.read_bytes().replace(b"chart\0", b"chert\0"))
         for verb in ("load",), ("push", "localhost/gpu"), ("extract", self.scratch / "damaged"):

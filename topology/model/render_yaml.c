@@ -83,7 +83,7 @@ static unsigned members(const cJSON *json)
     return count;
 }
 
-/* The depth is that of the node's own form. */
+/* The depth is that of our own JSON. */
 static bool emit_value(yaml_emitter_t *emitter, const cJSON *json, bool in_array)
 {
     yaml_event_t event;
@@ -126,12 +126,10 @@ static bool emit_document(yaml_emitter_t *emitter, const cJSON *json)
            yaml_stream_end_event_initialize(&event) && yaml_emitter_emit(emitter, &event);
 }
 
-void gt_render_yaml(const struct gt_node *node, struct gt_buf *to)
+void gt_render_yaml(const cJSON *json, struct gt_buf *to)
 {
-    cJSON *json = gt_node_to_json(node);
     yaml_emitter_t emitter;
-    if (!json || !yaml_emitter_initialize(&emitter)) {
-        cJSON_Delete(json);
+    if (!yaml_emitter_initialize(&emitter)) {
         to->failed = true;
         return;
     }
@@ -141,5 +139,4 @@ void gt_render_yaml(const struct gt_node *node, struct gt_buf *to)
     if (!emit_document(&emitter, json))
         to->failed = true;
     yaml_emitter_delete(&emitter);
-    cJSON_Delete(json);
 }

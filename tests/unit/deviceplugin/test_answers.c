@@ -103,7 +103,7 @@ static enum gt_rpc_status allocate(const struct dev *dev, const struct gt_invent
     gt_auto_buf struct gt_buf request = GT_BUF(4096);
     allocate_request(&request, containers);
     *received = (struct received){0};
-    const struct gt_allocate_options options = {.dev_root = dev->path, .uuid_variable = "METAX_GPU_UUIDS"};
+    const struct gt_allocate_options options = {.dev_root = dev->path};
     return gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, receive,
                               received, reply, err);
 }
@@ -164,7 +164,6 @@ static void allocates_the_nodes_of_the_gpus(void **state)
     assert_int_equal(one->n_devices, GT_COUNT(expected));
     for (unsigned i = 0; i < GT_COUNT(expected); i++)
         check_node(*state, one->devices[i], expected[i]);
-    assert_int_equal(one->n_envs, 1);
     assert_string_equal(one->envs[0]->key, "METAX_GPU_UUIDS");
     assert_string_equal(one->envs[0]->value, "GPU-2,GPU-0");
     assert_int_equal(one->n_mounts + one->n_annotations + one->n_cdi_devices, 0);
@@ -173,7 +172,8 @@ static void allocates_the_nodes_of_the_gpus(void **state)
     dp__allocate_response__free_unpacked(response, NULL);
 }
 
-/* A node with three NICs: two are near GPU 0, of GPU 1 nothing is known, GPU 2 is far from all. */
+/* A node with three NICs: two are near GPU 0, one of them without an RDMA device; of GPU 1 nothing is known,
+ * GPU 2 is far from all. */
 static struct gt_inventory *with_nics(void)
 {
     struct gt_node *node = machine_new(3, 0);
@@ -189,15 +189,19 @@ static struct gt_inventory *with_nics(void)
         nic->kind[1] = GT_LINK_UNKNOWN;
         nic->kind[2] = GT_LINK_SYS;
     }
+    snprintf(node->nics[1].name, sizeof(node->nics[1].name), "%s", node->nics[1].bdf);
+    node->gpus[0].numa_node = 1;
+    node->gpus[1].numa_node = -1;
     return machine_inventory(node, NULL);
 }
 
-static void check_nics(const struct dev *dev, const struct gt_inventory *inventory, const char *const *ids,
-                       const char *expected)
+/* `expected`: all variables that the container gets, NAME=VALUE, each on a line */
+static void check_variables(const struct dev *dev, const struct gt_inventory *inventory,
+                            const char *const *ids, const char *expected)
 {
     struct received received = {0};
-    const struct gt_allocate_options options = {.dev_root = dev->path, .nic_variable = "METAX_GPU_NICS"};
-    gt_auto_buf struct gt_buf request = GT_BUF(4096), reply = GT_BUF(1 << 16);
+    const struct gt_allocate_options options = {.dev_root = dev->path};
+    gt_auto_buf struct gt_buf request = GT_BUF(4096), reply = GT_BUF(1 << 16), told = GT_BUF(4096);
     allocate_request(&request, (const char *const *const[]){ids, NULL});
     assert_int_equal(gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len,
                                         receive, &received, &reply, NULL),
@@ -206,23 +210,26 @@ static void check_nics(const struct dev *dev, const struct gt_inventory *invento
         dp__allocate_response__unpack(NULL, reply.len, (const uint8_t *)reply.data);
     assert_non_null(response);
     const Dp__ContainerAllocateResponse *one = response->containers[0];
-    assert_int_equal(one->n_envs, expected ? 1 : 0);
-    if (expected) {
-        assert_string_equal(one->envs[0]->key, "METAX_GPU_NICS");
-        assert_string_equal(one->envs[0]->value, expected);
-    }
+    for (size_t i = 0; i < one->n_envs; i++)
+        gt_buf_printf(&told, "%s=%s\n", one->envs[i]->key, one->envs[i]->value);
+    assert_string_equal(told.data, expected);
     dp__allocate_response__free_unpacked(response, NULL);
 }
 
-static void tells_the_nearest_nics(void **state)
+static void tells_what_is_near(void **state)
 {
     gt_auto_inventory struct gt_inventory *inventory = with_nics();
     gt_auto_inventory struct gt_inventory *without = machine_inventory(machine_new(2, 0), NULL);
-    check_nics(*state, inventory, (const char *const[]){"GPU-0", NULL}, "mlx5_0,mlx5_1");
-    check_nics(*state, inventory, (const char *const[]){"GPU-2", "GPU-1", "GPU-0", NULL},
-               "mlx5_0,mlx5_1,mlx5_2;;mlx5_0,mlx5_1");
-    check_nics(*state, inventory, (const char *const[]){"GPU-1", NULL}, NULL);
-    check_nics(*state, without, (const char *const[]){"GPU-0", NULL}, NULL);
+    check_variables(*state, inventory, (const char *const[]){"GPU-0", NULL},
+                    "METAX_GPU_UUIDS=GPU-0\nMETAX_GPU_NICS=mlx5_0,0000:81:00.0\nMETAX_GPU_HCAS=mlx5_0\n"
+                    "METAX_GPU_NUMA_NODES=1\n");
+    check_variables(
+        *state, inventory, (const char *const[]){"GPU-2", "GPU-1", "GPU-0", NULL},
+        "METAX_GPU_UUIDS=GPU-2,GPU-1,GPU-0\nMETAX_GPU_NICS=mlx5_0,0000:81:00.0,mlx5_2;;mlx5_0,0000:81:00.0\n"
+        "METAX_GPU_HCAS=mlx5_0,mlx5_2\nMETAX_GPU_NUMA_NODES=0,1\n");
+    check_variables(*state, inventory, (const char *const[]){"GPU-1", NULL}, "METAX_GPU_UUIDS=GPU-1\n");
+    check_variables(*state, without, (const char *const[]){"GPU-0", NULL},
+                    "METAX_GPU_UUIDS=GPU-0\nMETAX_GPU_NUMA_NODES=0\n");
 }
 
 static void refuses(void **state, const struct gt_inventory *inventory, const char *id,
@@ -441,7 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(asks_before_it_gives, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(allocates_the_nodes_of_the_gpus, make_dev, remove_dev),
-        cmocka_unit_test_setup_teardown(tells_the_nearest_nics, make_dev, remove_dev),
+        cmocka_unit_test_setup_teardown(tells_what_is_near, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(refuses_what_cannot_work, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(gives_an_unhealthy_gpu_that_is_there, make_dev, remove_dev),
         cmocka_unit_test_setup_teardown(allocates_every_node_there_is, make_dev, remove_dev),

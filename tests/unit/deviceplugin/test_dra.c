@@ -403,7 +403,7 @@ static void specs_of_claims(void **state)
     struct gt_dra_claim claim = make_claim("a", 3);
     struct gt_dra_claims claims = {&claim, 1};
     gt_auto_free char *cdi = strdup(path_of("cdi")), *text = NULL;
-    const struct gt_dra_cdi_options own = {cdi, kind, directory, "UUIDS", NULL};
+    const struct gt_dra_cdi_options own = {cdi, kind, directory};
     struct stat first, again;
     (void)state;
     snprintf(claim.devices[1].request, sizeof(claim.devices[1].request), "second");
@@ -421,8 +421,8 @@ static void specs_of_claims(void **state)
                        0);
     assert_non_null(strstr(text, "\"cdiVersion\":\"0.6.0\""));
     assert_non_null(strstr(text, "\"uid-a-gpu-0000-10-00-0\""));
-    assert_non_null(strstr(text, "\"UUIDS=GPU-0\""));
-    assert_non_null(strstr(text, "\"UUIDS=GPU-1\""));
+    assert_non_null(strstr(text, "\"METAX_GPU_UUIDS=GPU-0\""));
+    assert_non_null(strstr(text, "\"METAX_GPU_UUIDS=GPU-1\""));
     assert_return_code(stat(path_of("cdi/metax-tech.com-gpu-claim-uid-a.json"), &first), errno);
     assert_return_code(gt_dra_cdi_write(&own, inventory, &claim, NULL), 0);
     assert_return_code(stat(path_of("cdi/metax-tech.com-gpu-claim-uid-a.json"), &again), errno);

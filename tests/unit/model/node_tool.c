@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "samples.h"
 #include "topology/model/node_json.h"
 #include "topology/model/render.h"
@@ -18,9 +19,10 @@ static int render(const struct gt_node *node, const char *format)
         gt_render_matrix(node, &text);
     else if (!strcmp(format, "json"))
         gt_render_json(node, &text);
-    else if (!strcmp(format, "yaml"))
-        gt_render_yaml(node, &text);
-    else if (!strcmp(format, "dot"))
+    else if (!strcmp(format, "yaml")) {
+        gt_auto_json cJSON *json = gt_node_to_json(node);
+        gt_render_yaml(json, &text);
+    } else if (!strcmp(format, "dot"))
         gt_render_dot(node, &text);
     else if (!strcmp(format, "svg"))
         gt_render_svg(node, &text);
