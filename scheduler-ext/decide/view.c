@@ -135,10 +135,11 @@ static void take_reservations(struct gt_reservation *reservation, const struct g
 {
     uint32_t node = pod->state >= GT_CACHE_BOUND ? pod->node : pod->plan_node;
     uint64_t mask = pod->plan == GT_CACHE_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask;
-    *reservation = (struct gt_reservation){.state = GT_RESERVATION_POD,
-                                           .place = {GT_PROMISE_RESERVED, node, pod->job->number, mask},
-                                           .node_digest = gt_reservations_node_digest(cluster, node),
-                                           .offered_ms = reservation->offered_ms};
+    *reservation = (struct gt_reservation){
+        .state = GT_RESERVATION_POD,
+        .place = {.kind = GT_PROMISE_RESERVED, .node = node, .owner = pod->job->number, .mask = mask},
+        .node_digest = gt_reservations_node_digest(cluster, node),
+        .offered_ms = reservation->offered_ms};
 }
 
 bool gt_job_view_has_ended(const struct gt_job_view *view, const struct gt_owner *owner, uint32_t at)
