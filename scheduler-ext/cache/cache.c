@@ -43,6 +43,7 @@ static void free_nodes(struct gt_cache *cache)
         gt_cache_forget_labels(cache, node);
         gt_cache_forget_report(cache, node);
         gt_cache_forget_report_labels(cache, node);
+        gt_cache_string_drop(cache, node->reserved.text);
         gt_cache_string_drop(cache, node->name);
         gt_cache_release(&cache->bytes, node);
     }

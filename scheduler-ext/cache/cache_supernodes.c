@@ -292,6 +292,7 @@ void gt_cache_supernodes_done(struct gt_cache *cache)
         for (uint32_t i = 0; i < at->claim_count; i++)
             unlink_claim(&at->claims[i]);
         drop_unlinked(cache, at->claims, at->claim_count);
+        gt_cache_string_drop(cache, at->reserved.text);
         gt_cache_string_drop(cache, at->name);
         gt_cache_release(&cache->bytes, at);
     }
