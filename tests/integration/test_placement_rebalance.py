@@ -192,6 +192,46 @@ class Rebalance(PlacementCase):
         self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0, 20), self.host.counters())
         self.assertTrue(wait_for(lambda: not self.status("job-x")))
 
+    def leave_alone(self):
+        """The only pod of the job x is evicted for a move, and is still there."""
+        self.world(2, nodes_each=1)
+        self.start(patience=300, retry=200)
+        self.add_gang("x", 1, 8)
+        self.wait_lifted("x-0")
+        self.bind("x-0")
+        free = {"s0-n0": "s1-n0", "s1-n0": "s0-n0"}[planned_node(self.pod("x-0"))]
+        self.ask([("x-0", free)])
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]))
+
+    def test_a_job_that_is_suspended_before_its_pod_has_gone(self):
+        """No successor comes: the place is free as soon as that is known."""
+        self.leave_alone()
+        self.add_job("x", 1, 8, suspend=True)
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0), self.host.counters())
+        self.end("x-0")
+        self.assertTrue(wait_for(lambda: not self.status("job-x")))
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
+    def test_a_job_that_is_deleted_before_its_pod_has_gone(self):
+        """As kubectl delete does: the pods go after their owner."""
+        self.leave_alone()
+        self.api.remove(JOBS, "x")
+        time.sleep(0.5)
+        self.end("x-0")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0), self.host.counters())
+        self.assertTrue(wait_for(lambda: not self.status("job-x")))
+
+    def test_places_of_a_job_without_pods_are_named(self):
+        """Whoever waits is told whom the GPUs are kept for."""
+        self.leave_alone()
+        home = planned_node(self.pod("x-0"))
+        self.end("x-0")
+        self.add_pod("v", {"metadata": {}, "spec": pod_spec(8, False)})
+        self.run_on("v", home, range(8))
+        self.add_gang("y", 1, 8)
+        self.assertTrue(wait_for(lambda: "8 GPUs are reserved for ns/Job/x until" in self.host.job("ns/Job/y").get("text", "")),
+                        self.host.job("ns/Job/y"))
+
     def test_a_node_that_nobody_knows(self):
         self.begin()
         self.ask([("u-0", "no-such-node")])
