@@ -285,7 +285,7 @@ static void on_round(void *arg)
         gt_placement_taint(placement);
         gt_queue_wake(placement->queue);
         mark_reserving(placement);
-        gt_placement_end_parked(placement, NULL);
+        gt_placement_sync_parked(placement);
         placement->round.wake_ms = now + placement->times.retry_ms;
         placement->jobs.has_orphans = true;
     }

@@ -232,18 +232,30 @@ bool gt_placement_park(struct pjob *pjob, const struct gt_cache_pod *last)
     return true;
 }
 
+static void end_parked(struct pjob **at)
+{
+    struct pjob *pjob = *at;
+    *at = pjob->next;
+    gt_placement_list(pjob, PJOBS_KEPT, false);
+    release_places(pjob);
+    pjob_free(pjob);
+}
+
 void gt_placement_end_parked(struct gt_placement *placement, const char *key)
+{
+    struct pjob **at = find_parked(placement, key);
+    if (*at)
+        end_parked(at);
+}
+
+void gt_placement_sync_parked(struct gt_placement *placement)
 {
     for (struct pjob **at = &placement->jobs.parked, *pjob; (pjob = *at);) {
         gt_reservations_sync(&pjob->place.reservations, gt_cache_cluster(placement->spec.cache),
                              gt_clock_ms());
-        if (key ? strcmp(pjob->key, key) != 0 : gt_reservations_gpus(&pjob->place.reservations) > 0) {
+        if (gt_reservations_gpus(&pjob->place.reservations))
             at = &pjob->next;
-            continue;
-        }
-        *at = pjob->next;
-        gt_placement_list(pjob, PJOBS_KEPT, false);
-        release_places(pjob);
-        pjob_free(pjob);
+        else
+            end_parked(at);
     }
 }

@@ -232,6 +232,24 @@ class Rebalance(PlacementCase):
         self.assertTrue(wait_for(lambda: "8 GPUs are reserved for ns/Job/x until" in self.host.job("ns/Job/y").get("text", "")),
                         self.host.job("ns/Job/y"))
 
+    def test_two_jobs_without_pods_when_another_leads(self):
+        """Their places are in this process alone, and end with its term."""
+        self.world(2, nodes_each=2)
+        self.start(patience=300, retry=200)
+        for name in "xy":
+            self.add_gang(name, 1, 8)
+            self.wait_lifted(f"{name}-0")
+            self.bind(f"{name}-0")
+        free = set(self.nodes) - {planned_node(self.pod(f"{name}-0")) for name in "xy"}
+        self.ask([(f"{name}-0", node) for name, node in zip("xy", sorted(free))])
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == ["x-0", "y-0"]), self.api.evicted)
+        for name in "xy":
+            self.end(f"{name}-0")
+        self.assertTrue(wait_for(lambda: self.host.counters()["jobs"]["placed"] == 0), self.host.counters())
+        self.assertEqual(self.host.counters()["reservedGPUs"], 16)
+        self.host.order("stop")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
     def test_a_node_that_nobody_knows(self):
         self.begin()
         self.ask([("u-0", "no-such-node")])
