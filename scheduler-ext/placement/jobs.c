@@ -194,6 +194,19 @@ static void release_moving(struct pjob *pjob, uint64_t now)
     placement->round.room = true;
 }
 
+/* A pod may take longer to end than places are kept for missing ones. */
+static void keep_moving(struct pjob *pjob, uint64_t now)
+{
+    const struct reconcile reconcile = {.pjob = pjob, .placement = pjob->placement, .now = now};
+    struct gt_reservations *reservations = &pjob->place.reservations;
+    uint64_t until = gt_node_loss_until(&reconcile);
+    for (uint32_t i = 0; i < reservations->count; i++) {
+        struct gt_reservation *reservation = &reservations->reservations[i];
+        if (reservation->moves && reservation->until < until)
+            reservation->until = until;
+    }
+}
+
 bool gt_placement_awaits_successor(struct pjob *pjob, uint64_t now)
 {
     struct gt_reservations *reservations = &pjob->place.reservations;
@@ -205,6 +218,7 @@ bool gt_placement_awaits_successor(struct pjob *pjob, uint64_t now)
     if (!reservations->moving)
         return false;
     gt_placement_list(pjob, PJOBS_LEFT, false);
+    keep_moving(pjob, now);
     gt_reservations_sync(reservations, gt_cache_cluster(pjob->placement->spec.cache), now);
     gt_placement_due(pjob, gt_reservations_next_end(reservations));
     return reservations->moving;

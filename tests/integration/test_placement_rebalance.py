@@ -192,16 +192,27 @@ class Rebalance(PlacementCase):
         self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0, 20), self.host.counters())
         self.assertTrue(wait_for(lambda: not self.status("job-x")))
 
-    def leave_alone(self):
-        """The only pod of the job x is evicted for a move, and is still there."""
+    def leave_alone(self, **options):
+        """The only pod of the job x is evicted for a move to the returned node, and is still there."""
         self.world(2, nodes_each=1)
-        self.start(patience=300, retry=200)
+        self.start(patience=300, retry=200, **options)
         self.add_gang("x", 1, 8)
         self.wait_lifted("x-0")
         self.bind("x-0")
         free = {"s0-n0": "s1-n0", "s1-n0": "s0-n0"}[planned_node(self.pod("x-0"))]
         self.ask([("x-0", free)])
         self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]))
+        return free
+
+    def test_a_job_whose_only_pod_goes_slowly(self):
+        """Its place is kept for longer than it would be for a pod that is missing."""
+        free = self.leave_alone(missing=500)
+        time.sleep(2.5)
+        self.assertEqual(self.host.counters()["reservedGPUs"], 8)
+        self.end("x-0")
+        self.add_pod("x-0-next", indexed_pod("x", 0, group=8))
+        self.wait_lifted("x-0-next")
+        self.assertEqual(planned_node(self.pod("x-0-next")), free)
 
     def test_a_job_that_is_suspended_before_its_pod_has_gone(self):
         """No successor comes: the place is free as soon as that is known."""
