@@ -76,7 +76,7 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
             placement->round.left_ms = gt_clock_ms() + placement->times.retry_ms;
         gt_placement_list(pjob, PJOBS_LEFT, true);
         gt_placement_mark(pjob);
-    } else if (!gt_placement_park(pjob)) {
+    } else if (!gt_placement_park(pjob, pod)) {
         gt_placement_drop(pjob);
     }
 }
@@ -285,7 +285,7 @@ static void on_round(void *arg)
         gt_placement_taint(placement);
         gt_queue_wake(placement->queue);
         mark_reserving(placement);
-        gt_placement_end_parked(placement, NULL);
+        gt_placement_sync_parked(placement);
         placement->round.wake_ms = now + placement->times.retry_ms;
         placement->jobs.has_orphans = true;
     }

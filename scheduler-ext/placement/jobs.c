@@ -73,8 +73,8 @@ static void resume_parked(struct pjob **at, struct gt_cache_job *job, struct ten
 
 struct pjob *gt_placement_job_of(struct gt_placement *placement, struct gt_cache_job *job, bool make)
 {
-    struct pjob **parked = find_parked(placement, job->key);
-    if (job->user || (!make && !*parked))
+    struct pjob **parked = job->user ? NULL : find_parked(placement, job->key);
+    if (!parked || (!make && !*parked))
         return job->user;
     struct tenant *tenant = join_tenant(job->pods->namespace_);
     if (!tenant)
@@ -171,10 +171,65 @@ void gt_placement_drop(struct pjob *pjob)
 
 /* ---- jobs whose pods have all left for other places ---- */
 
-bool gt_placement_park(struct pjob *pjob)
+/* Whether the pod gets no successor, since its owner is suspended, has ended, or is gone. */
+static bool is_last(const struct gt_placement *placement, const struct gt_cache_pod *pod)
+{
+    const char *name;
+    enum gt_job_kind kind = gt_owner_of_pod(&pod->meta, &pod->identity, pod->owner_api_version, &name);
+    if (kind == GT_JOB_KINDS || !gt_owner_makes(kind, pod->owner_api_version, pod->meta.owner_kind))
+        return false;
+    const struct gt_owner *owner =
+        gt_owners_find(placement->spec.owners, kind, pod->meta.namespace_, name, pod->identity.role);
+    return !owner || owner->stopped;
+}
+
+static void release_moving(struct pjob *pjob, uint64_t now)
+{
+    struct gt_placement *placement = pjob->placement;
+    struct gt_reservations *reservations = &pjob->place.reservations;
+    for (uint32_t i = 0; i < reservations->count; i++)
+        if (reservations->reservations[i].moves &&
+            !gt_reservation_is_offered(&reservations->reservations[i], now))
+            gt_reservations_release(reservations, gt_cache_cluster(placement->spec.cache), i);
+    placement->round.room = true;
+}
+
+/* A pod may take longer to end than places are kept for missing ones. */
+static void keep_moving(struct pjob *pjob, uint64_t now)
+{
+    const struct reconcile reconcile = {.pjob = pjob, .placement = pjob->placement, .now = now};
+    struct gt_reservations *reservations = &pjob->place.reservations;
+    uint64_t until = gt_node_loss_until(&reconcile);
+    for (uint32_t i = 0; i < reservations->count; i++) {
+        struct gt_reservation *reservation = &reservations->reservations[i];
+        if (reservation->moves && reservation->until < until)
+            reservation->until = until;
+    }
+}
+
+bool gt_placement_awaits_successor(struct pjob *pjob, uint64_t now)
+{
+    struct gt_reservations *reservations = &pjob->place.reservations;
+    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
+        if (gt_job_view_counts(pod))
+            return false;
+    if (reservations->moving && is_last(pjob->placement, pjob->job->pods))
+        release_moving(pjob, now);
+    if (!reservations->moving)
+        return false;
+    gt_placement_list(pjob, PJOBS_LEFT, false);
+    keep_moving(pjob, now);
+    gt_reservations_sync(reservations, gt_cache_cluster(pjob->placement->spec.cache), now);
+    gt_placement_due(pjob, gt_reservations_next_end(reservations));
+    return reservations->moving;
+}
+
+bool gt_placement_park(struct pjob *pjob, const struct gt_cache_pod *last)
 {
     struct placement_jobs *jobs = &pjob->placement->jobs;
     struct gt_reservations *reservations = &pjob->place.reservations;
+    if (is_last(pjob->placement, last))
+        return false;
     for (uint32_t i = 0; i < reservations->count; i++)
         if (!reservations->reservations[i].moves ||
             reservations->reservations[i].state != GT_RESERVATION_HELD)
@@ -183,23 +238,38 @@ bool gt_placement_park(struct pjob *pjob)
         return false;
     pjob_withdraw(pjob);
     reservations->charged = NULL; /* those for successors are not */
+    pjob->place.kept_gpus = 0;    /* planned pods: there are none */
+    gt_placement_list(pjob, PJOBS_KEPT, true);
     pjob->state = GT_PLACEMENT_NONE;
     pjob->next = jobs->parked;
     jobs->parked = pjob;
     return true;
 }
 
+static void end_parked(struct pjob **at)
+{
+    struct pjob *pjob = *at;
+    *at = pjob->next;
+    gt_placement_list(pjob, PJOBS_KEPT, false);
+    release_places(pjob);
+    pjob_free(pjob);
+}
+
 void gt_placement_end_parked(struct gt_placement *placement, const char *key)
+{
+    struct pjob **at = find_parked(placement, key);
+    if (*at)
+        end_parked(at);
+}
+
+void gt_placement_sync_parked(struct gt_placement *placement)
 {
     for (struct pjob **at = &placement->jobs.parked, *pjob; (pjob = *at);) {
         gt_reservations_sync(&pjob->place.reservations, gt_cache_cluster(placement->spec.cache),
                              gt_clock_ms());
-        if (key ? strcmp(pjob->key, key) != 0 : gt_reservations_gpus(&pjob->place.reservations) > 0) {
+        if (gt_reservations_gpus(&pjob->place.reservations))
             at = &pjob->next;
-            continue;
-        }
-        *at = pjob->next;
-        release_places(pjob);
-        pjob_free(pjob);
+        else
+            end_parked(at);
     }
 }

@@ -42,7 +42,7 @@ static void say_one(const struct pjob *pjob, uint64_t now, bool first, struct gt
         gt_buf_printf(to, "; %u GPU%s reserved", gpus, gpus == 1 ? " is" : "s are");
     else
         gt_buf_printf(to, ", %u", gpus);
-    gt_buf_printf(to, " for %s", pjob->job->key);
+    gt_buf_printf(to, " for %s", pjob->job ? pjob->job->key : pjob->key);
     if (!reserved || end == UINT64_MAX)
         return;
     gt_placement_time_text(end, until);

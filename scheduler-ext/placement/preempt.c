@@ -379,7 +379,9 @@ static bool preempt_nominate(struct reconcile *reconcile, bool nominate)
         if (!record || record->object.nominated == (*name ? gt_digest_keyed(name) : 0))
             continue;
         done = false;
-        if (gt_record_writable(pjob, pod, reconcile->now))
+        if (!*condition.reason) /* under a new leader */
+            gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
+        else if (gt_record_writable(pjob, pod, reconcile->now))
             gt_write_condition(reconcile->placement, pjob, record, &condition, false, name);
     }
     return done;

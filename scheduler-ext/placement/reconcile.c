@@ -524,6 +524,7 @@ static void reconcile_job(struct reconcile *reconcile)
     bool leaves = gt_unplaced_handle(reconcile) || gt_lost_plans_replan(reconcile);
     gt_evict_end(pjob);
     if (leaves) {
+        gt_placement_list(pjob, PJOBS_LEFT, false);
         leave_queue(pjob);
         report_if_it_lasts(reconcile);
         return;
@@ -589,22 +590,6 @@ static void reconcile_round(struct pjob *pjob)
         gt_placement_report(pjob, reconcile.view, reconcile.owner, false);
 }
 
-/* All its pods are on their way out, and places are reserved for their successors: there is nothing to
- * decide before one of these comes. */
-static bool awaits_first_successor(struct pjob *pjob, uint64_t now)
-{
-    struct gt_reservations *reservations = &pjob->place.reservations;
-    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
-        if (gt_job_view_counts(pod))
-            return false;
-    if (!reservations->moving)
-        return false;
-    gt_placement_list(pjob, PJOBS_LEFT, false);
-    gt_reservations_sync(reservations, gt_cache_cluster(pjob->placement->spec.cache), now);
-    gt_placement_due(pjob, gt_reservations_next_end(reservations));
-    return reservations->moving;
-}
-
 /* Pods may be created while it waits for answers: the last answer marks the job again. */
 void gt_placement_reconcile(struct pjob *pjob)
 {
@@ -616,7 +601,7 @@ void gt_placement_reconcile(struct pjob *pjob)
         gt_placement_due(pjob, when);
         return;
     }
-    if (awaits_first_successor(pjob, gt_clock_ms()))
+    if (gt_placement_awaits_successor(pjob, gt_clock_ms()))
         return;
     gt_evict_begin(pjob);
     reconcile_round(pjob);

@@ -336,10 +336,16 @@ struct pjob *gt_placement_job_of(struct gt_placement *placement, struct gt_cache
 /* It has no pods any more. Its object goes, too. */
 void gt_placement_drop(struct pjob *pjob);
 /* Keeps the places of a job's successors while it has no pods: their owner makes the next ones later, where a
- * Job backs off or a StatefulSet waits for the end of the old ones. False: it has no such places. */
-bool gt_placement_park(struct pjob *pjob);
-/* Ends those whose places have lapsed, or the one with this key. */
+ * Job backs off or a StatefulSet waits for the end of the old ones. `last`: the pod that has gone. False: it
+ * has no such places, or no successor comes. */
+bool gt_placement_park(struct pjob *pjob, const struct gt_cache_pod *last);
+/* Ends the one of this key, if there is one. */
 void gt_placement_end_parked(struct gt_placement *placement, const char *key);
+/* Ends those whose places have lapsed. */
+void gt_placement_sync_parked(struct gt_placement *placement);
+/* Whether all its pods are on their way out, and places are reserved for their successors: there is nothing
+ * to decide before one of these comes. */
+bool gt_placement_awaits_successor(struct pjob *pjob, uint64_t now);
 
 /* ---- state.c ---- */
 

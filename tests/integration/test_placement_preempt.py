@@ -100,6 +100,17 @@ class Preempt(PlacementCase):
         self.assertTrue(wait_for(lambda: all(self.nominated())), self.host.job("ns/Job/hi"))
         self.assertTrue(wait_for(lambda: self.nominated() == [None, None]), self.host.job("ns/Job/hi"))
 
+    def test_a_nomination_ends_under_a_new_leader(self):
+        """That leader preempts nothing. What the pods' condition says stays, or becomes what it finds."""
+        self.begin(eviction=60000)
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2 and all(self.nominated())), self.host.job("ns/Job/hi"))
+        self.host.close()
+        emptied = []
+        self.api.meddle = lambda request: emptied.append(request.body) if b'"reason":""' in (request.body or b"") else None
+        self.start(retry=200)
+        self.assertTrue(wait_for(lambda: self.nominated() == [None, None]), self.host.job("ns/Job/hi"))
+        self.assertEqual(emptied, [])
+
     def test_one_of_equal_priority_stays(self):
         self.begin(priority=0)
         self.check_nobody_leaves()

@@ -192,6 +192,75 @@ class Rebalance(PlacementCase):
         self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0, 20), self.host.counters())
         self.assertTrue(wait_for(lambda: not self.status("job-x")))
 
+    def leave_alone(self, **options):
+        """The only pod of the job x is evicted for a move to the returned node, and is still there."""
+        self.world(2, nodes_each=1)
+        self.start(patience=300, retry=200, **options)
+        self.add_gang("x", 1, 8)
+        self.wait_lifted("x-0")
+        self.bind("x-0")
+        free = {"s0-n0": "s1-n0", "s1-n0": "s0-n0"}[planned_node(self.pod("x-0"))]
+        self.ask([("x-0", free)])
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]))
+        return free
+
+    def test_a_job_whose_only_pod_goes_slowly(self):
+        """Its place is kept for longer than it would be for a pod that is missing."""
+        free = self.leave_alone(missing=500)
+        time.sleep(2.5)
+        self.assertEqual(self.host.counters()["reservedGPUs"], 8)
+        self.end("x-0")
+        self.add_pod("x-0-next", indexed_pod("x", 0, group=8))
+        self.wait_lifted("x-0-next")
+        self.assertEqual(planned_node(self.pod("x-0-next")), free)
+
+    def test_a_job_that_is_suspended_before_its_pod_has_gone(self):
+        """No successor comes: the place is free as soon as that is known."""
+        self.leave_alone()
+        self.add_job("x", 1, 8, suspend=True)
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0), self.host.counters())
+        self.end("x-0")
+        self.assertTrue(wait_for(lambda: not self.status("job-x")))
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
+    def test_a_job_that_is_deleted_before_its_pod_has_gone(self):
+        """As kubectl delete does: the pods go after their owner."""
+        self.leave_alone()
+        self.api.remove(JOBS, "x")
+        time.sleep(0.5)
+        self.end("x-0")
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0), self.host.counters())
+        self.assertTrue(wait_for(lambda: not self.status("job-x")))
+
+    def test_places_of_a_job_without_pods_are_named(self):
+        """Whoever waits is told whom the GPUs are kept for."""
+        self.leave_alone()
+        home = planned_node(self.pod("x-0"))
+        self.end("x-0")
+        self.add_pod("v", {"metadata": {}, "spec": pod_spec(8, False)})
+        self.run_on("v", home, range(8))
+        self.add_gang("y", 1, 8)
+        self.assertTrue(wait_for(lambda: "8 GPUs are reserved for ns/Job/x until" in self.host.job("ns/Job/y").get("text", "")),
+                        self.host.job("ns/Job/y"))
+
+    def test_two_jobs_without_pods_when_another_leads(self):
+        """Their places are in this process alone, and end with its term."""
+        self.world(2, nodes_each=2)
+        self.start(patience=300, retry=200)
+        for name in "xy":
+            self.add_gang(name, 1, 8)
+            self.wait_lifted(f"{name}-0")
+            self.bind(f"{name}-0")
+        free = set(self.nodes) - {planned_node(self.pod(f"{name}-0")) for name in "xy"}
+        self.ask([(f"{name}-0", node) for name, node in zip("xy", sorted(free))])
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == ["x-0", "y-0"]), self.api.evicted)
+        for name in "xy":
+            self.end(f"{name}-0")
+        self.assertTrue(wait_for(lambda: self.host.counters()["jobs"]["placed"] == 0), self.host.counters())
+        self.assertEqual(self.host.counters()["reservedGPUs"], 16)
+        self.host.order("stop")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
     def test_a_node_that_nobody_knows(self):
         self.begin()
         self.ask([("u-0", "no-such-node")])
