@@ -6,6 +6,7 @@ Usage: test_seccomp.py DIRECTORY_OF_PROGRAMS FAKE_LIBRARY [unittest arguments]""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ PROFILE = HERE.parents[1] / "daemonset/seccomp/gputopo.json"
 PROGRAMS, LIBRARY = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 
 
+@unittest.skipUnless(os.path.exists("/proc/sys/kernel/seccomp/actions_avail"), "this kernel has no seccomp filters")
+@unittest.skipUnless(shutil.which("cc"), "there is no C compiler for the numbers of system calls")
 class Confined(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(prefix="gputopo-seccomp-")
@@ -49,6 +52,13 @@ class Confined(unittest.TestCase):
         self.assertEqual([rule["action"] for rule in rules], ["SCMP_ACT_ALLOW"])
         self.assertEqual(rules[0]["names"], sorted(set(rules[0]["names"])))
         self.assertIn(f"allows the {len(rules[0]['names'])} system calls", (HERE.parents[1] / "docs/reference/permissions.md").read_text())
+
+    def test_check_node(self):
+        """The agent starts it."""
+        program = [f"{PROGRAMS}/gputopo", "check-node", "-o", "json"]
+        free, confined = (json.loads(subprocess.run([*before, *program], stdout=subprocess.PIPE, check=True).stdout)["checks"]
+                          for before in ([], ["/usr/bin/python3", HERE / "confined.py", PROFILE]))
+        self.assertEqual([(one["name"], one["verdict"]) for one in confined], [(one["name"], one["verdict"]) for one in free])
 
     def test_the_daemons(self):
         agent, companion = self.programs / "gputopo-agent", self.programs / "gputopo-scheduler"
