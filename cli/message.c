@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,21 +61,23 @@ int cli_print_as(const char *verb, unsigned format, const struct gt_buf *text)
     return cli_print(verb, &yaml);
 }
 
-/* A large cluster is looked at less often. */
-static void wait_to_look(const struct timespec *begun)
+/* A large cluster is looked at less often. False: nobody reads the output any more. */
+static bool wait_to_look(const struct timespec *begun)
 {
     enum { LOOKS_EVERY_S = 2, LOOKS_SHARE = 5 };
+    struct pollfd reader = {.fd = STDOUT_FILENO};
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    time_t taken = LOOKS_SHARE * (now.tv_sec - begun->tv_sec);
-    struct timespec pause = {.tv_sec = taken > LOOKS_EVERY_S ? taken : LOOKS_EVERY_S};
-    nanosleep(&pause, NULL);
+    time_t pause_s = LOOKS_SHARE * (now.tv_sec - begun->tv_sec);
+    pause_s = pause_s > LOOKS_EVERY_S ? pause_s : LOOKS_EVERY_S;
+    return poll(&reader, 1, (int)(1000 * pause_s)) <= 0;
 }
 
 int cli_watch(const char *verb, cli_look *look, void *arg)
 {
     gt_auto_buf struct gt_buf last = GT_BUF(CLI_OUTPUT_MAX);
     bool is_told = false; /* that it fails, since it does */
+    bool is_terminal = isatty(STDOUT_FILENO);
     for (bool first = true;; first = false) {
         gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
         gt_auto_err struct gt_err *err = NULL;
@@ -85,20 +88,24 @@ int cli_watch(const char *verb, cli_look *look, void *arg)
             return cli_failed(verb, err);
         if (r < 0 && !is_told)
             cli_warn(verb, gt_err_text(err));
+        bool is_changed = text.failed || text.len != last.len ||
+                          (text.len > 0 && memcmp(text.data, last.data, text.len) != 0);
+        bool is_covered = is_told && is_terminal; /* by the warning */
         is_told = r < 0;
-        if (r >= 0 && (text.failed || text.len != last.len || memcmp(text.data, last.data, text.len) != 0)) {
+        if (r >= 0 && (is_changed || is_covered)) {
             gt_buf_done(&last);
             last = text;
             text = (struct gt_buf)GT_BUF(CLI_OUTPUT_MAX);
             gt_auto_buf struct gt_buf shown = GT_BUF(CLI_OUTPUT_MAX);
-            gt_buf_puts(&shown, isatty(STDOUT_FILENO) ? "\033[H\033[2J" : first ? "" : "\n");
+            gt_buf_puts(&shown, is_terminal ? "\033[H\033[2J" : first ? "" : "\n");
             gt_buf_add(&shown, last.data, last.len);
             shown.failed |= last.failed;
             int exit_code = cli_print(verb, &shown);
             if (exit_code != CLI_DONE)
                 return exit_code;
         }
-        wait_to_look(&begun);
+        if (!wait_to_look(&begun))
+            return CLI_FAILED;
     }
 }
 

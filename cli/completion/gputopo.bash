@@ -7,14 +7,23 @@ _gputopo_words()
     mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2")
 }
 
-# Proposes names of the cluster, of what `gputopo $1` shows; after the options that were typed.
+# Proposes names of the cluster, of what `gputopo $1` shows, with the options that were typed. One that does not answer soon has
+# none. Not by compgen -W, which runs what is written in a word.
 _gputopo_names()
 {
-    local i asked=("${COMP_WORDS[0]}" "$1" -o name)
+    local i value names name asked=("${COMP_WORDS[0]}" "$1" -o name)
     for ((i = 1; i < COMP_CWORD - 1; i++)); do
-        case ${COMP_WORDS[i]} in --kubeconfig | --context) asked+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") ;; esac
+        value=${COMP_WORDS[i + 1]}
+        [[ $value != = ]] || value=${COMP_WORDS[i + 2]}
+        case ${COMP_WORDS[i]} in
+        --kubeconfig | --context) asked+=("${COMP_WORDS[i]}" "${value/#\~\//$HOME/}") ;;
+        --kubeconfig=* | --context=*) asked+=("${COMP_WORDS[i]}") ;;
+        esac
     done
-    _gputopo_words "$("${asked[@]}" 2>/dev/null)" "$2"
+    mapfile -t names < <(timeout 3 "${asked[@]}" </dev/null 2>/dev/null)
+    for name in "${names[@]}"; do
+        [[ $name != "$2"* ]] || COMPREPLY+=("$name")
+    done
 }
 
 _gputopo_files()

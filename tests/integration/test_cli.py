@@ -686,7 +686,7 @@ class Extras(Case):
             named = {"record": {"--from"}, "cluster": {"--cluster"}}.get(verb, set())  # of others, in the description
             self.assertEqual(options - named, proposed)
 
-    def complete(self, *words):
+    def complete(self, *words, **environment):
         script = """
             source "$1"; shift
             COMP_WORDS=(gputopo "$@"); COMP_CWORD=$#; COMPREPLY=()
@@ -698,6 +698,7 @@ class Extras(Case):
             capture_output=True,
             text=True,
             cwd=self.dir,
+            env={**os.environ, **environment},
             timeout=TIMEOUT_S,
         )
         self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -719,6 +720,18 @@ class Extras(Case):
         self.assertEqual(self.complete("record", "-o", "no"), ["node.json"])
         self.assertEqual(self.complete("show", "--probe", "no"), ["node.json", "none"])
         self.assertEqual(self.complete("loss", "--from", "node.json", "--fre"), ["--free"])
+
+    def test_completion_of_names(self):
+        """Of a cluster that may be hostile, or silent."""
+        program = self.write("gputopo", "#!/bin/sh\necho \"$*\" >>asked\necho 'n1\nn2\nn$(touch ran)'\n! [ \"$7\" = silent ] || exec sleep 600\n")
+        os.chmod(program, 0o755)
+        path = f"{self.dir}:{os.environ['PATH']}"
+        self.assertEqual(self.complete("isolate", "--kubeconfig", "=", "~/f", "n", PATH=path), ["n1", "n2", "n$(touch ran)"])
+        self.assertEqual(self.complete("drain", "--kubeconfig=f", "--context", "c", "n2", PATH=path), ["n2"])
+        self.complete("isolate", "--kubeconfig", "f", "--context", "silent", "n1", PATH=path)
+        with open(self.path("asked"), encoding="utf-8") as file:
+            self.assertEqual(file.read().splitlines()[:2], [f"cluster -o name --kubeconfig {os.environ['HOME']}/f", "supernodes -o name --kubeconfig=f --context c"])
+        self.assertFalse(os.path.exists(self.path("ran")))
 
 
 if __name__ == "__main__":

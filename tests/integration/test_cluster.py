@@ -17,6 +17,7 @@ import os
 import pty
 import random
 import re
+import select
 import shutil
 import socket
 import struct
@@ -435,6 +436,37 @@ class Formats(Case):
             rest = process.communicate(timeout=SECONDS)
         self.assertEqual((rest, process.returncode), (("", ""), -15))
         self.fails("supernodes", "--watch", config=self.path("none"), says="No such file")
+
+    def test_watch_ends_with_its_reader(self):
+        self.put({}, {"rack-1": supernode_status(["n1"])})
+        for ours, theirs in (os.pipe(), os.openpty()):
+            process = subprocess.Popen([f"{test_cli.BIN}/gputopo", "supernodes", "--watch", "--kubeconfig", self.config],
+                                       stdout=theirs, stderr=subprocess.PIPE, start_new_session=True)
+            self.addCleanup(process.stderr.close)
+            self.addCleanup(process.kill)
+            os.close(theirs)
+            self.assertTrue(os.read(ours, 1))
+            os.close(ours)
+            self.assertEqual(process.wait(timeout=SECONDS), 1)
+
+    def test_watch_hides_an_error_that_is_over(self):
+        """On a terminal, where it stands below the text."""
+        self.put({}, {"rack-1": supernode_status(["n1"])})
+        ours, theirs = os.openpty()
+        process = subprocess.Popen([f"{test_cli.BIN}/gputopo", "supernodes", "--watch", "--kubeconfig", self.config], stdout=theirs, stderr=theirs)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        os.close(theirs)
+        self.addCleanup(os.close, ours)
+        said = b""
+        for mark in (b"rack-1", b"not now", b"rack-1"):
+            if mark == b"not now":
+                self.api.fail(Status(403, "not now"), path="supernodes")
+            end = time.monotonic() + SECONDS
+            while mark not in said:
+                self.assertTrue(select.select([ours], [], [], max(0, end - time.monotonic()))[0], mark)
+                said += os.read(ours, 4096)
+            said = said.split(mark, 1)[1]
 
 
 class Picture(Case):

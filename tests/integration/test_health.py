@@ -178,7 +178,7 @@ class Health(MadeMachine):
             file.write(f"version = {version}\n")
 
     def test_admitted_after_the_check(self):
-        """No GPU is healthy before check-node has passed; the next agent of this boot does not ask again."""
+        """No GPU is healthy before check-node has passed."""
         self.boot(1)
         self.containerd(2)
         kubelet, agent = self.start_admitted()
@@ -186,6 +186,13 @@ class Health(MadeMachine):
         self.assertRegex(why, r"^check-node has not passed: 1 of \d+ checks do not hold: containerd-cdi$")
         self.assertEqual(kubelet.healthy(), [])
         self.containerd(3)
+        self.assertTrue(kubelet.wait_healthy(8), agent.lines)
+        agent.wait_event("check-node has passed, the node's GPUs may be used")
+
+    def test_each_boot_is_checked_once(self):
+        self.boot(1)
+        self.containerd(3)
+        kubelet, agent = self.start_admitted()
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         agent.wait_event("check-node has passed, the node's GPUs may be used")
         agent.stop()

@@ -64,6 +64,12 @@ static bool emit_number(yaml_emitter_t *emitter, const cJSON *json)
     if (number.failed || !number.len)
         return false;
     number.data[number.len - 1] = '\0'; /* its newline */
+    const char *exponent = strchr(number.data, 'e');
+    if (exponent && !strchr(number.data, '.')) { /* YAML 1.1 knows no number like 1e-05 */
+        gt_auto_buf struct gt_buf with_point = GT_BUF(64);
+        gt_buf_printf(&with_point, "%.*s.0%s", (int)(exponent - number.data), number.data, exponent);
+        return !with_point.failed && emit_scalar(emitter, with_point.data, YAML_PLAIN_SCALAR_STYLE);
+    }
     return emit_scalar(emitter, number.data, YAML_PLAIN_SCALAR_STYLE);
 }
 

@@ -197,11 +197,30 @@ static void phrases(void **state)
     assert_string_equal(gt_short_bdf("0001:0e:00.0"), "0001:0e:00.0");
 }
 
+/* Read by PyYAML as what they are in JSON: YAML 1.1 takes 1e-05 for a string. */
+static void yaml_of_numbers_and_texts(void **state)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(4096);
+    gt_auto_json cJSON *json =
+        cJSON_Parse("{\"small\":0.00001,\"part\":1.5e-7,\"large\":1e20,\"text\":\"1e5\",\"off\":\"\"}");
+    (void)state;
+    assert_non_null(json);
+    gt_render_yaml(json, &text);
+    assert_false(text.failed);
+    assert_string_equal(text.data,
+                        "small: 1.0e-05\npart: 1.5e-07\nlarge: 1.0e+20\ntext: \"1e5\"\n\"off\": \"\"\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrix),   cmocka_unit_test(matrix_of_others), cmocka_unit_test(health_unknown),
-        cmocka_unit_test(pictures), cmocka_unit_test(too_small),        cmocka_unit_test(phrases),
+        cmocka_unit_test(matrix),
+        cmocka_unit_test(matrix_of_others),
+        cmocka_unit_test(health_unknown),
+        cmocka_unit_test(pictures),
+        cmocka_unit_test(too_small),
+        cmocka_unit_test(phrases),
+        cmocka_unit_test(yaml_of_numbers_and_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
