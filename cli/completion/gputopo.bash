@@ -167,7 +167,8 @@ _gputopo()
     simulate)
         _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --replay --queue --patience
             --reserve-waiting --reserve-waiting-percent --quota --minimum --group --atomic --mtbf --repair --on-node-loss
-            --node-loss-after --restart-cost --spare-nodes --warm-up --loss-weight --chain --close -o --output --help" "$current"
+            --node-loss-after --restart-cost --spare-nodes --moves-a-day --pool --leaf --spine --warm-up --loss-weight --chain --close
+            -o --output --help" "$current"
         ;;
     esac
 }

@@ -22,11 +22,15 @@ int gt_capacity_empty(const struct gt_cluster *cluster, const struct gt_empty_sp
     uint32_t *room = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*room));
     GT_NEED(room, err, "cluster");
     struct gt_cluster_node node;
+    const struct gt_class *class = NULL;
+    uint32_t pods = 0; /* on a node of `class`; many are alike, and some take milliseconds */
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++) {
         if (gt_node_set_has(spec->excluded, id) || !gt_cluster_get_node(cluster, id, &node))
             continue;
-        uint32_t pods = gt_numa_serves(node.class, node.all, spec->pod),
-                 most = pods && spec->most ? spec->most(spec->arg, id) : pods;
+        if (node.class != class)
+            pods = gt_numa_serves(node.class, node.all, spec->pod);
+        class = node.class;
+        uint32_t most = pods && spec->most ? spec->most(spec->arg, id) : pods;
         room[node.supernode] += pods < most ? pods : most;
     }
     *ret = room;

@@ -5,7 +5,11 @@
 
 #include "scheduler-ext/core/internal.h"
 
-enum { ORDERS_WORK = 2000, CHOICE_US = 300, COMING_MAX = GT_GPUS_MAX + GT_PASSED_PODS_MAX + 1 };
+enum {
+    ORDERS_WORK = 2000, /* requests */
+    CHOICE_US = 300,
+    COMING_MAX = GT_GPUS_MAX + GT_PASSED_PODS_MAX + 1,
+};
 
 /* ---- one pod ---- */
 
@@ -96,16 +100,26 @@ static void coming_add(struct coming *coming, unsigned gpus, uint64_t requests)
     coming->kinds[i].pods++;
 }
 
+static unsigned requests_in(struct gt_numa_pod pod)
+{
+    unsigned count = 1;
+    while (pod.requests >>= 8)
+        count++;
+    return count;
+}
+
 /* Whether pods get their GPUs in whichever order they come; false where there are too many orders to try. */
 static bool all_orders_do(struct coming *coming, uint64_t free)
 {
     for (unsigned i = 0; i < coming->count; i++) {
         if (!coming->kinds[i].pods)
             continue;
-        uint64_t mask = coming->work ? gt_numa_serve(coming->class, free, coming->kinds[i].pod, NULL) : 0;
+        const struct gt_numa_pod pod = coming->kinds[i].pod;
+        unsigned work = requests_in(pod);
+        uint64_t mask = coming->work >= work ? gt_numa_serve(coming->class, free, pod, NULL) : 0;
         if (!mask)
             return false;
-        coming->work--;
+        coming->work -= work;
         coming->kinds[i].pods--;
         bool do_all = all_orders_do(coming, free & ~mask);
         coming->kinds[i].pods++;

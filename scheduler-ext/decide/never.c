@@ -75,13 +75,18 @@ static bool node_is_too_small(const struct never_search *search, const struct ne
     unsigned most = 0;
     uint32_t large = 0, open = 0;
     bool judged = false, by_request = false; /* by a kubelet that has refused it */
+    const struct gt_class *class = NULL;
+    bool serves = false; /* a node of `class` */
     for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++) {
         struct gt_cluster_node node;
         if (!gt_cluster_get_node(cluster, n, &node))
             continue;
         const struct gt_numa *numa = gt_class_numa(node.class);
         unsigned own = gt_bit_count(node.all);
-        if (own >= gpus && !gt_numa_serves(node.class, node.all, pod)) {
+        if (node.class != class)
+            serves = gt_numa_serves(node.class, node.all, pod);
+        class = node.class;
+        if (own >= gpus && !serves) {
             judged = true;
             by_request |= gt_numa_by_request(numa, sort->requests);
             own = gt_numa_most(numa) < gpus ? gt_numa_most(numa) : gpus - 1;
@@ -92,9 +97,9 @@ static bool node_is_too_small(const struct never_search *search, const struct ne
     }
     if (!large && by_request)
         gt_buf_printf(search->text,
-                      "no kubelet gives each container of a pod of %u GPUs its own, by the policies of their "
-                      "topology managers: containers of up to %u would do",
-                      gpus, most);
+                      "no kubelet admits a pod of %u GPUs that are divided among its containers in this way, "
+                      "by the policies of their topology managers: other sizes of containers are needed",
+                      gpus);
     else if (!large && judged)
         gt_buf_printf(
             search->text,

@@ -466,6 +466,9 @@ static int read_limits(struct decision *decision, const cJSON *json)
 static int decision_file_read_requests(const struct decision *decision, const cJSON *json)
 {
     const struct gt_plan_request *request = &decision->request;
+    /* of 0.2.0: some pods have several containers, and it is not known how many GPUs each has */
+    for (uint32_t i = 0; i < request->pod_count && cJSON_IsTrue(gt_get(json, "several")); i++)
+        request->pods[i].requests = GT_NUMA_TOO_MANY;
     for (const cJSON *item = first_of(json, "requests"); item; item = item->next) {
         const cJSON *at = item->child;
         uint64_t requests;

@@ -57,6 +57,16 @@ static void say_absent_nodes(const struct gt_fit_spec *spec, struct gt_buf *text
         gt_buf_printf(text, " ha%s no NodeGPUTopology", count == 1 ? "s" : "ve");
 }
 
+/* The pods of a unit. Where they differ, their number of GPUs alone counts. */
+static struct gt_numa_pod pods_of(const struct gt_job *job, const struct gt_plan_unit *unit)
+{
+    struct gt_numa_pod pod = {unit->gpus, job->members[unit->first].gpus.requests};
+    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
+        if (job->members[i].gpus.requests != pod.requests)
+            pod.requests = GT_NUMA_TOO_MANY;
+    return pod;
+}
+
 /* False: a unit is larger than any supernode now. */
 static bool check_sizes(const struct gt_fit_spec *spec, const struct gt_job *job, struct gt_buf *text)
 {
@@ -64,8 +74,7 @@ static bool check_sizes(const struct gt_fit_spec *spec, const struct gt_job *job
     for (uint32_t u = 0; u < units->count; u++) {
         const struct gt_plan_unit *unit = &units->units[u];
         uint32_t run = unit->atom ? unit->atom : unit->pods;
-        const struct gt_numa_pod pod = {unit->gpus, job->members[unit->first].gpus.requests};
-        int64_t most = most_pods(gt_cache_cluster(spec->cache), pod);
+        int64_t most = most_pods(gt_cache_cluster(spec->cache), pods_of(job, unit));
         if (most < 0 || run <= most)
             continue;
         gt_buf_printf(

@@ -100,8 +100,10 @@ class PlacementNumaTest(PlacementCase):
         self.add_one("large", 3, 1)
         self.waits("large", "TooFewGPUs", "1 node has enough free GPUs, but not on the NUMA nodes that the kubelet's topology manager")
         self.add_one("never", 6, 1)
-        self.waits("never", "NeverFits", "no kubelet gives each container of a pod of 7 GPUs its own, by the policies of their "
-                                         "topology managers: containers of up to 4 would do")
+        self.waits("never", "NeverFits", "no kubelet admits a pod of 7 GPUs that are divided among its containers in this way, by the "
+                                         "policies of their topology managers: other sizes of containers are needed")
+        self.add_one("small", 3, 3, 2)  # each container is smaller than a NUMA node
+        self.waits("small", "NeverFits", "no kubelet admits a pod of 8 GPUs that are divided among its containers in this way")
 
     def test_an_init_container_takes_its_numa_node_along(self):
         """Of 2 and 4 free GPUs it would get the 2, and the container after it is refused."""

@@ -246,6 +246,40 @@ static void decides_again(void **state)
     assert_in_range(placed, rounds / 10, rounds - rounds / 10);
 }
 
+/* 0.2.0 told only that some pods have several containers, and predicted no kubelet for these that judges each
+ * of them by itself. */
+static void reads_what_0_2_wrote(void **state)
+{
+    const struct gt_weights weights = {.n = 8, .numa = {.count = 2, .single = true, .gpus = {0x0f, 0xf0}}};
+    struct gt_plan_unit unit = {.pods = 1, .gpus = 8};
+    struct gt_plan_pod pod = {.requests = GT_NUMA_TOO_MANY};
+    const struct gt_plan_request request = {.units = &unit, .pods = &pod, .unit_count = 1, .pod_count = 1};
+    struct gt_cluster *cluster = world_new();
+    struct gt_decision_log *log = NULL;
+    struct gt_plan_failure failure;
+    gt_auto_class struct gt_class *class = NULL;
+    gt_auto_buf struct gt_buf kept = GT_BUF(1 << 20);
+    unsigned again = 0;
+    uint32_t id;
+    (void)state;
+    assert_return_code(gt_class_new(&weights, &class, NULL), 0);
+    assert_return_code(gt_cluster_add_class(cluster, class, &id, NULL), 0);
+    gt_cluster_set_free(cluster, world_node(cluster, "n", id, GT_NONE), 0xff);
+    assert_true(gt_plan_ruled(cluster, &request, &failure));
+    assert_return_code(gt_decision_log_new(&log, NULL), 0);
+    gt_decision_log_add(log, cluster, &(struct gt_decided){"ns/Job/j", &request, true, &failure});
+    gt_decision_log_write(log, 0, 0, &kept);
+    char *requests = strstr(kept.data, "\"requests\":[["), *end = requests ? strstr(requests, "]]") : NULL;
+    assert_non_null(end);
+    memset(requests, ' ', (size_t)(end + 2 - requests));
+    memcpy(requests, "\"several\":true", strlen("\"several\":true"));
+    const struct gt_decision_file file = {expect_same, &again};
+    assert_return_code(gt_decision_file_run(kept.data, kept.len, "kept", &file, NULL), 0);
+    assert_int_equal(again, 1);
+    gt_decision_log_free(log);
+    gt_cluster_free(cluster);
+}
+
 /* Whatever stands in the file: an answer or one line that says what is wrong. */
 static void survives_any_text(void **state)
 {
@@ -378,7 +412,9 @@ static void ends_without_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(decides_again), cmocka_unit_test(survives_any_text),
-                                       cmocka_unit_test(is_bounded), cmocka_unit_test(ends_without_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(decides_again),
+                                       cmocka_unit_test(reads_what_0_2_wrote),
+                                       cmocka_unit_test(survives_any_text), cmocka_unit_test(is_bounded),
+                                       cmocka_unit_test(ends_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -421,6 +421,39 @@ static void test_pod_sets_ask_for_their_own(void **state)
     teardown(&fixture);
 }
 
+/* A unit is not called too large for what one of its pods needs: two nodes hold the first one, all the other
+ * two. */
+static void test_pods_that_differ_in_containers(void **state)
+{
+    static const char text[] =
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\",\"resourceVersion\":\"1\"},\"spec\":{\"podSets\":"
+        "[{\"name\":\"one\",\"count\":1,\"template\":{\"metadata\":{\"annotations\":{"
+        "\"metax-tech.com/gpu-group-size\":\"24\"}},\"spec\":{\"containers\":[{\"resources\":{\"limits\":{"
+        "\"metax-tech.com/gpu\":\"6\"}}},{\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"2\"}}}]}}},"
+        "{\"name\":\"two\",\"count\":2,\"template\":{\"metadata\":{\"annotations\":{"
+        "\"metax-tech.com/gpu-group-size\":\"24\"}},\"spec\":{\"containers\":[{\"resources\":{\"limits\":{"
+        "\"metax-tech.com/gpu\":\"4\"}}},{\"resources\":{\"limits\":{\"metax-tech.com/gpu\":\"4\"}}}]}}}]},"
+        "\"status\":{\"conditions\":[{\"type\":\"QuotaReserved\",\"status\":\"True\","
+        "\"lastTransitionTime\":\"t\"}],\"admissionChecks\":[{\"name\":\"ours\",\"state\":\"Pending\"}]}}";
+    struct fixture fixture;
+    (void)state;
+    setup(&fixture);
+    for (unsigned n = 2; n < 4; n++) {
+        char name[8];
+        snprintf(name, sizeof(name), "s0-n%u", n);
+        give_topology(fixture.cache, TOPOLOGY(.name = name, .gpus = 8, .single_numa = true), 1);
+    }
+    cJSON *json = cJSON_Parse(text);
+    assert_non_null(json);
+    assert_int_equal(gt_admission_put(fixture.admission, json, true, NULL), 0);
+    cJSON_Delete(json);
+    decide(&fixture, 1000);
+    decide(&fixture, 6000);
+    expect(&fixture, "a Retry");
+    assert_null(strstr(fixture.text, "larger than any supernode"));
+    teardown(&fixture);
+}
+
 /* Room for pods of a Workload that was let in is nobody else's, and that of placement is as it was. */
 static void test_held_resources(void **state)
 {
@@ -534,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_asked_again_while_it_holds),
         cmocka_unit_test(test_nodes_that_lack_resources),
         cmocka_unit_test(test_pod_sets_ask_for_their_own),
+        cmocka_unit_test(test_pods_that_differ_in_containers),
         cmocka_unit_test(test_held_resources),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_members_that_never_reported),
