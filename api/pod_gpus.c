@@ -19,14 +19,14 @@ int gt_pod_containers_add(struct gt_pod_containers *to, const struct gt_pod_cont
     return 0;
 }
 
-static int check_limits(const struct gt_pod_gpus *gpus, struct gt_err **err)
+static int check_limits(unsigned containers, unsigned inits, unsigned gpus, struct gt_err **err)
 {
-    if (gpus->containers > GT_POD_CONTAINERS_MAX)
+    if (containers > GT_POD_CONTAINERS_MAX)
         return gt_fail(err, E2BIG, "more than %d containers with GPUs", GT_POD_CONTAINERS_MAX);
-    if (gpus->inits > GT_POD_CONTAINERS_MAX)
+    if (inits > GT_POD_CONTAINERS_MAX)
         return gt_fail(err, E2BIG, "more than %d init containers with GPUs", GT_POD_CONTAINERS_MAX);
-    if (gpus->total > GT_POD_GPUS_MAX)
-        return gt_fail(err, E2BIG, "%u GPUs, the limit is %d", gpus->total, GT_POD_GPUS_MAX);
+    if (gpus > GT_POD_GPUS_MAX)
+        return gt_fail(err, E2BIG, "%u GPUs, the limit is %d", gpus, GT_POD_GPUS_MAX);
     return 0;
 }
 
@@ -77,7 +77,7 @@ int gt_pod_gpus_count(const struct gt_pod_containers *from, struct gt_pod_gpus *
         gpus.containers++;
         gpus.total = most;
     }
-    GT_TRY(check_limits(&gpus, err));
+    GT_TRY(check_limits(gpus.containers, gpus.inits, gpus.total, err));
     ret->total = gpus.total;
     ret->containers = gpus.containers;
     ret->sidecars = gpus.sidecars;

@@ -37,7 +37,7 @@ enum {
 
 struct gt_relocate_spec {
     struct gt_advise_job job;
-    const struct gt_node_set *job_avoids, *moves_avoid; /* nodes that they do not use; NULL: none */
+    const struct gt_node_set *job_avoids, *moves_avoid;           /* nodes that they do not use; NULL: none */
     bool (*may_go)(const void *arg, uint32_t pod, uint32_t node); /* NULL: every pod may go everywhere */
     const void *arg;
     uint64_t work; /* bounds the steps of the search; 0: GT_RELOCATE_WORK, less than a second */

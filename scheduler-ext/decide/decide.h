@@ -102,7 +102,7 @@ struct gt_decide_moves {
     const struct gt_node_set *moves_avoid; /* nodes that pods do not move to; NULL: none */
     const struct gt_running_pod *pods;
     uint32_t count;
-    uint64_t work;            /* as in relocate.h, also the next two */
+    uint64_t work; /* as in relocate.h, also the next two */
     bool (*may_go)(const void *arg, uint32_t pod, uint32_t node);
     const void *arg;
     struct gt_node_set *room; /* out: the nodes that the job has then; NULL: nobody asks */
