@@ -85,7 +85,7 @@ class PlacementCases:
                              for at, name in enumerate(notes)]
         named = {name for row in rows for name in re.findall(r"`([A-Z_]+)`", row[1])}
         named |= set(re.findall(r"\$([A-Z_]+)", script)) - set(re.findall(r"export ([A-Z_]+)=", script))
-        same((len(notes), len(named)), (5, 3), "annotations and variables of the page")
+        same((len(notes), len(named)), (5, 5), "annotations and variables of the page")
         for one in (service, made):
             self.placed.create(one)
         try:
