@@ -519,7 +519,7 @@ class Nothing(Case):
     def test_what_cannot_run(self):
         for arguments, code, text in (
                 (["--root", "/nowhere"], 1, "gputopo: check-node: --root: /nowhere: No such file or directory"),
-                (["-o", "yaml"], 2, "gputopo: check-node: -o: "),
+                (["-o", "wide"], 2, "gputopo: check-node: -o: "),
                 (["--record", ""], 2, "gputopo: check-node: --record: expected FILE"),
                 (["--record", "x", "--from", "y"], 2, "gputopo: check-node: --record: not together with --from"),
                 (["extra"], 2, "gputopo: check-node: ")):

@@ -576,8 +576,10 @@ class ShowNode(Case):
             "status": "False", "reason": "LinkDown", "message": "1 of 12 direct links are down"})
         self.put({"n1": status})
         path = self.write("n1.json", status)
-        for form in ("yaml", "dot", "svg"):
+        for form in ("dot", "svg"):
             self.assertEqual(self.ask("show", "--node", "n1", "-o", form), self.done("show", "--from", path, "-o", form))
+        self.assertEqual(yaml.safe_load(self.ask("show", "--node", "n1", "-o", "yaml")),
+                         json.loads(self.ask("show", "--node", "n1", "-o", "json")))  # with who has which GPU
         matrix = self.ask("show", "--node", "n1")
         own, more = matrix[:len(self.done("show", "--from", path))], matrix[len(self.done("show", "--from", path)):]
         self.assertEqual(own, self.done("show", "--from", path))
