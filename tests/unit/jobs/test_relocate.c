@@ -266,7 +266,7 @@ static void check_all_ways(bool denies)
     print_message("%u clusters: %u possible, %u by moves, %u of these move a unit\n", rounds, possible, moved,
                   units);
     assert_true(possible > rounds / 5 && moved > rounds / (denies ? 40 : 20) &&
-                units > rounds / (denies ? 200 : 100));
+                (denies || units > rounds / 100)); /* few rounds may move no unit then */
 }
 
 static void agrees_with_all_ways(void **state)
