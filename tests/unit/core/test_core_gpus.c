@@ -173,9 +173,9 @@ static void any_batches(struct oracle_node *node, struct pod_gpus_query *query, 
     while (left && (!query->batches || random_next(random) % 3)) {
         unsigned k = 1 + (unsigned)(random_next(random) % (left < gpus ? left : gpus));
         unsigned most = left / k, pods = 1 + (unsigned)(random_next(random) % most);
-        const struct pod_batch *before = &query->batch[query->batches - 1];
+        const struct pod_batch *before = query->batches ? &query->batch[query->batches - 1] : NULL;
 
-        if (query->batches && before->gpus == k && before->pods < pods)
+        if (before && before->gpus == k && before->pods < pods)
             pods = before->pods;
         gpus = k;
         left -= k * pods;
