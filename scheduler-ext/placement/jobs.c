@@ -133,7 +133,7 @@ static void pjob_withdraw(struct pjob *pjob)
     gt_reconcile_leave_queue(pjob);
     free(gt_steal(pjob->wait.volcano_queue));
     pjob->job->user = NULL;
-    leave_tenant(pjob->tenant);
+    leave_tenant(gt_steal(pjob->tenant));
     pjob->job = NULL;
 }
 
