@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -171,7 +172,12 @@ static void keep_small(void)
 void gt_process_trim(void)
 {
 #ifdef __GLIBC__
+    /* Where another allocator stands in for glibc's (a sanitizer's, a preloaded one), the first call sets up
+     * glibc's arenas, and a second one at that moment meets half of them. */
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one_at_a_time);
     malloc_trim(0);
+    pthread_mutex_unlock(&one_at_a_time);
 #endif
 }
 
