@@ -677,7 +677,7 @@ class Extras(Case):
     def test_every_option_is_in_manual_and_completion(self):
         with open(self.MANUAL, encoding="utf-8") as file:
             manual = file.read().replace("\\-", "-")
-        for verb in ["show", "record", "loss", "cluster", "supernodes", "explain", "isolate", "release", "isolated", "drain", "check-node", "withdraw", "apply-crds", "simulate"]:
+        for verb in ["show", "record", "loss", "try", "cluster", "supernodes", "explain", "isolate", "release", "isolated", "drain", "check-node", "withdraw", "apply-crds", "simulate"]:
             options = set(re.findall(r"--[a-z]+(?:-[a-z]+)*", self.done(verb, "--help")))
             self.assertGreaterEqual(len(options), 3)
             proposed = set(self.complete(verb, "--"))
