@@ -67,13 +67,19 @@ struct svg_layout {
     int nic_width, nic_height;
     int bar_height;
     int panels_top, panels_bottom;
-    int arcs_depth; /* of the deepest arc below the cards; 0: no direct links */
+    int arcs_depth; /* of what joins GPUs below the cards; 0: no direct links */
     int zones_bottom;
-    int below_top; /* y at which heat map, legend and notes begin */
+    int cards_top;   /* like panels_top to zones_bottom, of the first row of panels */
+    int row_height;  /* from one row of panels to the next; 0: there is one row */
+    uint64_t on_bus; /* GPUs of zones that are drawn as one bus: too many arcs say nothing */
+    int below_top;   /* y at which heat map, legend and notes begin */
     int width, height;
     uint32_t low, high; /* weights of the direct links that are up */
     bool has_up, has_down;
 };
+
+/* Whether the link is one of a bus, and not drawn by itself. */
+bool svg_is_on_bus(const struct svg_layout *layout, const struct gt_link *link);
 
 bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret);
 void svg_layout_done(struct svg_layout *layout);
