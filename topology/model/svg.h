@@ -78,9 +78,6 @@ struct svg_layout {
     bool has_up, has_down;
 };
 
-/* Whether the link is one of a bus, and not drawn by itself. */
-bool svg_is_on_bus(const struct svg_layout *layout, const struct gt_link *link);
-
 bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret);
 void svg_layout_done(struct svg_layout *layout);
 
@@ -93,4 +90,11 @@ int svg_draw_below(struct gt_buf *to, const struct svg_layout *layout);
 static inline bool svg_is_up(const struct gt_link *link)
 {
     return link->kind == GT_LINK_MX && link->state != GT_LINK_STATE_DOWN;
+}
+
+/* Whether the link is one of a bus, and not drawn by itself. */
+static inline bool svg_is_on_bus(const struct svg_layout *layout, const struct gt_link *link)
+{
+    return svg_is_up(link) && layout->on_bus >> link->a & 1 &&
+           layout->node->gpus[link->a].zone == layout->node->gpus[link->b].zone;
 }

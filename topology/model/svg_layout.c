@@ -171,12 +171,6 @@ static bool is_bus(const struct gt_node *node, const struct gt_zone_facts *facts
     return facts->gpus > ARCS_GPUS && direct == facts->gpus * (facts->gpus - 1) / 2;
 }
 
-bool svg_is_on_bus(const struct svg_layout *l, const struct gt_link *link)
-{
-    return svg_is_up(link) && l->on_bus >> link->a & 1 &&
-           l->node->gpus[link->a].zone == l->node->gpus[link->b].zone;
-}
-
 static void measure_links(struct svg_layout *l)
 {
     const struct gt_node *node = l->node;
