@@ -11,7 +11,7 @@ struct gt_closer_spec {
     uint32_t count, run;                /* its pods; those that lie together in one supernode */
     unsigned gpus;                      /* of each pod */
     bool placed; /* its pods have their GPUs: those in one domain would go to its other domains. Otherwise all
-                    of them are placed anew, perhaps in other domains */
+                    of them are placed again, perhaps in other domains */
     const struct gt_running_pod *pods; /* of others; only movable ones move */
     uint32_t pod_count;
     bool (*may_go)(const void *arg, uint32_t pod, uint32_t node); /* as in relocate.h */
