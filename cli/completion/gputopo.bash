@@ -167,7 +167,7 @@ _gputopo()
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;
     plan)
         _gputopo_words "--cluster --pods -k --gpus --group-size --atomic-group-size --job-topology --gpu-group-topology
-            --slow-gpus --close --chain --explain --advise --exit-code -o --output --help" "$current"
+            --slow-gpus --close --chain --explain --advise --relocate --exit-code -o --output --help" "$current"
         ;;
     simulate)
         _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --replay --queue --patience

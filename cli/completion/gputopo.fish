@@ -81,6 +81,7 @@ complete -c gputopo -n "__fish_seen_subcommand_from plan" -l chain -x -d "Unit s
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l explain -d "Say why, and the bounds"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l exit-code -d "1 where the job is not placed"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l advise -d "Say which pods must leave"
+complete -c gputopo -n "__fish_seen_subcommand_from plan" -l relocate -d "Say which pods must move"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -s o -l output -x -a "text json yaml" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l cluster -r -F -d "File or shape"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l trace -r -F -a "seren kalos philly helios" -d "File or name"
