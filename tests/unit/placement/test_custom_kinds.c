@@ -100,6 +100,23 @@ static void test_an_object(void **state)
     assert_int_equal(map->spec.templates[0].replicas, 4);
 }
 
+static void see_template(void *arg, cJSON *spec)
+{
+    assert_non_null(cJSON_GetObjectItem(spec, "containers"));
+    ++*(unsigned *)arg;
+}
+
+/* Whatever their member is called. */
+static void test_each_template(void **state)
+{
+    (void)state;
+    unsigned seen = 0;
+    cJSON *json = cJSON_Parse(TRAINING("", ""));
+    gt_owner_each_template(json, see_template, &seen);
+    cJSON_Delete(json);
+    assert_int_equal(seen, 3);
+}
+
 static void check_identity(const struct gt_pod_meta *pod, const char *key, const char *role, int index)
 {
     struct gt_pod_identity identity;
@@ -202,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_an_object, load_training),
+        cmocka_unit_test_setup(test_each_template, load_training),
         cmocka_unit_test_setup(test_a_pod, load_training),
         cmocka_unit_test(test_mistakes),
     };

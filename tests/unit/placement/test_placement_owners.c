@@ -108,6 +108,34 @@ static void test_every_kind(void **state)
     }
 }
 
+static void count_template(void *arg, cJSON *spec)
+{
+    struct gt_pod_gpus gpus;
+    assert_int_equal(gt_pod_gpus_read(spec, RESOURCE, &gpus, NULL), 0);
+    *(unsigned *)arg += gpus.total > 0;
+}
+
+/* Who looks at all templates of an object sees those from which its pods are made. */
+static void test_each_template(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < GT_JOB_CUSTOM; kind++) {
+        gt_auto_owner struct gt_owner *owner = read_owner((enum gt_job_kind)kind, manual[kind]);
+        unsigned have = 0, seen = 0;
+        cJSON *json = parse(manual[kind]);
+        for (const struct gt_owner *job = owner; job; job = job->next)
+            for (unsigned i = 0; i < job->spec.count; i++)
+                have += job->spec.templates[i].containers > 0;
+        gt_owner_each_template(json, count_template, &seen);
+        cJSON_Delete(json);
+        if (kind == GT_JOB_LEADER_WORKER_SET)
+            have--; /* without a leader's, its pods are made from that of the workers */
+        if (seen != have)
+            fail_msg("%s: %u templates with GPUs, %u seen", gt_owner_type((enum gt_job_kind)kind)->kind, have,
+                     seen);
+    }
+}
+
 /* The head and each group of workers are a job of their own, with a size of its own. */
 static void test_ray(void **state)
 {
@@ -651,6 +679,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_kind),
+        cmocka_unit_test(test_each_template),
         cmocka_unit_test(test_ray),
         cmocka_unit_test(test_ray_step),
         cmocka_unit_test(test_launcher_as_worker),
