@@ -97,8 +97,7 @@ static void check_pod(const cJSON *object)
     if (pod.invalid || r < 0)
         return;
     gt_job_key(&pod.meta, &identity, &key);
-    bool is_named = !pod.meta.name[0] || (key.data && *gt_job_key_name(key.data));
-    if (!identity.job || !identity.role || !is_named)
+    if (!identity.job || !identity.role || !key.data || !*key.data)
         abort();
 }
 

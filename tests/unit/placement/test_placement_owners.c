@@ -655,6 +655,10 @@ static void test_kinds(void **state)
     assert_int_equal(gt_owner_kind_of("kubeflow.org/v2beta1", "MPIJob"), GT_JOB_MPI);
     assert_int_equal(gt_owner_kind_of("kubeflow.org", "MPIJob"), GT_JOB_MPI);
     assert_int_equal(gt_owner_kind_of(NULL, NULL), GT_JOB_KINDS);
+    assert_true(gt_job_kind_is_gang(GT_JOB_JOBSET) && gt_job_kind_is_gang(GT_JOB_PODS));
+    static const enum gt_job_kind apart[] = {GT_JOB_STATEFULSET, GT_JOB_REPLICASET, GT_JOB_OWNED, GT_JOB_POD};
+    for (unsigned i = 0; i < GT_COUNT(apart); i++)
+        assert_false(gt_job_kind_is_gang(apart[i]));
 }
 
 /* The keys under which the cache has the jobs of an owner. */
