@@ -50,6 +50,11 @@ bool gt_job_kind_may_grow(enum gt_job_kind kind)
     return kind < GT_JOB_KINDS && gt_kind_of(kind)->may_grow;
 }
 
+bool gt_job_kind_is_gang(enum gt_job_kind kind)
+{
+    return kind < GT_JOB_KINDS ? !gt_kind_of(kind)->is_no_gang : kind != GT_JOB_OWNED && kind != GT_JOB_POD;
+}
+
 bool gt_job_kind_is_nameless(enum gt_job_kind kind)
 {
     return kind < GT_JOB_KINDS ? gt_kind_of(kind)->is_nameless

@@ -35,6 +35,8 @@ const char *gt_job_kind_name(enum gt_job_kind kind);
 
 /* Whether its controller may make more pods than its object says. */
 bool gt_job_kind_may_grow(enum gt_job_kind kind);
+/* Whether all of its pods come together. */
+bool gt_job_kind_is_gang(enum gt_job_kind kind);
 /* The kinds of the pods' identities that an owner of this kind may make: how many, at most two. */
 unsigned gt_owner_pods_are(enum gt_job_kind owner, enum gt_job_kind ret[static 2]);
 

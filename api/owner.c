@@ -243,17 +243,15 @@ bool gt_owner_is_grouped(const struct gt_owner *owner)
     return false;
 }
 
-enum { TEMPLATE_DEPTH = 4 }; /* below the spec: replica specs, a role, its template */
+enum { TEMPLATE_DEPTH = 6 }; /* below the spec; a JobSet's are the deepest of known kinds, with 4 */
 
 static void visit_below(cJSON *json, unsigned depth, void (*visit)(void *arg, cJSON *spec), void *arg)
 {
     cJSON *item;
     cJSON_ArrayForEach(item, json)
     {
-        cJSON *spec = item->string && strcmp(item->string, "template") == 0
-                          ? cJSON_GetObjectItemCaseSensitive(item, "spec")
-                          : NULL;
-        if (spec)
+        cJSON *spec = cJSON_GetObjectItemCaseSensitive(item, "spec");
+        if (cJSON_IsArray(gt_get(spec, "containers"))) /* whatever it is called */
             visit(arg, spec);
         else if (depth && (cJSON_IsObject(item) || cJSON_IsArray(item)))
             visit_below(item, depth - 1, visit, arg);

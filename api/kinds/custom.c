@@ -129,6 +129,15 @@ static int identify_custom(const struct gt_kind *kind, const struct gt_pod_meta 
 
 /* ---- the document ---- */
 
+#define LOWER "abcdefghijklmnopqrstuvwxyz0123456789-"
+#define MIXED LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+static bool custom_is_name(const char *text, const char *letters, size_t max)
+{
+    size_t len = strspn(text, letters);
+    return len && len <= max && !text[len];
+}
+
 /* That it is an object with only these members. */
 static int check_members(const struct gt_at *at, const cJSON *object, const char *const *names)
 {
@@ -157,7 +166,7 @@ static int custom_check_path(const struct gt_at *at, const cJSON *object, const 
     if (!member)
         return 0;
     for (const char *p = path; p && *p; p++) {
-        size_t name = *p == '.' ? strcspn(p + 1, ".") : 0;
+        size_t name = *p == '.' ? strspn(p + 1, MIXED "_") : 0;
         if (!name || name > CUSTOM_NAME_MAX)
             path = NULL;
         p += name;
@@ -201,6 +210,33 @@ static int check_template(const struct gt_at *at, const cJSON *template)
     return 0;
 }
 
+/* Pods of several templates are known by their role. */
+static int custom_check_roles(const struct gt_at *at, const cJSON *kind, const cJSON *templates)
+{
+    const char *label = gt_get_string(gt_get(kind, "labels"), "role");
+    const cJSON *template, *other;
+    const bool several = cJSON_GetArraySize(templates) > 1;
+    unsigned number = 0, other_number;
+    cJSON_ArrayForEach(template, templates)
+    {
+        char path[CUSTOM_AT_MAX];
+        const char *role = gt_get_string(template, "role");
+        const bool each = *gt_get_string(template, "each");
+        snprintf(path, sizeof(path), "%s.templates[%u]", at->path, number++);
+        const struct gt_at here = {at->source, path, at->err};
+        if (!*label && (each || several))
+            return gt_at_fail(at, "labels.role",
+                              "it is missing, by which the pods of several templates are known");
+        if (*label && !each && !*role)
+            return gt_at_fail(&here, "role", "it is missing: pods have one in the label %s", label);
+        other_number = 0;
+        for (other = templates->child; other != template; other = other->next, other_number++)
+            if (*role && *role != '.' && strcmp(gt_get_string(other, "role"), role) == 0)
+                return gt_at_fail(&here, "role", "templates[%u] has %s, too", other_number, role);
+    }
+    return 0;
+}
+
 static int check_templates(const struct gt_at *at, const cJSON *kind)
 {
     const cJSON *templates = gt_get(kind, "templates"), *template;
@@ -213,7 +249,7 @@ static int check_templates(const struct gt_at *at, const cJSON *kind)
         snprintf(path, sizeof(path), "%s.templates[%d]", at->path, number++);
         GT_TRY(check_template(&(struct gt_at){at->source, path, at->err}, template));
     }
-    return 0;
+    return custom_check_roles(at, kind, templates);
 }
 
 static int check_ended(const struct gt_at *at, const cJSON *kind)
@@ -228,17 +264,48 @@ static int check_ended(const struct gt_at *at, const cJSON *kind)
     GT_TRY(custom_check_texts(&below, ended, "conditions"));
     GT_TRY(custom_check_texts(&below, ended, "values"));
     GT_TRY(custom_check_path(&below, ended, "path", ".status"));
+    if (!ended->child)
+        return gt_at_fail(at, "ended", "expected conditions, or path and values");
     if (!gt_get(ended, "path") != !gt_get(ended, "values"))
         return gt_at_fail(&below, "values", "path and values go together");
     return 0;
 }
 
-/* The number of that label: that of another kind, or a new one. */
-static enum gt_pod_key key_of_label(const cJSON *labels, const char *name)
+/* The number of that label: that of another kind, or a new one. GT_POD_KEYS: none is given. */
+static int custom_read_label(const struct gt_at *at, const cJSON *labels, const char *name,
+                             enum gt_pod_key *ret)
 {
-    const char *text = gt_get_string(labels, name);
-    enum gt_pod_key key = *text ? gt_pod_key_of(text) : GT_POD_KEYS;
-    return *text && key == GT_POD_KEYS ? gt_pod_key_add(text) : key;
+    const cJSON *label = gt_get(labels, name);
+    const char *text = label ? cJSON_GetStringValue(label) : "", *slash = text ? strchr(text, '/') : NULL;
+    const char *last = slash ? slash + 1 : text;
+    *ret = GT_POD_KEYS;
+    if (!label)
+        return 0;
+    if (!text || !custom_is_name(last, MIXED "_.", CUSTOM_NAME_MAX) ||
+        (slash && (slash == text || strspn(text, LOWER ".") != (size_t)(slash - text) || slash - text > 253)))
+        return gt_at_fail(at, "labels", "%s is no name of a label", name);
+    *ret = gt_pod_key_of(text);
+    if (*ret == GT_POD_KEYS)
+        *ret = gt_pod_key_add(text);
+    return *ret == GT_POD_KEYS ? gt_fail_sys(at->err, ENOMEM, "%s", at->source) : 0;
+}
+
+/* `custom`: also the kinds before it, of which none has its pods. */
+static int custom_read_labels(const struct gt_at *at, const cJSON *labels, struct custom_kind *custom)
+{
+    static const char *const names[] = {"job", "role", "index"};
+    enum gt_pod_key *const keys[] = {&custom->job, &custom->role, &custom->index};
+    for (size_t i = 0; i < GT_COUNT(names); i++) {
+        GT_TRY(custom_read_label(at, labels, names[i], keys[i]));
+        for (size_t other = 0; other < i; other++)
+            if (*keys[i] != GT_POD_KEYS && *keys[i] == *keys[other])
+                return gt_at_fail(at, "labels", "%s and %s are the same label", names[other], names[i]);
+    }
+    for (const struct custom_kind *other = custom_kinds; other < custom; other++)
+        if (custom->job != GT_POD_KEYS && other->job == custom->job)
+            return gt_at_fail(at, "labels.job", "the pods of kinds[%u] have %s, too",
+                              (unsigned)(other - custom_kinds), gt_pod_key_text(custom->job));
+    return 0;
 }
 
 static int fill_kind(const struct gt_at *at, const cJSON *says, struct custom_kind *custom)
@@ -246,27 +313,21 @@ static int fill_kind(const struct gt_at *at, const cJSON *says, struct custom_ki
     const char *version = gt_get_string(says, "apiVersion"), *slash = strchr(version, '/'),
                *kind = gt_get_string(says, "kind"), *resource = gt_get_string(says, "resource"),
                *child = gt_get_string(says, "child");
-    const cJSON *labels = gt_get(says, "labels"), *label;
-    if (!slash || slash == version || !slash[1] || (size_t)(slash - version) >= sizeof(custom->group) ||
-        strlen(slash + 1) > CUSTOM_NAME_MAX)
+    snprintf(custom->group, sizeof(custom->group), "%.*s", (int)strcspn(version, "/"), version);
+    if (!slash || (size_t)(slash - version) >= sizeof(custom->group) ||
+        !custom_is_name(custom->group, LOWER ".", sizeof(custom->group)) ||
+        !custom_is_name(slash + 1, LOWER, CUSTOM_NAME_MAX))
         return gt_at_fail(at, "apiVersion", "expected GROUP/VERSION");
-    if (!*kind || strlen(kind) > CUSTOM_NAME_MAX)
+    if (!custom_is_name(kind, MIXED, CUSTOM_NAME_MAX))
         return gt_at_fail(at, "kind", "expected a kind, for instance Training");
-    if (!*resource || strlen(resource) > CUSTOM_NAME_MAX)
+    if (!custom_is_name(resource, LOWER, CUSTOM_NAME_MAX))
         return gt_at_fail(at, "resource", "expected the name of the resource, for instance trainings");
+    if (*child && !custom_is_name(child, MIXED, CUSTOM_NAME_MAX))
+        return gt_at_fail(at, "child", "expected a kind, for instance Job");
     if (gt_owner_kind_of(version, kind) != GT_JOB_KINDS)
         return gt_at_fail(at, "kind", "%s of %s is known already", kind, version);
-    cJSON_ArrayForEach(label, labels)
-    {
-        if (!cJSON_IsString(label) || !*label->valuestring ||
-            strlen(label->valuestring) > 253 + 1 + CUSTOM_NAME_MAX)
-            return gt_at_fail(at, "labels", "%s is no name of a label", label->string);
-    }
-    snprintf(custom->group, sizeof(custom->group), "%.*s", (int)(slash - version), version);
     snprintf(custom->version, sizeof(custom->version), "%s", slash + 1);
-    custom->job = key_of_label(labels, "job");
-    custom->role = key_of_label(labels, "role");
-    custom->index = key_of_label(labels, "index");
+    GT_TRY(custom_read_labels(at, gt_get(says, "labels"), custom));
     custom->says = says;
     custom->kind = (struct gt_kind){.type = {custom->group, custom->version, resource, kind},
                                     .name = kind,

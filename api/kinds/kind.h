@@ -56,7 +56,9 @@ struct gt_kind {
     const char *child;
     enum gt_pod_key child_key;
     /* Where objects of another kind make one of this kind, of their name: that kind. */
-    const char *maker_group, *maker;
+    struct {
+        const char *group, *kind;
+    } maker;
     /* Where the pod is of this kind: its job, role and index, and 1; -EINVAL where it is, and something is
      * missing. 0: it is not. NULL: its pods are known by their owner alone, and have no index. */
     int (*identify)(const struct gt_kind *kind, const struct gt_pod_meta *pod, struct gt_pod_identity *ret,
@@ -67,6 +69,7 @@ struct gt_kind {
     bool is_only_checked; /* its pods are those of an object that it makes: only the webhook reads it */
     bool units_in_roles;  /* no unit has pods of two roles, unless the size is the object's own annotation */
     bool may_grow;        /* its controller may make more pods than the object says */
+    bool is_no_gang;      /* its pods come and go one by one, or need not start together */
     /* Of a kind whose roles are jobs: how many an object has. */
     unsigned (*count_jobs)(const struct gt_kind *kind, const cJSON *spec);
     /* The templates of an object, or of its job with the number reader->job, and how many of its pods have to

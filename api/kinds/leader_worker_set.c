@@ -66,10 +66,24 @@ static int read_leader_worker_set(struct gt_template_reader *reader, const cJSON
     return 0;
 }
 
+/* As JobSet's: no plan of ours knows into which domain the workers follow their leader. */
+static const char *warn_of_exclusive_groups(const cJSON *object)
+{
+    static const char *const keys[] = {"leaderworkerset.sigs.k8s.io/exclusive-topology",
+                                       "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"};
+    const cJSON *annotations = gt_get_at(object, "metadata", "annotations");
+    return gt_get(annotations, keys[0]) || gt_get(annotations, keys[1])
+               ? "exclusive-topology of LeaderWorkerSet and gpu-group-size place the same pods and know "
+                 "nothing "
+                 "of each other, so that some may wait for ever: use one of them"
+               : NULL;
+}
+
 const struct gt_kind gt_kind_leader_worker_set = {
     .type = {"leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"},
     .name = "LeaderWorkerSet",
     .child = "StatefulSet",
     .child_key = GT_KEY_LEADER_WORKER_SET,
     .identify = identify_leader_worker_set,
-    .read = read_leader_worker_set};
+    .read = read_leader_worker_set,
+    .warn = warn_of_exclusive_groups};

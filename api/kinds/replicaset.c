@@ -23,5 +23,6 @@ static const char *warn_of_rollout(const cJSON *object)
 const struct gt_kind gt_kind_replicaset = {.type = {"apps", "v1", "replicasets", "ReplicaSet"},
                                            .name = "ReplicaSet",
                                            .is_also_owned = true,
+                                           .is_no_gang = true,
                                            .read = read_replicaset,
                                            .warn = warn_of_rollout};

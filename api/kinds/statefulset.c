@@ -30,4 +30,5 @@ static int read_statefulset(struct gt_template_reader *reader, const cJSON *spec
 const struct gt_kind gt_kind_statefulset = {.type = {"apps", "v1", "statefulsets", "StatefulSet"},
                                             .name = "StatefulSet",
                                             .identify = identify_statefulset,
+                                            .is_no_gang = true,
                                             .read = read_statefulset};

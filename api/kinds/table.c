@@ -54,7 +54,7 @@ enum gt_job_kind gt_owner_made_by(const char *api_version, const char *kind)
     enum gt_job_kind found = gt_owner_kind_of(api_version, kind);
     for (unsigned i = 0; kind && api_version && found == GT_JOB_KINDS && i < GT_JOB_KINDS; i++) {
         const struct gt_kind *of = gt_kind_of((enum gt_job_kind)i);
-        if (of && kind_is_type(of->maker_group, of->maker, api_version, kind))
+        if (of && kind_is_type(of->maker.group, of->maker.kind, api_version, kind))
             found = (enum gt_job_kind)i;
     }
     return found;

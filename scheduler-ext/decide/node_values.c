@@ -110,13 +110,6 @@ void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, ui
                                   : (double)NAN;
 }
 
-static bool comes_as_a_gang(const struct gt_cache_pod *pod)
-{
-    enum gt_job_kind kind = pod->identity.kind;
-    return kind != GT_JOB_REPLICASET && kind != GT_JOB_STATEFULSET && kind != GT_JOB_OWNED &&
-           kind != GT_JOB_POD;
-}
-
 /* Counts in each supernode the other pods of the job that have a place there or below. */
 static uint32_t count_siblings(const struct gt_cluster *cluster, const struct gt_cache_pod *pod,
                                uint32_t *siblings)
@@ -142,7 +135,7 @@ static bool is_kept_close(const struct gt_cache *cache, const struct gt_aware_we
 {
     const char *said = gt_pod_annotation(&pod->meta, GT_KEY_JOB_TOPOLOGY);
     enum gt_closeness closeness = gt_cache_namespace_closeness(cache, pod->namespace_->name);
-    return pod->plan == GT_CACHE_PLAN_NONE && comes_as_a_gang(pod) &&
+    return pod->plan == GT_CACHE_PLAN_NONE && gt_job_kind_is_gang(pod->identity.kind) &&
            (said                               ? strcmp(said, "none") != 0
             : closeness != GT_CLOSENESS_UNSAID ? closeness == GT_CLOSENESS_PREFERRED
                                                : weights->close);

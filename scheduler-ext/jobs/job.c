@@ -398,8 +398,16 @@ static int check_roles(const struct job_builder *builder)
 {
     const struct gt_job *job = builder->job;
     uint64_t all = 0;
-    for (uint32_t i = 0; i < job->member_count; i++)
+    for (uint32_t i = 0; i < job->member_count; i++) {
+        const struct gt_job_template *first = job->members[0].template, *template = job->members[i].template;
         all += gt_job_pod_gpus(&job->members[i].gpus);
+        if (job->sizes.whole && first && template && template != first)
+            return gt_fail(builder->err, EINVAL,
+                           "gpu-group-size " GT_GROUP_WHOLE
+                           " makes one unit of %.60s and %.60s: to have units over all "
+                           "of the job, annotate its object and not its templates",
+                           first->role, template->role);
+    }
     for (uint32_t i = 0, next; i < job->member_count && job->sizes.group; i = next) {
         const struct gt_job_template *template = job->members[i].template;
         uint64_t gpus = 0;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/identity.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "scheduler-ext/serve/model_json.h"
@@ -46,11 +47,11 @@ static void explain_find_pods(const struct gt_cache *cache, const char *text, st
             add_found(found, pod, NULL);
 }
 
-/* NAME, NAMESPACE/NAME or NAMESPACE/KIND/NAME. */
-static bool is_called(const struct gt_cache_job *job, const char *text)
+/* NAME, NAMESPACE/NAME or NAMESPACE/KIND/NAME, with that name. */
+static bool is_called(const struct gt_cache_job *job, const char *name, const char *text)
 {
     const struct gt_cache_pod *pod = job->pods;
-    const char *parts[] = {pod->meta.namespace_, gt_debug_job_kind(job), gt_job_key_name(job->key)};
+    const char *parts[] = {pod->meta.namespace_, gt_debug_job_kind(job), name};
     const char *slash = strchr(text, '/');
     bool kind = slash && strchr(slash + 1, '/');
     for (unsigned i = slash ? 0 : 2; i < GT_COUNT(parts); i++) {
@@ -64,17 +65,28 @@ static bool is_called(const struct gt_cache_job *job, const char *text)
     return true;
 }
 
+/* The name of the object that has several jobs. */
+static const char *object_name(const struct gt_cache_job *job)
+{
+    struct gt_pod_identity identity;
+    if (gt_pod_identify(&job->pods->meta, &identity, NULL) < 0)
+        return "";
+    return identity.owner ? identity.owner : identity.job;
+}
+
 static void find_jobs(const struct gt_cache *cache, const char *text, struct found *found)
 {
     const struct gt_cache_job *exact = gt_cache_find_job(cache, text);
+    const uint32_t before = found->count;
     if (exact) {
         add_found(found, NULL, exact);
         return;
     }
-    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
-         job = gt_cache_next_job(cache, job))
-        if (is_called(job, text))
-            add_found(found, NULL, job);
+    for (unsigned objects = 0; objects < 2 && found->count == before; objects++)
+        for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
+             job = gt_cache_next_job(cache, job))
+            if (is_called(job, objects ? object_name(job) : gt_job_key_name(job->key), text))
+                add_found(found, NULL, job);
 }
 
 static void find_node(const struct gt_debug_view *view, const char *text, struct found *found)

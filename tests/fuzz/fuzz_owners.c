@@ -2,13 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/identity.h"
+#include "api/kinds/custom.h"
 #include "api/workload.h"
 #include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/owners/pod_groups.h"
 #include "tests/fuzz/fuzz.h"
 
-/* The kind in the first byte, and an object of it as JSON: it is refused, or the owner made from it is
- * consistent. */
+/* An object of any kind, as JSON: it is refused, or the owner made from it is consistent. It may have a
+ * member "description" of kinds that users describe, and a "pod", which has a job or a sentence why not. */
 static const char resource[] = "metax-tech.com/gpu";
 
 static void check_owner(const struct gt_owner *owner)
@@ -82,37 +84,73 @@ static void check_kueue(const cJSON *object)
         gt_admission_check_write("v1beta1", &check, &check.active, &text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void check_pod(const cJSON *object)
 {
-    if (size < 1)
-        return 0;
-    enum gt_job_kind kind = (enum gt_job_kind)(data[0] % GT_JOB_CUSTOM);
-    cJSON *object = cJSON_ParseWithLength((const char *)data + 1, size - 1);
+    struct gt_pod pod;
+    struct gt_pod_identity identity;
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_buf struct gt_buf key = GT_BUF(1 << 20);
+    gt_pod_read(object, resource, &pod);
+    int r = pod.invalid ? 0 : gt_pod_identify(&pod.meta, &identity, &err);
+    if ((r < 0) != (err != NULL))
+        abort();
+    if (pod.invalid || r < 0)
+        return;
+    gt_job_key(&pod.meta, &identity, &key);
+    if (!identity.job || !identity.role || !key.data || !*key.data)
+        abort();
+}
+
+static void count_templates(void *arg, cJSON *spec)
+{
+    *(unsigned *)arg += spec != NULL;
+}
+
+static void check_object(enum gt_job_kind kind, cJSON *object)
+{
     gt_auto_owner struct gt_owner *owner = NULL;
     gt_auto_err struct gt_err *err = NULL;
+    gt_auto_owners struct gt_owners *owners = NULL;
+    unsigned templates = 0;
     int r = gt_owner_read(kind, object, resource, &owner, &err);
     if ((r < 0) != (err != NULL) || (r < 0 && owner))
         abort();
-    if (owner)
-        for (const struct gt_owner *job = owner; job; job = job->next)
-            check_owner(job);
-    gt_auto_owners struct gt_owners *owners = NULL;
+    for (const struct gt_owner *job = owner; job; job = job->next)
+        check_owner(job);
+    gt_owner_warning(kind, object);
+    gt_owner_each_template(object, count_templates, &templates);
     if (gt_owners_new(resource, &owners, NULL) < 0)
         abort();
     gt_owners_put(owners, kind, object);
     gt_owners_put(owners, kind, object); /* the same again changes nothing */
-    check_volcano(object);
-    check_kueue(object);
     const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "name"));
     const char *namespace_ = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(meta, "namespace"));
-    if (name && namespace_) {
-        if (gt_owners_find(owners, kind, namespace_, name, NULL) && !owner)
-            abort();
-        gt_owners_remove(owners, kind, namespace_, name);
-        if (gt_owners_find(owners, kind, namespace_, name, NULL))
-            abort();
-    }
+    if (!name || !namespace_)
+        return;
+    if (gt_owners_find(owners, kind, namespace_, name, NULL) && !owner)
+        abort();
+    gt_owners_remove(owners, kind, namespace_, name);
+    if (gt_owners_find(owners, kind, namespace_, name, NULL))
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    cJSON *object = cJSON_ParseWithLength((const char *)data, size);
+    const cJSON *description = cJSON_GetObjectItemCaseSensitive(object, "description"),
+                *pod = cJSON_GetObjectItemCaseSensitive(object, "pod");
+    const char *version = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "apiVersion")),
+               *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "kind"));
+    gt_auto_err struct gt_err *err = NULL;
+    if (description && (gt_custom_kinds_load(description, "kinds", &err) < 0) != (err != NULL))
+        abort();
+    if (version && kind && gt_owner_kind_of(version, kind) != GT_JOB_KINDS)
+        check_object(gt_owner_kind_of(version, kind), object);
+    if (pod)
+        check_pod(pod);
+    check_volcano(object);
+    check_kueue(object);
     cJSON_Delete(object);
     return 0;
 }

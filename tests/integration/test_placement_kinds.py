@@ -442,6 +442,24 @@ kinds:
         self.check_units(names)
         self.assertEqual(self.status("pods-run")["phase"], "Placed")
 
+    def test_groups_of_others(self):
+        """Of Kueue, of Coscheduling and of Volcano, as a script writes them, without the object: ranks by index, else by name."""
+        self.world(6)
+        self.start()
+        for name, labels, annotations in (
+                ("kueue", {"kueue.x-k8s.io/pod-group-name": "kueue", "kueue.x-k8s.io/pod-group-pod-index": "{}"},
+                 {"kueue.x-k8s.io/pod-group-total-count": "8"}),
+                ("plugin", {"scheduling.x-k8s.io/pod-group": "plugin"}, {}),
+                ("gang", {}, {"scheduling.k8s.io/group-name": "gang"})):
+            names = [f"{name}-{rank}" for rank in range(8)]
+            for rank, pod in reversed(list(enumerate(names))):
+                self.add_pod(pod, {"metadata": {"labels": {key: value.format(rank) for key, value in labels.items()},
+                                                "annotations": {GROUP: "32", **annotations}}, "spec": pod_spec(8)})
+            self.wait_lifted(*names)
+            self.check_units(names)
+            for pod in names:
+                self.bind(pod)
+
     def test_pods_say_which_job_they_form(self):
         """They are placed when all are there that they speak of, and nothing is kept for the others."""
         self.world(3)

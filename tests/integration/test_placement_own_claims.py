@@ -12,8 +12,9 @@ import unittest
 from claim_case import DRIVER, ClaimCase
 from daemon_driver import wait_for
 from placement_case import JOBS
-from placement_driver import apply_patch, gates, indexed_pod, template
+from placement_driver import GROUP, apply_patch, gates, indexed_pod, owner, template
 
+LEADER_WORKER_SETS = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/ns/leaderworkersets"
 TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaimtemplates"
 
 
@@ -69,6 +70,24 @@ class OwnClaimsTest(ClaimCase):
         self.known()
         self.create_own("a-0", 0)
         self.assertTrue(wait_for(lambda: len(self.status().get("nodes") or []) == 4), self.status())
+
+    def test_group_is_planned_from_its_object(self):
+        """The templates of a LeaderWorkerSet have names of their own."""
+        self.begin(job=False)
+        self.template()
+        self.known()
+        group = {"spec": {"replicas": 1, "leaderWorkerTemplate": {"size": 4, "workerTemplate": claimed(template(8, "group"))}}}
+        kind = ("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet")
+        self.assertEqual(self.review("validate", {"metadata": {"name": "a", "namespace": "ns"}, **group}, kind=kind)[0],
+                         {"uid": "u", "allowed": True})
+        self.api.add(LEADER_WORKER_SETS, "a", **group)
+        leader = claimed({"metadata": {
+            "labels": {"leaderworkerset.sigs.k8s.io/name": "a", "leaderworkerset.sigs.k8s.io/worker-index": "0"},
+            "annotations": {GROUP: "group"}, "ownerReferences": [owner("apps/v1", "StatefulSet", "a", "uid-set")]},
+            "spec": template(8)["spec"]})
+        self.add_pod("a-0", apply_patch(leader, self.review("mutate", leader)[1]))
+        self.add_claim("a-0", "gputopo-gpus-8")
+        self.assertTrue(wait_for(lambda: len(self.status("leaderworkerset-a-0").get("nodes") or []) == 4), self.objects())
 
     def test_job_that_goes_before_its_template_comes(self):
         self.begin()

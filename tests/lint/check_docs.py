@@ -192,8 +192,12 @@ def check_ends(path):
 
 
 def check_diff():
-    """What the page on new kinds shows as added stands in the list of kinds, in this order, without anything between."""
+    """What the page on new kinds shows as added stands in the list of kinds, in this order, without anything between; and its code in the
+    file of that kind."""
     page, of = "docs/how-to/add-a-kind.md", "api/kinds/list.h"
+    [code] = re.findall(r"```c\n(.*?)```", read(page), re.S)
+    shown_file = f"api/kinds/{re.search(r'gt_kind_([a-z_]+) =', code)[1]}.c"
+    problems.extend(f"{page}: {shown_file} does not have this: {part.splitlines()[0]}" for part in code.split("\n\n") if part.strip() not in read(shown_file))
     listed = [line.rstrip(" \\").strip() for line in read(of).splitlines()]
     [shown] = re.findall(r"```diff\n(.*?)```", read(page), re.S)
     for part in re.split(r" *#define .*\n", shown):

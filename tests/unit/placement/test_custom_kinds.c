@@ -47,6 +47,7 @@ static const char training[] =
     "- apiVersion: example.com/v1\n"
     "  kind: Serving\n"
     "  resource: servings\n"
+    "  labels: {role: example.com/role}\n"
     "  templates: [{each: .spec.roles, path: .template, replicas: .replicas}]\n";
 
 static struct gt_owner *read_custom_owner(unsigned number, const char *text)
@@ -100,6 +101,23 @@ static void test_an_object(void **state)
     assert_int_equal(map->spec.templates[0].replicas, 4);
 }
 
+static void see_template(void *arg, cJSON *spec)
+{
+    assert_non_null(cJSON_GetObjectItem(spec, "containers"));
+    ++*(unsigned *)arg;
+}
+
+/* Whatever their member is called. */
+static void test_each_template(void **state)
+{
+    (void)state;
+    unsigned seen = 0;
+    cJSON *json = cJSON_Parse(TRAINING("", ""));
+    gt_owner_each_template(json, see_template, &seen);
+    cJSON_Delete(json);
+    assert_int_equal(seen, 3);
+}
+
 static void check_identity(const struct gt_pod_meta *pod, const char *key, const char *role, int index)
 {
     struct gt_pod_identity identity;
@@ -131,10 +149,12 @@ static void test_a_pod(void **state)
     check_identity(&pod, "ns/Training/x", "a", 3);
     pod = (struct gt_pod_meta){.namespace_ = "ns",
                                .name = "y-7f",
+                               .labels = labels + 1,
+                               .label_count = 1,
                                .owner_kind = "Serving",
                                .owner_name = "y",
                                .owner_controls = true};
-    check_identity(&pod, "ns/Serving/y", "", -1);
+    check_identity(&pod, "ns/Serving/y", "a", -1);
     assert_true(gt_job_kind_is_nameless((enum gt_job_kind)(GT_JOB_CUSTOM + 1)));
     assert_int_equal(gt_owner_kind_of("example.com/v1", "Serving"), GT_JOB_CUSTOM + 1);
 }
@@ -180,6 +200,38 @@ static void test_mistakes(void **state)
         {"kinds: [{apiVersion: e.com/v1, kind: K, resource: ks, " PATHS
          "}, {apiVersion: e.com/v1, kind: K, resource: ks, " PATHS "}]",
          "kinds.yaml: kinds[1].kind: K of e.com/v1 is known already"},
+        {"kinds: [{apiVersion: e.com/v1/ks, kind: K, resource: ks, " PATHS "}]",
+         "kinds.yaml: kinds[0].apiVersion: expected GROUP/VERSION"},
+        {"kinds: [{apiVersion: E.com/v1, kind: K, resource: ks, " PATHS "}]",
+         "kinds.yaml: kinds[0].apiVersion: expected GROUP/VERSION"},
+        {"kinds: [{apiVersion: e.com/v1, kind: ks.e.com, resource: ks, " PATHS "}]",
+         "kinds.yaml: kinds[0].kind: expected a kind, for instance Training"},
+        {"kinds: [{apiVersion: e.com/v1, kind: K, resource: Ks, " PATHS "}]",
+         "kinds.yaml: kinds[0].resource: expected the name of the resource, for instance trainings"},
+        {"kinds: [{apiVersion: e.com/v1, kind: K, resource: ks.e.com, " PATHS "}]",
+         "kinds.yaml: kinds[0].resource: expected the name of the resource, for instance trainings"},
+        {KIND("templates: [{path: '.spec.groups[*].template'}]"),
+         "kinds.yaml: kinds[0].templates[0].path: expected a path such as .spec.worker.replicas"},
+        {KIND(PATHS ", labels: {job: e.com/my job}"),
+         "kinds.yaml: kinds[0].labels: job is no name of a label"},
+        {KIND(PATHS ", labels: {job: e.com/x/job}"),
+         "kinds.yaml: kinds[0].labels: job is no name of a label"},
+        {KIND(PATHS ", labels: {job: e.com/job, index: e.com/job}"),
+         "kinds.yaml: kinds[0].labels: job and index are the same label"},
+        {KIND(PATHS ", labels: {job: e.com/job}, child: batch/v1/Job"),
+         "kinds.yaml: kinds[0].child: expected a kind, for instance Job"},
+        {KIND(PATHS ", ended: {}"), "kinds.yaml: kinds[0].ended: expected conditions, or path and values"},
+        {KIND("templates: [{path: .spec.a}, {path: .spec.b}]"),
+         "kinds.yaml: kinds[0].labels.role: it is missing, by which the pods of several templates are known"},
+        {KIND("templates: [{each: .spec.a, path: .b}]"),
+         "kinds.yaml: kinds[0].labels.role: it is missing, by which the pods of several templates are known"},
+        {KIND("labels: {role: r}, templates: [{path: .spec.a, role: x}, {path: .spec.b}]"),
+         "kinds.yaml: kinds[0].templates[1].role: it is missing: pods have one in the label r"},
+        {KIND("labels: {role: r}, templates: [{path: .spec.a, role: x}, {path: .spec.b, role: x}]"),
+         "kinds.yaml: kinds[0].templates[1].role: templates[0] has x, too"},
+        {"kinds: [{apiVersion: e.com/v1, kind: K, resource: ks, labels: {job: j}, " PATHS
+         "}, {apiVersion: e.com/v1, kind: L, resource: ls, labels: {job: j}, " PATHS "}]",
+         "kinds.yaml: kinds[1].labels.job: the pods of kinds[0] have j, too"},
     };
     for (unsigned i = 0; i < GT_COUNT(bad); i++) {
         gt_auto_err struct gt_err *err = NULL;
@@ -202,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_an_object, load_training),
+        cmocka_unit_test_setup(test_each_template, load_training),
         cmocka_unit_test_setup(test_a_pod, load_training),
         cmocka_unit_test(test_mistakes),
     };

@@ -56,7 +56,7 @@ static struct gt_owner *read_owner(enum gt_job_kind kind, const char *text)
 #define WORKERS(roles, count)                                                                                \
     "{\"spec\":{\"" roles "\":{\"Worker\":{\"replicas\":" count ",\"template\":" POD("8", GROUP("\"32\"")) "}"
 
-static const char *const manual[GT_JOB_KINDS] = {
+static const char *const manual[GT_JOB_CUSTOM] = {
     [GT_JOB_TF] = WORKERS("tfReplicaSpecs", "7") ",\"Chief\":{\"template\":" POD(
         "8", "") "},\"PS\":{\"template\":" POD("0", "") "}}}}",
     [GT_JOB_XGBOOST] =
@@ -89,12 +89,19 @@ static const char *const manual[GT_JOB_KINDS] = {
     [GT_JOB_REPLICASET] = "{\"spec\":{\"replicas\":8,\"template\":" POD("8", GROUP("32")) "}}",
 };
 
+static const char *object_of(int kind)
+{
+    if (!manual[kind])
+        fail_msg("an object of %s is missing here", gt_owner_type((enum gt_job_kind)kind)->kind);
+    return manual[kind];
+}
+
 /* Every kind of the manual, and the others: 8 pods of 8 GPUs, two units of 4 pods. */
 static void test_every_kind(void **state)
 {
     (void)state;
     for (int kind = 0; kind < GT_JOB_CUSTOM; kind++) {
-        gt_auto_owner struct gt_owner *owner = read_owner((enum gt_job_kind)kind, manual[kind]);
+        gt_auto_owner struct gt_owner *owner = read_owner((enum gt_job_kind)kind, object_of(kind));
         gt_auto_job struct gt_job *job = NULL;
         gt_auto_err struct gt_err *err = NULL;
         assert_non_null(owner);
@@ -105,6 +112,34 @@ static void test_every_kind(void **state)
         assert_int_equal(job->units.count, 2);
         assert_int_equal(job->units.units[1].pods, 4);
         assert_int_equal(owner->sequential, kind == GT_JOB_STATEFULSET);
+    }
+}
+
+static void count_template(void *arg, cJSON *spec)
+{
+    struct gt_pod_gpus gpus;
+    assert_int_equal(gt_pod_gpus_read(spec, RESOURCE, &gpus, NULL), 0);
+    *(unsigned *)arg += gpus.total > 0;
+}
+
+/* Who looks at all templates of an object sees those from which its pods are made. */
+static void test_each_template(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < GT_JOB_CUSTOM; kind++) {
+        gt_auto_owner struct gt_owner *owner = read_owner((enum gt_job_kind)kind, object_of(kind));
+        unsigned have = 0, seen = 0;
+        cJSON *json = parse(object_of(kind));
+        for (const struct gt_owner *job = owner; job; job = job->next)
+            for (unsigned i = 0; i < job->spec.count; i++)
+                have += job->spec.templates[i].containers > 0;
+        gt_owner_each_template(json, count_template, &seen);
+        cJSON_Delete(json);
+        if (kind == GT_JOB_LEADER_WORKER_SET)
+            have--; /* without a leader's, its pods are made from that of the workers */
+        if (seen != have)
+            fail_msg("%s: %u templates with GPUs, %u seen", gt_owner_type((enum gt_job_kind)kind)->kind, have,
+                     seen);
     }
 }
 
@@ -202,7 +237,7 @@ static void test_own_metadata(void **state)
     for (int kind = 0; kind < GT_JOB_CUSTOM; kind++) {
         gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
         static const char *const in_template[] = {GROUP("\"32\""), GROUP("32")};
-        const char *from = manual[kind];
+        const char *from = object_of(kind);
         gt_buf_puts(&text,
                     "{\"metadata\":{\"uid\":\"u\",\"generation\":1,\"annotations\":{" GROUP("\"16\"") //
                     ",\"metax-tech.com/on-unplaced\":\"recreate\"}}");
@@ -383,7 +418,7 @@ static void check_ended(enum gt_job_kind kind, const char *spec, const char *sta
 static void check_stopped(enum gt_job_kind kind, const char *members, bool stopped)
 {
     char text[1024];
-    snprintf(text, sizeof(text), "%.*s,%s}", (int)strlen(manual[kind]) - 1, manual[kind], members);
+    snprintf(text, sizeof(text), "%.*s,%s}", (int)strlen(object_of(kind)) - 1, object_of(kind), members);
     gt_auto_owner struct gt_owner *owner = read_owner(kind, text);
     if (owner->stopped != stopped)
         fail_msg("%s: %d", members, owner->stopped);
@@ -620,6 +655,10 @@ static void test_kinds(void **state)
     assert_int_equal(gt_owner_kind_of("kubeflow.org/v2beta1", "MPIJob"), GT_JOB_MPI);
     assert_int_equal(gt_owner_kind_of("kubeflow.org", "MPIJob"), GT_JOB_MPI);
     assert_int_equal(gt_owner_kind_of(NULL, NULL), GT_JOB_KINDS);
+    assert_true(gt_job_kind_is_gang(GT_JOB_JOBSET) && gt_job_kind_is_gang(GT_JOB_PODS));
+    static const enum gt_job_kind apart[] = {GT_JOB_STATEFULSET, GT_JOB_REPLICASET, GT_JOB_OWNED, GT_JOB_POD};
+    for (unsigned i = 0; i < GT_COUNT(apart); i++)
+        assert_false(gt_job_kind_is_gang(apart[i]));
 }
 
 /* The keys under which the cache has the jobs of an owner. */
@@ -651,6 +690,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_kind),
+        cmocka_unit_test(test_each_template),
         cmocka_unit_test(test_ray),
         cmocka_unit_test(test_ray_step),
         cmocka_unit_test(test_launcher_as_worker),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,20 +25,15 @@
 #define RESOURCE "metax-tech.com/gpu"
 enum { MUTANTS = 1000, FILE_MAX = 64 << 10, TEXT_MAX = 1 << 20 };
 
-/* A kind without an example of its own has that of a kind with the same form. */
+/* An example has the name of its kind. A kind without one has that of a kind with the same form. */
 static const char *const examples[GT_JOB_CUSTOM + 1] = {
-    [GT_JOB_PYTORCH] = "pytorchjob",
     [GT_JOB_TF] = "pytorchjob",
     [GT_JOB_XGBOOST] = "pytorchjob",
     [GT_JOB_PADDLE] = "pytorchjob",
     [GT_JOB_JAX] = "pytorchjob",
     [GT_JOB_MPI] = "pytorchjob",
     [GT_JOB_MPI_V1] = "pytorchjob",
-    [GT_JOB_ELASTIC] = "elasticjob",
     [GT_JOB_VOLCANO] = "volcano-job",
-    [GT_JOB_JOBSET] = "jobset",
-    [GT_JOB_LEADER_WORKER_SET] = "leaderworkerset",
-    [GT_JOB_RAY_CLUSTER] = "raycluster",
     [GT_JOB_RAY_JOB] = "raycluster",
     [GT_JOB_RAY_SERVICE] = "raycluster",
     [GT_JOB_INDEXED] = "indexed-job",
@@ -164,13 +160,15 @@ static cJSON *read_example(enum gt_job_kind kind)
     const char *roles = gt_kind_of(kind)->roles;
     gt_auto_free char *text = NULL;
     gt_auto_err struct gt_err *err = NULL;
-    char path[256];
+    char name[64], path[256];
     size_t len;
     cJSON *json = NULL;
-    if (!examples[kind])
-        fail_msg("a kind without an example: %s", gt_kind_of(kind)->name);
-    snprintf(path, sizeof(path), TEST_SOURCE_DIR "/../daemonset/examples/%s.yaml", examples[kind]);
-    assert_int_equal(gt_file_read(AT_FDCWD, path, FILE_MAX, &text, &len, NULL), 0);
+    snprintf(name, sizeof(name), "%s", examples[kind] ? examples[kind] : gt_owner_type(kind)->kind);
+    for (char *p = name; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+    snprintf(path, sizeof(path), TEST_SOURCE_DIR "/../daemonset/examples/%s.yaml", name);
+    if (gt_file_read(AT_FDCWD, path, FILE_MAX, &text, &len, &err) < 0)
+        fail_msg("an example of %s is missing: %s", gt_kind_of(kind)->name, gt_err_text(err));
     const char *next = strstr(text, "\n---");
     if (gt_yaml_read(text, next ? (size_t)(next - text) : len, &json, &err) < 0)
         fail_msg("%s: %s", path, gt_err_text(err));

@@ -538,15 +538,21 @@ static void test_annotation_of_the_job(void **state)
     mutate(world, pod, first_gate, NULL);
 }
 
-static void warned(struct world *world, const char *operation, const char *object, const char *old,
-                   const char *warning)
+static void warned_of(struct world *world, const char *kind, const char *operation, const char *object,
+                      const char *old, const char *warning)
 {
-    static const char kind[] = "{\"group\":\"batch\",\"version\":\"v1\",\"kind\":\"Job\"}";
     cJSON *json = ask(world, gt_webhook_validate, operation, kind, object, old);
     assert_true(cJSON_IsTrue(json_at(json, "response.allowed")));
     if (!warning != !warning_of(json) || (warning && !strstr(warning_of(json), warning)))
         fail_msg("warning '%s', of %s", warning_of(json), object);
     cJSON_Delete(json);
+}
+
+static void warned(struct world *world, const char *operation, const char *object, const char *old,
+                   const char *warning)
+{
+    warned_of(world, "{\"group\":\"batch\",\"version\":\"v1\",\"kind\":\"Job\"}", operation, object, old,
+              warning);
 }
 
 /* Who creates it sees that at once; it is let in, since hardware may come. */
@@ -580,6 +586,21 @@ static void test_jobs_that_never_fit(void **state)
                "\"matchExpressions\":[{\"key\":\"hall\",\"operator\":\"NotIn\",\"values\":[\"b\"]}]}]}}},"),
            NULL, "no node that it may use has more CPU than 32, a pod asks for 64");
     warned(world, "CREATE", JOB("4", "16", "8", ""), NULL, "it needs 32 GPUs in pods of 8");
+    /* The templates of other kinds stand elsewhere. */
+#define IN_HALL(hall)                                                                                        \
+    "{\"metadata\":{\"annotations\":{" GROUP "\"8\"}},\"spec\":{\"nodeSelector\":{\"hall\":\"" hall          \
+    "\"}," SPEC("8") "}}"
+#define SET(hall)                                                                                            \
+    "{\"spec\":{\"replicatedJobs\":[{\"name\":\"n\",\"template\":{\"spec\":{\"template\":" IN_HALL(          \
+        hall) "}}}]}}"
+#define WORKERS(hall) "{\"spec\":{\"leaderWorkerTemplate\":{\"workerTemplate\":" IN_HALL(hall) "}}}"
+    static const char jobset[] = KIND("jobset.x-k8s.io", "JobSet"),
+                      groups[] = KIND("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+                      excluded[] = "exclude all 2 nodes with 8 GPUs or more";
+    warned_of(world, jobset, "CREATE", SET("b"), NULL, NULL);
+    warned_of(world, jobset, "CREATE", SET("c"), NULL, excluded);
+    warned_of(world, groups, "CREATE", WORKERS("b"), NULL, NULL);
+    warned_of(world, groups, "CREATE", WORKERS("c"), NULL, excluded);
 }
 
 static void test_nonsense(void **state)

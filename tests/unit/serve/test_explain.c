@@ -85,6 +85,31 @@ static void test_who_is_meant(void **state)
     assert_says(cache, "pod=lone&format=xml", 400, "format");
 }
 
+#define OWNER(api, kind, name)                                                                               \
+    "{\"apiVersion\":\"" api "\",\"kind\":\"" kind "\",\"name\":\"" name                                     \
+    "\",\"uid\":\"u\",\"controller\":true}"
+
+/* An object whose groups are jobs: its name means all of them. */
+static void test_several_jobs(void **state)
+{
+    struct gt_cache *cache = *state;
+    static const char group[] = "\"leaderworkerset.sigs.k8s.io/name\":\"vllm\"",
+                      workers[] = "\"ray.io/cluster\":\"demo\",\"ray.io/group\":\"workers\"";
+    give_pod(cache, POD(.name = "vllm-0", .gpus = 1, .labels = group,
+                        .owner = OWNER("apps/v1", "StatefulSet", "vllm")));
+    assert_says(cache, "name=vllm", 200, "Job ns/LeaderWorkerSet/vllm-0: 1 pod");
+    give_pod(cache, POD(.name = "vllm-1", .gpus = 1, .labels = group,
+                        .owner = OWNER("apps/v1", "StatefulSet", "vllm")));
+    give_pod(cache, POD(.name = "demo-worker-x", .gpus = 1, .labels = workers,
+                        .owner = OWNER("ray.io/v1", "RayCluster", "demo")));
+    assert_says(cache, "name=ns/LeaderWorkerSet/vllm", 300,
+                "2 have the name \"ns/LeaderWorkerSet/vllm\": job ");
+    assert_says(cache, "job=vllm", 300, "job ns/LeaderWorkerSet/vllm-1");
+    assert_says(cache, "job=vllm-1", 200, "Job ns/LeaderWorkerSet/vllm-1: 1 pod");
+    assert_says(cache, "name=ns/demo", 200, "Job ns/RayCluster/demo.workers: 1 pod");
+    assert_says(cache, "name=ns/dem", 404, "there is no ");
+}
+
 /* A pod that has its GPUs by a claim. */
 static void test_claim(void **state)
 {
@@ -444,6 +469,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_who_is_meant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_several_jobs, set_up, tear_down),
         cmocka_unit_test(test_claim),
         cmocka_unit_test_setup_teardown(test_many_of_one_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_scores_and_refusals, set_up, tear_down),
