@@ -33,13 +33,13 @@ struct world {
     uint32_t pod_count;
 };
 
-static void world_new(struct world *world, unsigned supernodes)
+static void world_new(struct world *world, unsigned supernodes, const struct gt_numa *numa)
 {
     unsigned supers[NODES] = {0};
     *world = (struct world){0};
     for (unsigned i = 0; i < NODES && supernodes; i++)
         supers[i] = below(supernodes);
-    world->cluster = mesh_cluster_new(supernodes, supers, world->nodes);
+    world->cluster = mesh_cluster_new(supernodes, supers, numa, world->nodes);
 }
 
 static void add_pod(struct world *world, unsigned node, uint64_t mask, bool movable)
@@ -137,13 +137,13 @@ static bool brute_force(const struct world *world, const struct gt_advise_job *j
     return best != UINT32_MAX;
 }
 
-static void check_random(unsigned rounds)
+static void check_random(unsigned rounds, bool judged)
 {
     uint64_t start = seed;
     unsigned moved = 0;
     for (unsigned round = 0; round < rounds; round++) {
         struct world world;
-        world_new(&world, below(4));
+        world_new(&world, below(4), judged ? mesh_numa(below(MESH_NUMAS)) : NULL);
         fill(&world, 30);
         struct gt_advise_job job = {1 + below(3), 1 + below(3), 1U << below(4)};
         unsigned pods = 0, gpus = 0;
@@ -171,14 +171,21 @@ static void check_random(unsigned rounds)
 static void test_exact(void **state)
 {
     (void)state;
-    check_random(400);
+    check_random(400, false);
+}
+
+/* Kubelets that refuse pods spread over NUMA nodes. */
+static void test_exact_where_kubelets_judge(void **state)
+{
+    (void)state;
+    check_random(400, true);
 }
 
 static void test_fewest_then_smallest(void **state)
 {
     (void)state;
     struct world world;
-    world_new(&world, 0);
+    world_new(&world, 0, NULL);
     for (unsigned node = 2; node < NODES; node++)
         add_pod(&world, node, 0xff, false);
     add_pod(&world, 0, 0x0f, true); /* 4: two GPUs each */
@@ -241,6 +248,7 @@ int main(void)
     seed = test_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_exact_where_kubelets_judge),
         cmocka_unit_test(test_fewest_then_smallest),
         cmocka_unit_test(test_bounds),
     };
