@@ -447,7 +447,8 @@ static int tell_crossing(struct cli_plan *plan, struct gt_err **err)
     GT_NEED(nodes && gt_crossing_find(plan->cluster, nodes, plan->pod_count, &plan->crossing), err, "plan");
     if (!plan->crossing.highest || plan->aware || plan->sizes.unit_within || !plan->file->pod_count)
         return 0;
-    return find_closer(plan, &(struct gt_advise_job){plan->pod_count / run, run, plan->gpus}, err);
+    return find_closer(
+        plan, &(struct gt_advise_job){.runs = plan->pod_count / run, .pods = run, .gpus = plan->gpus}, err);
 }
 
 static int cli_plan_answer(struct gt_cluster_file *file, const struct plan_options *options,

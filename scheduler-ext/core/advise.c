@@ -102,7 +102,7 @@ static void advise_find_places(struct advisor *advisor)
     for (uint32_t i = 0; i < advisor->item_count;) {
         struct gt_cluster_node node;
         uint32_t id = advisor->items[i].node;
-        const struct gt_numa_pod pod = {.gpus = advisor->job->gpus};
+        const struct gt_numa_pod pod = gt_advise_numa_pod(advisor->job);
         gt_cluster_get_node(advisor->cluster, id, &node);
         struct advise_place place = {.first = i,
                                      .available = gt_bit_count(node.available),
@@ -179,8 +179,7 @@ static void judged_costs(const struct advisor *advisor, const struct advise_plac
             }
         if (cost >= ret->cost[place->slots])
             continue;
-        unsigned slots = gt_numa_pods(advisor->cluster, items->node, free,
-                                      (struct gt_numa_pod){.gpus = advisor->job->gpus});
+        unsigned slots = gt_numa_pods(advisor->cluster, items->node, free, gt_advise_numa_pod(advisor->job));
         for (unsigned j = 1; j <= place->slots && place->base + j <= slots; j++)
             if (cost < ret->cost[j]) {
                 ret->cost[j] = cost;
@@ -422,12 +421,18 @@ int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pod
 
 bool gt_advise_job_of(const struct gt_plan_request *request, struct gt_advise_job *ret)
 {
+    bool any = false;
     *ret = (struct gt_advise_job){0};
     for (uint32_t u = 0; u < request->unit_count; u++) {
         const struct gt_plan_unit *unit = &request->units[u];
         uint32_t running = 0, run = unit->atom ? unit->atom : unit->pods;
-        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
+        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+            uint64_t requests = request->pods[i].requests;
             running += request->pods[i].running;
+            if (!request->pods[i].running)
+                ret->requests = !any || ret->requests == requests ? requests : 0;
+            any |= !request->pods[i].running;
+        }
         if (running == unit->pods)
             continue;
         if (running || (ret->runs && (ret->pods != run || ret->gpus != unit->gpus)))
