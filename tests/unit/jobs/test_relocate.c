@@ -304,6 +304,8 @@ static bool is_placed(const struct small *small, const struct gt_advise_job *job
     struct gt_plan_unit units[2];
     struct gt_plan_pod pods[4] = {0};
     struct gt_plan_failure failure;
+    for (uint32_t i = 0; i < GT_COUNT(pods); i++)
+        pods[i].requests = job->requests;
     for (uint32_t u = 0; u < job->runs; u++)
         units[u] = (struct gt_plan_unit){.first = u * job->pods, .pods = job->pods, .gpus = job->gpus};
     return gt_plan_job(
@@ -338,13 +340,15 @@ static void knows_the_verdict_of_kubelets(void **state)
 {
     (void)state;
     srand(13);
-    unsigned moved = 0, rounds = test_rounds(1500);
+    unsigned moved = 0, whole = 0, rounds = test_rounds(1500);
     for (unsigned round = 0; round < rounds; round++) {
         struct small small;
         make(&small, (unsigned)rand() % 4, rand() % 3 == 0, rand() % 2 ? SINGLE : RESTRICTED);
-        const struct gt_advise_job job = {.runs = 1 + (unsigned)rand() % 2,
-                                          .pods = 1 + (unsigned)rand() % 2,
-                                          .gpus = 1 + (unsigned)rand() % 4};
+        struct gt_advise_job job = {.runs = 1 + (unsigned)rand() % 2,
+                                    .pods = 1 + (unsigned)rand() % 2,
+                                    .gpus = 1 + (unsigned)rand() % 4};
+        if (job.gpus > 1 && rand() % 2) /* two containers */
+            job.requests = (job.gpus - job.gpus / 2) | (job.gpus / 2) << 8;
         struct gt_relocation got = {0};
         relocate(&small, &job, 0, &got);
         check_places(&small, &got);
@@ -352,10 +356,11 @@ static void knows_the_verdict_of_kubelets(void **state)
         if (got.possible != is_placed(&small, &job) && (got.possible || got.exact))
             fail_msg("round %u: possible %d by %u moves", round, got.possible, got.count);
         moved += got.count > 0;
+        whole += got.count > 0 && job.gpus == GPUS && job.requests;
         free(got.moves);
         gt_cluster_free(small.cluster);
     }
-    assert_true(moved > rounds / 20);
+    assert_true(moved > rounds / 20 && whole > rounds / 100);
 }
 
 /* Cut short anywhere, what is said is true. */
