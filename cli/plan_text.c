@@ -140,8 +140,7 @@ static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_pla
         if (relocation->exact)
             gt_buf_puts(to, "\nrelocation: no way to move movable pods and units makes room for it\n");
         else
-            gt_buf_printf(to, "\nrelocation: no way was found in %u steps of the search; there may be one\n",
-                          GT_RELOCATE_WORK);
+            gt_buf_puts(to, "\nrelocation: no way was found, but not all were tried: there may be one\n");
         return;
     }
     gt_buf_printf(to, "\nrelocation: it fits when %u movable pod%s of %u job%s, with %u GPU%s, move%s",
@@ -151,7 +150,7 @@ static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_pla
     if (relocation->exact)
         gt_buf_puts(to, "; nothing that costs less will do\n");
     else
-        gt_buf_printf(to, "; the search ended after %u steps, something may cost less\n", GT_RELOCATE_WORK);
+        gt_buf_puts(to, "; not all ways were tried, something may cost less\n");
     for (uint32_t i = 0; i < relocation->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
         const struct gt_running_pod *at = &plan->file->running[relocation->moves[i].pod];

@@ -42,9 +42,8 @@ static struct cache_bound *charges_place_of(const struct cache_bound_table *tabl
     return &table->list[i];
 }
 
-static bool charges_has_place(struct gt_cache *cache)
+static bool charges_has_place(struct gt_cache *cache, struct cache_bound_table *table)
 {
-    struct cache_bound_table *table = &cache->bound;
     uint32_t size = gt_table_size_for(table->size, table->count);
     if (size == table->size)
         return true;
@@ -60,10 +59,14 @@ static bool charges_has_place(struct gt_cache *cache)
     return true;
 }
 
-/* Closes the gap, so that no marks of removed pods are needed. */
-static void charges_take_out(struct cache_bound_table *table, struct cache_bound *at)
+/* Takes out the entry, if there is one, and closes the gap, so that no marks of removed pods are needed. */
+static bool charges_take_out(struct cache_bound_table *table, uint64_t digest, struct cache_bound *ret)
 {
+    struct cache_bound *at = table->size ? charges_place_of(table, digest) : NULL;
+    if (!at || !at->digest)
+        return false;
     uint32_t size = table->size, hole = (uint32_t)(at - table->list);
+    *ret = *at;
     for (uint32_t i = gt_table_next(hole, size); table->list[i].digest; i = gt_table_next(i, size)) {
         uint32_t home = home_of(table, table->list[i].digest);
         if (gt_table_distance(home, i, size) >= gt_table_distance(hole, i, size)) {
@@ -73,56 +76,68 @@ static void charges_take_out(struct cache_bound_table *table, struct cache_bound
     }
     table->list[hole] = (struct cache_bound){0};
     table->count--;
+    return true;
 }
 
 void gt_cache_discharge_bound(struct gt_cache *cache, const char *namespace_, const char *name)
 {
-    if (!cache->bound.size)
+    uint64_t digest = charges_digest_of(cache, namespace_, name);
+    struct cache_bound was;
+    if (!charges_take_out(&cache->bound[CACHE_BOUND_PLAIN], digest, &was) &&
+        !charges_take_out(&cache->bound[CACHE_BOUND_RULED], digest, &was))
         return;
-    struct cache_bound *at = charges_place_of(&cache->bound, charges_digest_of(cache, namespace_, name));
-    if (!at->digest)
-        return;
-    struct cache_bound was = *at;
-    charges_take_out(&cache->bound, at);
     discharge(cache, was.node, was.request);
     gt_cache_peers_moved(cache, &was.peers);
     gt_cache_peers_drop(cache, &was.peers);
 }
 
-void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod)
+/* Takes over the request and the peers. */
+static void charge_bound(struct gt_cache *cache, const struct gt_pod *pod, struct gt_cache_request *request,
+                         struct cache_peers *peers)
 {
-    const char *namespace_ = pod->meta.namespace_, *name = pod->meta.name;
-    struct gt_cache_request *request =
-        pod->node_name && !pod->ended ? gt_cache_request_make(cache, &pod->asked, pod->gpus.total > 0) : NULL;
-    if (!request || !charges_has_place(cache)) {
-        gt_cache_request_drop(cache, request);
-        gt_cache_discharge_bound(cache, namespace_, name);
-        return;
-    }
-    uint64_t digest = charges_digest_of(cache, namespace_, name);
-    struct cache_bound *at = charges_place_of(&cache->bound, digest), was = *at;
-    struct cache_peers peers = {0};
-    int r = gt_cache_peers_of(cache, pod, &peers);
-    if (r != -ENOMEM && was.digest && was.request == request && gt_cache_peers_are(&was.peers, &peers) &&
-        strcmp(was.node->name, pod->node_name) == 0) {
-        gt_cache_request_drop(cache, request);
-        gt_cache_peers_drop(cache, &peers);
-        return;
-    }
-    struct cache_node *node = r == -ENOMEM ? NULL : gt_cache_node_record(cache, pod->node_name);
+    enum gt_cache_bound_kind kind = peers->rules || peers->uses ? CACHE_BOUND_RULED : CACHE_BOUND_PLAIN,
+                             other = kind == CACHE_BOUND_RULED ? CACHE_BOUND_PLAIN : CACHE_BOUND_RULED;
+    struct cache_bound_table *table = &cache->bound[kind];
+    bool has_place = charges_has_place(cache, table);
+    uint64_t digest = charges_digest_of(cache, pod->meta.namespace_, pod->meta.name);
+    struct cache_bound *at = has_place ? charges_place_of(table, digest) : NULL;
+    struct cache_bound was = at ? *at : (struct cache_bound){0};
+    bool same = was.digest && was.request == request && gt_cache_peers_are(&was.peers, peers) &&
+                strcmp(was.node->name, pod->node_name) == 0;
+    struct cache_node *node = at && !same ? gt_cache_node_record(cache, pod->node_name) : NULL;
     if (!node) {
         gt_cache_request_drop(cache, request);
-        gt_cache_peers_drop(cache, &peers);
-        cache->refused++;
+        gt_cache_peers_drop(cache, peers);
+        cache->refused += has_place && !same;
+        if (!has_place)
+            gt_cache_discharge_bound(cache, pod->meta.namespace_, pod->meta.name);
         return;
     }
-    cache->bound.count += !was.digest;
-    *at = (struct cache_bound){digest, node, request, peers};
+    if (!was.digest)
+        charges_take_out(&cache->bound[other], digest, &was);
+    table->count += !at->digest;
+    *at = (struct cache_bound){digest, node, request, *peers};
     charge(cache, node, request);
-    gt_cache_peers_moved(cache, &peers);
+    gt_cache_peers_moved(cache, peers);
     if (was.digest) {
         discharge(cache, was.node, was.request);
         gt_cache_peers_drop(cache, &was.peers);
+    }
+}
+
+void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod)
+{
+    struct gt_cache_request *request =
+        pod->node_name && !pod->ended ? gt_cache_request_make(cache, &pod->asked, pod->gpus.total > 0) : NULL;
+    struct cache_peers peers = {0};
+    if (!request)
+        gt_cache_discharge_bound(cache, pod->meta.namespace_, pod->meta.name);
+    else if (gt_cache_peers_of(cache, pod, &peers) != -ENOMEM)
+        charge_bound(cache, pod, request, &peers);
+    else {
+        gt_cache_request_drop(cache, request);
+        gt_cache_peers_drop(cache, &peers);
+        cache->refused++;
     }
 }
 
@@ -132,8 +147,12 @@ void gt_cache_discharge_plan(struct gt_cache *cache, struct cache_pod *pod)
 {
     struct cache_node *node = pod->charged;
     pod->charged = NULL;
-    if (node)
+    if (node) {
+        *(pod->charged_previous ? &pod->charged_previous->charged_next : &cache->charged) = pod->charged_next;
+        if (pod->charged_next)
+            pod->charged_next->charged_previous = pod->charged_previous;
         discharge(cache, node, pod->charged_request);
+    }
     gt_cache_count_ordered(cache, pod);
 }
 
@@ -148,6 +167,11 @@ void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod)
     gt_cache_discharge_plan(cache, pod);
     pod->charged = node;
     pod->charged_request = node ? gt_cache_request_ref(pod->request) : NULL;
+    pod->charged_previous = NULL;
+    pod->charged_next = node ? cache->charged : NULL;
+    if (pod->charged_next)
+        pod->charged_next->charged_previous = pod;
+    cache->charged = node ? pod : cache->charged;
     gt_cache_count_ordered(cache, pod);
 }
 
@@ -210,11 +234,13 @@ void gt_cache_unhold(struct gt_cache *cache, struct gt_cache_hold *hold)
 
 void gt_cache_charges_done(struct gt_cache *cache)
 {
-    struct cache_bound_table *table = &cache->bound;
-    for (uint32_t i = 0; i < table->size; i++)
-        if (table->list[i].digest) {
-            discharge(cache, table->list[i].node, table->list[i].request);
-            gt_cache_peers_drop(cache, &table->list[i].peers);
-        }
-    gt_cache_release(&cache->bytes, table->list);
+    for (unsigned kind = 0; kind < CACHE_BOUND_KINDS; kind++) {
+        struct cache_bound_table *table = &cache->bound[kind];
+        for (uint32_t i = 0; i < table->size; i++)
+            if (table->list[i].digest) {
+                discharge(cache, table->list[i].node, table->list[i].request);
+                gt_cache_peers_drop(cache, &table->list[i].peers);
+            }
+        gt_cache_release(&cache->bytes, table->list);
+    }
 }

@@ -239,6 +239,8 @@ struct cache_bound_table { /* open addressing */
     struct cache_bound *list;
     uint32_t size, count;
 };
+/* Rules about ports and volumes only look at pods that have some, which are few. */
+enum gt_cache_bound_kind { CACHE_BOUND_PLAIN, CACHE_BOUND_RULED, CACHE_BOUND_KINDS };
 
 void gt_cache_charge_bound(struct gt_cache *cache, const struct gt_pod *pod);
 void gt_cache_discharge_bound(struct gt_cache *cache, const char *namespace_, const char *name);
@@ -325,9 +327,10 @@ struct cache_pod {
     struct gt_pod_rules *constraints;
     struct cache_peers peers;
     struct gt_cache_request *request;
-    struct cache_node *charged; /* for its plan; NULL: none */
+    struct cache_node *charged; /* for its plan, until it is bound; NULL: none */
     struct gt_cache_request *charged_request;
-    struct cache_node *at;   /* spec.nodeName */
+    struct cache_pod *charged_next, *charged_previous; /* among all that are */
+    struct cache_node *at;                             /* spec.nodeName */
     struct cache_plan *plan; /* the plan in force: from its object, or from gt_cache_plan_pod() */
     uint64_t reported;       /* digest of the object's plan, 0: none */
     uint64_t overridden;     /* with `overrides`: digest of the object's plan that is no longer in force */
@@ -451,7 +454,8 @@ struct gt_cache {
     uint32_t row_count, row_capacity, row_free; /* row_free: a row + 1, 0: none */
     uint32_t *row_next;                         /* [row] the next free one + 1 */
     bool *row_short;                            /* [row] a plan lacked resources there */
-    struct cache_bound_table bound;
+    struct cache_bound_table bound[CACHE_BOUND_KINDS];
+    struct cache_pod *charged;               /* pods that are planned and not bound */
     uint64_t foreign_note, foreign_until_ms; /* a digest of the other scheduler's note, 0: none; its end */
     uint32_t foreign_gpus;                   /* that are assumed for it */
     uint32_t peers_apart;                    /* of `peers`: those with anti-affinity */

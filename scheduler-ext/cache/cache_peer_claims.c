@@ -301,8 +301,8 @@ static int meet_asked_devices(struct attach_work *work, const struct cache_pod *
              at && r >= 0 && (at = next_request(cache, at, &name, &count));) {
             unsigned driver = attach_driver(work, name, true);
             if (driver < work->driver_count)
-                r = own ? note_attached(work, pod->plan->node->id, driver, NULL, count)
-                        : note_attached(work, pod->plan->node->id, driver, claim,
+                r = own ? note_attached(work, pod->charged->id, driver, NULL, count)
+                        : note_attached(work, pod->charged->id, driver, claim,
                                         asked_devices(cache, claim, name));
         }
     }
@@ -311,8 +311,8 @@ static int meet_asked_devices(struct attach_work *work, const struct cache_pod *
 
 static int meet_planned(struct attach_work *work, const struct cache_pod *pod)
 {
-    int r = meet_volumes(work, pod->peers.uses, pod->plan->node->id);
-    return r >= 0 && pod->plan->node->id != GT_NONE ? meet_asked_devices(work, pod) : r;
+    int r = meet_volumes(work, pod->peers.uses, pod->charged->id);
+    return r >= 0 && pod->charged->id != GT_NONE ? meet_asked_devices(work, pod) : r;
 }
 
 static int pool_compare(const void *x, const void *y)
@@ -399,14 +399,13 @@ static int count_devices(struct attach_work *work)
 static int meet_all_volumes(struct attach_work *work)
 {
     const struct gt_cache *cache = work->of->cache;
+    const struct cache_bound_table *table = &cache->bound[CACHE_BOUND_RULED];
     int r = 0;
-    for (uint32_t i = 0; i < cache->bound.size && r >= 0; i++)
-        if (cache->bound.list[i].digest)
-            r = meet_volumes(work, cache->bound.list[i].peers.uses, cache->bound.list[i].node->id);
-    for (const struct cache_pod *pod = gt_table_after(&cache->pods, 0, NULL); pod && r >= 0;
-         pod = gt_table_after(&cache->pods, pod->hash, pod))
-        if (!pod->at && pod->plan && pod->pub.plan == GT_CACHE_PLAN_ASSUMED)
-            r = meet_planned(work, pod);
+    for (uint32_t i = 0; i < table->size && r >= 0; i++)
+        if (table->list[i].digest)
+            r = meet_volumes(work, table->list[i].peers.uses, table->list[i].node->id);
+    for (const struct cache_pod *pod = cache->charged; pod && r >= 0; pod = pod->charged_next)
+        r = meet_planned(work, pod);
     return r;
 }
 

@@ -280,18 +280,24 @@ static int meet_pod(struct peer_work *work, const struct cache_peers *pod, const
     return r;
 }
 
+static int meet_bound(struct peer_work *work, const struct cache_bound_table *table)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < table->size && r >= 0; i++)
+        if (table->list[i].digest)
+            r = meet_pod(work, &table->list[i].peers, table->list[i].node);
+    return r;
+}
+
 /* Of members that are not counted here, the plan has the place. */
 static int meet_all(struct peer_work *work)
 {
     const struct gt_cache *cache = work->cache;
-    int r = 0;
-    for (uint32_t i = 0; i < cache->bound.size && r >= 0; i++)
-        if (cache->bound.list[i].digest)
-            r = meet_pod(work, &cache->bound.list[i].peers, cache->bound.list[i].node);
-    for (const struct cache_pod *pod = gt_table_after(&cache->pods, 0, NULL); pod && r >= 0;
-         pod = gt_table_after(&cache->pods, pod->hash, pod))
-        if (!pod->at && pod->plan && pod->pub.plan == GT_CACHE_PLAN_ASSUMED)
-            r = meet_pod(work, &pod->peers, pod->plan->node);
+    int r = meet_bound(work, &cache->bound[CACHE_BOUND_RULED]);
+    if (r >= 0 && work->own_terms)
+        r = meet_bound(work, &cache->bound[CACHE_BOUND_PLAIN]);
+    for (const struct cache_pod *pod = cache->charged; pod && r >= 0; pod = pod->charged_next)
+        r = meet_pod(work, &pod->peers, pod->charged);
     return r;
 }
 

@@ -160,8 +160,8 @@ const struct gt_cache_pod *gt_cache_awaited(const struct gt_cache *cache,
     const struct gt_cache_job *job = NULL;
     for (uint32_t i = 0; i < count && !job; i++)
         job = members[i].pod ? members[i].pod->job : NULL;
-    for (const struct cache_pod *pod = gt_table_after(&cache->pods, 0, NULL); cache->ordered_plans && pod;
-         pod = gt_table_after(&cache->pods, pod->hash, pod)) {
+    for (const struct cache_pod *pod = cache->ordered_plans ? cache->charged : NULL; pod;
+         pod = pod->charged_next) {
         const struct gt_pod_peers *peers = pod->peers.rules;
         if (!pod->ordered || !peers || pod->pub.job == job)
             continue;

@@ -6,9 +6,10 @@
 #include "base/bits.h"
 #include "base/err.h"
 #include "scheduler-ext/core/capacity.h"
+#include "scheduler-ext/core/numa_room.h"
 #include "topology/model/node.h"
 
-enum { DEFAULT_WORK = 100000000, CHOICES_MAX = 16 << 20 };
+enum { DEFAULT_WORK = 100000000, CHOICES_MAX = 16 << 20, SETS_BITS_MAX = 26 };
 
 /* A cost: pods in the upper half, GPUs in the lower. Costs add up and compare as numbers. */
 #define ADVISE_NEVER UINT64_MAX
@@ -23,7 +24,9 @@ struct advise_item { /* a movable pod that would free something */
 struct advise_place {      /* a node with such pods */
     uint32_t first, count; /* items */
     unsigned available;
-    unsigned slots; /* pods of the job that it holds more when all of them leave */
+    unsigned base;  /* pods of the job that it holds now */
+    unsigned slots; /* and how many more when all of them leave */
+    bool judged;    /* its kubelet refuses pods that are spread over NUMA nodes: each set is looked at */
 };
 
 struct advise_region {     /* a tier-1 supernode that can hold more runs */
@@ -33,6 +36,7 @@ struct advise_region {     /* a tier-1 supernode that can hold more runs */
 };
 
 struct advisor {
+    const struct gt_cluster *cluster;
     const struct gt_advise_job *job;
     struct gt_err **err;
     struct advise_item *items;
@@ -93,18 +97,22 @@ static void find_items(struct advisor *advisor, const struct gt_cluster *cluster
     advisor->item_count = kept;
 }
 
-static void advise_find_places(struct advisor *advisor, const struct gt_cluster *cluster)
+static void advise_find_places(struct advisor *advisor)
 {
-    const struct gt_advise_job *job = advisor->job;
     for (uint32_t i = 0; i < advisor->item_count;) {
         struct gt_cluster_node node;
-        gt_cluster_get_node(cluster, advisor->items[i].node, &node);
-        struct advise_place place = {.first = i, .available = gt_bit_count(node.available)};
-        unsigned free = place.available;
-        for (; i < advisor->item_count && advisor->items[i].node == advisor->items[place.first].node; i++)
-            free += advisor->items[i].gain;
+        uint32_t id = advisor->items[i].node;
+        const struct gt_numa_pod pod = gt_advise_numa_pod(advisor->job);
+        gt_cluster_get_node(advisor->cluster, id, &node);
+        struct advise_place place = {.first = i,
+                                     .available = gt_bit_count(node.available),
+                                     .judged = gt_numa_judges(advisor->cluster, id)};
+        uint64_t free = node.available;
+        for (; i < advisor->item_count && advisor->items[i].node == id; i++)
+            free |= advisor->items[i].mask;
         place.count = i - place.first;
-        place.slots = free / job->gpus - place.available / job->gpus;
+        place.base = gt_numa_pods(advisor->cluster, id, node.available, pod);
+        place.slots = gt_numa_pods(advisor->cluster, id, free, pod) - place.base;
         advisor->places[advisor->place_count++] = place;
     }
 }
@@ -129,7 +137,7 @@ static void find_regions(struct advisor *advisor, const uint32_t *room)
 struct node_costs {
     unsigned slots;
     uint64_t cost[GT_GPUS_MAX + 1];  /* [slots gained, at least] */
-    unsigned freed[GT_GPUS_MAX + 1]; /* GPUs that are freed at this cost */
+    unsigned freed[GT_GPUS_MAX + 1]; /* GPUs that are freed at this cost; where it is judged, the set */
 };
 
 /* least[t]: the least cost of sets that free t GPUs. Items are added one after the other; `taken` may be
@@ -155,18 +163,48 @@ static void node_sums(const struct advisor *advisor, const struct advise_place *
     }
 }
 
+/* Of each set of items. Pods on few GPUs of each NUMA node may bring nothing, so numbers do not say it. */
+static void judged_costs(const struct advisor *advisor, const struct advise_place *place,
+                         struct node_costs *ret)
+{
+    const struct advise_item *items = &advisor->items[place->first];
+    struct gt_cluster_node node;
+    gt_cluster_get_node(advisor->cluster, items->node, &node);
+    for (unsigned set = 1; place->slots && set < 1U << place->count; set++) {
+        uint64_t free = node.available, cost = 0;
+        for (uint32_t i = 0; i < place->count; i++)
+            if (set >> i & 1) {
+                free |= items[i].mask;
+                cost += advise_cost(&items[i]);
+            }
+        if (cost >= ret->cost[place->slots])
+            continue;
+        unsigned slots = gt_numa_pods(advisor->cluster, items->node, free, gt_advise_numa_pod(advisor->job));
+        for (unsigned j = 1; j <= place->slots && place->base + j <= slots; j++)
+            if (cost < ret->cost[j]) {
+                ret->cost[j] = cost;
+                ret->freed[j] = set;
+            }
+    }
+}
+
 static void node_costs(const struct advisor *advisor, const struct advise_place *place,
                        struct node_costs *ret)
 {
     uint64_t least[GT_GPUS_MAX + 1];
-    node_sums(advisor, place, least, NULL);
-    unsigned gpus = advisor->job->gpus, base = place->available / gpus;
+    unsigned gpus = advisor->job->gpus;
     ret->slots = place->slots;
-    ret->cost[0] = 0;
-    ret->freed[0] = 0;
+    for (unsigned j = 0; j <= place->slots; j++) {
+        ret->cost[j] = j ? ADVISE_NEVER : 0;
+        ret->freed[j] = 0;
+    }
+    if (place->judged) {
+        judged_costs(advisor, place, ret);
+        return;
+    }
+    node_sums(advisor, place, least, NULL);
     for (unsigned j = 1; j <= place->slots; j++) {
-        ret->cost[j] = ADVISE_NEVER;
-        for (unsigned t = (base + j) * gpus - place->available; t <= GT_GPUS_MAX; t++)
+        for (unsigned t = (place->base + j) * gpus - place->available; t <= GT_GPUS_MAX; t++)
             if (least[t] < ret->cost[j]) {
                 ret->cost[j] = least[t];
                 ret->freed[j] = t;
@@ -174,10 +212,14 @@ static void node_costs(const struct advisor *advisor, const struct advise_place 
     }
 }
 
-/* Marks the items of the set that frees `t` GPUs at least cost. */
+/* Marks the items of the set that frees `t` GPUs at least cost; where it is judged, `t` is the set. */
 static void mark_node(struct advisor *advisor, const struct advise_place *place, unsigned t)
 {
     uint64_t least[GT_GPUS_MAX + 1], taken[GT_GPUS_MAX];
+    for (uint32_t i = 0; place->judged && i < place->count; i++)
+        advisor->items[place->first + i].moved = t >> i & 1;
+    if (place->judged)
+        return;
     node_sums(advisor, place, least, taken);
     for (uint32_t i = place->count; i-- && t;) {
         struct advise_item *item = &advisor->items[place->first + i];
@@ -255,8 +297,13 @@ static bool is_small_enough(const struct advisor *advisor, uint64_t work)
     for (uint32_t r = 0; r < advisor->region_count; r++) {
         const struct advise_region *region = &advisor->regions[r];
         uint32_t more = most_runs(advisor, region), slots = pods_lacking(advisor, region, more);
-        for (uint32_t i = 0; i < region->count; i++)
-            steps += (uint64_t)slots * (advisor->places[region->first + i].slots + 1);
+        for (uint32_t i = 0; i < region->count; i++) {
+            const struct advise_place *place = &advisor->places[region->first + i];
+            if (place->judged && place->count > SETS_BITS_MAX)
+                return false;
+            steps += (uint64_t)slots * (place->slots + 1) +
+                     (place->judged ? (uint64_t)place->count << place->count : 0);
+        }
         steps += (uint64_t)advisor->need * more;
         if (steps > work)
             return false;
@@ -312,7 +359,7 @@ static int advise_find(struct advisor *advisor, const struct gt_cluster *cluster
     uint64_t have = 0, more = 0;
     for (uint32_t s = 0; s < gt_cluster_supernodes(cluster); s++)
         have += room[s] / advisor->job->pods;
-    advise_find_places(advisor, cluster);
+    advise_find_places(advisor);
     find_regions(advisor, room);
     for (uint32_t r = 0; r < advisor->region_count; r++)
         more += advisor->regions[r].more;
@@ -347,7 +394,7 @@ int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pod
 {
     if (!job->runs || !job->pods || !job->gpus)
         return gt_fail(err, EINVAL, "advice: a job without pods or GPUs");
-    struct advisor advisor = {.job = job, .err = err};
+    struct advisor advisor = {.cluster = cluster, .job = job, .err = err};
     struct gt_advice advice = {0};
     gt_auto_free uint32_t *room = NULL;
     int r = gt_capacity_of(cluster, job->gpus, &room, err);
@@ -374,12 +421,18 @@ int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pod
 
 bool gt_advise_job_of(const struct gt_plan_request *request, struct gt_advise_job *ret)
 {
+    bool any = false;
     *ret = (struct gt_advise_job){0};
     for (uint32_t u = 0; u < request->unit_count; u++) {
         const struct gt_plan_unit *unit = &request->units[u];
         uint32_t running = 0, run = unit->atom ? unit->atom : unit->pods;
-        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
+        for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+            uint64_t requests = request->pods[i].requests;
             running += request->pods[i].running;
+            if (!request->pods[i].running)
+                ret->requests = !any || ret->requests == requests ? requests : 0;
+            any |= !request->pods[i].running;
+        }
         if (running == unit->pods)
             continue;
         if (running || (ret->runs && (ret->pods != run || ret->gpus != unit->gpus)))

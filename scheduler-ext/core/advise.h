@@ -17,7 +17,13 @@
 struct gt_advise_job {
     uint32_t runs, pods;
     unsigned gpus;
+    uint64_t requests; /* struct gt_numa_pod; 0 also where its pods differ in them */
 };
+
+static inline struct gt_numa_pod gt_advise_numa_pod(const struct gt_advise_job *job)
+{
+    return (struct gt_numa_pod){job->gpus, job->requests};
+}
 
 /* What a request asks for. False where the job's runs are not all equal, or have begun. */
 bool gt_advise_job_of(const struct gt_plan_request *request, struct gt_advise_job *ret);

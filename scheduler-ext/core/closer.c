@@ -77,7 +77,9 @@ static int closer_try(struct closer *closer, const struct closer_domain *without
                               .own = spec->placed ? without->own : 0};
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoided = {0};
     const struct gt_relocate_spec relocate = {
-        .job = {(spec->placed ? found.own : spec->count) / spec->run, spec->run, spec->gpus},
+        .job = {.runs = (spec->placed ? found.own : spec->count) / spec->run,
+                .pods = spec->run,
+                .gpus = spec->gpus},
         .job_avoids = &avoided,
         .may_go = spec->may_go,
         .arg = spec->arg,

@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "base/err.h"
+#include "scheduler-ext/core/numa_room.h"
 #include "scheduler-ext/core/plan.h"
 
 enum {
@@ -40,11 +41,12 @@ struct relocator {
     uint64_t work;
     bool exhausted;
     bool thorough; /* also sets of which some bring no run by themselves */
+    bool judged;   /* kubelets refuse pods that are spread over NUMA nodes: it matters which GPUs are free */
 
     uint32_t node_count, super_count;
-    unsigned *available; /* [node] for the job */
-    unsigned *room;      /* [node] for pods that move: what is available now and not given to one */
-    unsigned *alone;     /* [node] GPUs that chosen single pods free there */
+    uint64_t *available; /* [node] GPUs for the job */
+    uint64_t *room;      /* [node] for pods that move: what is available now and not given to one */
+    uint64_t *alone;     /* [node] that chosen single pods free there */
     uint32_t *super;     /* [node] */
     uint32_t *order;     /* nodes, by supernode */
     uint32_t *slots;     /* [supernode] */
@@ -78,15 +80,40 @@ static void spend(struct relocator *r)
 
 /* ---- the cluster as it would be ---- */
 
-static void relocate_change(struct relocator *r, uint32_t node, int gpus)
+static unsigned relocate_pods(const struct relocator *r, uint32_t node, uint64_t free, struct gt_numa_pod pod)
+{
+    return r->judged ? gt_numa_pods(r->cluster, node, free, pod) : gt_bit_count(free) / pod.gpus;
+}
+
+/* Of the job. */
+static unsigned relocate_slots(const struct relocator *r, uint32_t node, uint64_t free)
+{
+    return relocate_pods(r, node, free, gt_advise_numa_pod(r->job));
+}
+
+static void relocate_change(struct relocator *r, uint32_t node, uint64_t gpus, bool more)
 {
     uint32_t *slots = &r->slots[r->super[node]];
     r->runs -= *slots / r->job->pods;
-    *slots -= r->available[node] / r->job->gpus;
-    r->available[node] = (unsigned)((int)r->available[node] + gpus);
-    *slots += r->available[node] / r->job->gpus;
+    *slots -= relocate_slots(r, node, r->available[node]);
+    r->available[node] = more ? r->available[node] | gpus : r->available[node] & ~gpus;
+    *slots += relocate_slots(r, node, r->available[node]);
     r->runs += *slots / r->job->pods;
     spend(r);
+}
+
+/* The GPUs of the node's room that a pod gets; 0: it finds none. */
+static uint64_t relocate_serve(const struct relocator *r, uint32_t node, unsigned gpus)
+{
+    struct gt_cluster_node found;
+    uint64_t room = r->room[node], taken = 0;
+    if (gt_bit_count(room) < gpus)
+        return 0;
+    if (r->judged && gt_cluster_get_node(r->cluster, node, &found))
+        return gt_numa_serve(found.class, room, (struct gt_numa_pod){.gpus = gpus}, NULL);
+    for (; gpus; gpus--, room &= room - 1)
+        taken |= room & -room;
+    return taken;
 }
 
 static bool relocate_may_go(const struct relocator *r, uint32_t pod, uint32_t node)
@@ -99,12 +126,12 @@ static bool relocate_fits(const struct relocator *r)
     return r->runs >= r->job->runs;
 }
 
-static unsigned relocate_gain(const struct relocator *r, uint32_t pod)
+static uint64_t relocate_gain(const struct relocator *r, uint32_t pod)
 {
     struct gt_cluster_node node;
     return !gt_node_set_has(r->spec->job_avoids, r->pods[pod].node) &&
                    gt_cluster_get_node(r->cluster, r->pods[pod].node, &node)
-               ? gt_bit_count(r->pods[pod].mask & node.all & node.healthy & ~node.assumed & ~node.free)
+               ? r->pods[pod].mask & node.all & node.healthy & ~node.assumed & ~node.free
                : 0;
 }
 
@@ -131,17 +158,18 @@ static int relocate_read_cluster(struct relocator *r)
     if (!r->available || !r->room || !r->alone || !r->super || !r->order || !r->slots || !r->supers ||
         !r->super_order)
         return gt_fail_sys(r->err, ENOMEM, "relocation");
+    for (uint32_t id = 0; id < r->node_count && !r->judged; id++)
+        r->judged = gt_numa_judges(r->cluster, id);
     for (uint32_t id = 0; id < r->node_count; id++) {
         struct gt_cluster_node node;
         r->order[id] = id;
         if (!gt_cluster_get_node(r->cluster, id, &node))
             continue;
         r->super[id] = node.supernode;
-        unsigned available = gt_bit_count(node.available);
-        r->room[id] = gt_node_set_has(r->spec->moves_avoid, id) ? 0 : available;
-        r->free += available;
+        r->room[id] = gt_node_set_has(r->spec->moves_avoid, id) ? 0 : node.available;
+        r->free += gt_bit_count(node.available);
         if (!gt_node_set_has(r->spec->job_avoids, id))
-            relocate_change(r, id, (int)available);
+            relocate_change(r, id, node.available, true);
     }
     qsort_r(r->order, r->node_count, sizeof(*r->order), relocate_by_super, r->super);
     return 0;
@@ -174,7 +202,7 @@ static bool read_item(const struct relocator *r, struct move_item *item)
             return false;
         item->super = node.supernode;
         item->need = need;
-        item->gain += relocate_gain(r, r->members[item->first + i]);
+        item->gain += gt_bit_count(relocate_gain(r, r->members[item->first + i]));
         item->cost += (uint64_t)need * (pod->cost ? pod->cost : 1);
     }
     return item->gain;
@@ -216,10 +244,10 @@ static int relocate_find_items(struct relocator *r, uint32_t count)
 
 /* ---- the order of the search ---- */
 
-/* GPUs that are missing for the next pod of the job on this node. */
+/* GPUs that are missing for the next pod of the job on this node; where it is judged, at least. */
 static unsigned missing_gpus(const struct relocator *r, uint32_t node)
 {
-    return r->job->gpus - r->available[node] % r->job->gpus;
+    return r->judged ? 1 : r->job->gpus - gt_bit_count(r->available[node]) % r->job->gpus;
 }
 
 /* Units first, then single pods by node, so that it is known what a node gains when its pods are through. */
@@ -244,10 +272,10 @@ static void take_out(struct relocator *r, const struct move_item *item, bool out
 {
     for (uint32_t i = 0; i < item->pods; i++) {
         uint32_t pod = r->members[item->first + i], node = r->pods[pod].node;
-        int gain = (int)relocate_gain(r, pod);
-        relocate_change(r, node, out ? gain : -gain);
+        uint64_t gain = relocate_gain(r, pod);
+        relocate_change(r, node, gain, out);
         if (item->node != GT_NONE)
-            r->alone[node] = (unsigned)((int)r->alone[node] + (out ? gain : -gain));
+            r->alone[node] = out ? r->alone[node] | gain : r->alone[node] & ~gain;
     }
 }
 
@@ -324,6 +352,17 @@ static bool relocate_are_alike(struct relocator *r, uint32_t item, uint32_t a, u
     return true;
 }
 
+static bool has_same_room(const struct relocator *r, uint32_t a, uint32_t b)
+{
+    struct gt_cluster_node x, y;
+    if (r->judged)
+        return r->available[a] == r->available[b] && r->room[a] == r->room[b] &&
+               gt_cluster_get_node(r->cluster, a, &x) && gt_cluster_get_node(r->cluster, b, &y) &&
+               x.class == y.class;
+    return gt_bit_count(r->available[a]) == gt_bit_count(r->available[b]) &&
+           gt_bit_count(r->room[a]) == gt_bit_count(r->room[b]);
+}
+
 /* Whether a node of [from, at) of its supernode is equivalent for what is placed from item `item` on. */
 static bool relocate_is_repeated(struct relocator *r, uint32_t item, uint32_t from, uint32_t at)
 {
@@ -331,8 +370,7 @@ static bool relocate_is_repeated(struct relocator *r, uint32_t item, uint32_t fr
     while (at-- > from && r->super[r->order[at]] == r->super[node]) {
         uint32_t other = r->order[at];
         spend(r);
-        if (r->available[other] == r->available[node] && r->room[other] == r->room[node] && other != own &&
-            relocate_are_alike(r, item, other, node))
+        if (other != own && has_same_room(r, other, node) && relocate_are_alike(r, item, other, node))
             return true;
     }
     return false;
@@ -343,7 +381,7 @@ static bool has_room(struct relocator *r, uint32_t at, uint32_t pods, unsigned n
 {
     uint32_t slots = 0, super = r->super[r->order[at]];
     for (; at < r->node_count && r->super[r->order[at]] == super && slots < pods; at++) {
-        slots += r->room[r->order[at]] / need;
+        slots += relocate_pods(r, r->order[at], r->room[r->order[at]], (struct gt_numa_pod){.gpus = need});
         spend(r);
     }
     return slots >= pods;
@@ -366,17 +404,17 @@ static bool relocate_find_places(struct relocator *r, uint32_t at, uint32_t pod,
         spend(r);
         if (pod && r->super[node] != r->super[r->places[done - 1]])
             break;
-        if (node == item->node || r->room[node] < item->need ||
-            (item->pods > 1 && !has_room(r, i, item->pods - pod, item->need)) ||
+        uint64_t gpus = node == item->node ? 0 : relocate_serve(r, node, item->need);
+        if (!gpus || (item->pods > 1 && !has_room(r, i, item->pods - pod, item->need)) ||
             !relocate_may_go(r, member, node) || relocate_is_repeated(r, at, from, i))
             continue;
         r->places[done] = node;
-        int taken = gt_node_set_has(r->spec->job_avoids, node) ? 0 : (int)item->need;
-        r->room[node] -= item->need;
-        relocate_change(r, node, -taken);
+        uint64_t taken = gt_node_set_has(r->spec->job_avoids, node) ? 0 : gpus;
+        r->room[node] &= ~gpus;
+        relocate_change(r, node, taken, false);
         bool found = relocate_fits(r) && relocate_find_places(r, at, pod + 1, done + 1, i);
-        relocate_change(r, node, taken);
-        r->room[node] += item->need;
+        relocate_change(r, node, taken, true);
+        r->room[node] |= gpus;
         if (found)
             return true;
     }
@@ -422,8 +460,8 @@ static bool is_like(const struct relocator *r, const struct move_item *a, const 
 /* Whether the single pods chosen on the node bring it at least one more pod of the job. */
 static bool is_through(const struct relocator *r, uint32_t node)
 {
-    unsigned available = r->available[node];
-    return available / r->job->gpus > (available - r->alone[node]) / r->job->gpus;
+    uint64_t available = r->available[node];
+    return relocate_slots(r, node, available) > relocate_slots(r, node, available & ~r->alone[node]);
 }
 
 static void choose_supers(struct relocator *r, uint32_t at);
@@ -580,6 +618,8 @@ static bool plan_job(struct relocator *r)
     struct gt_plan_failure failure;
     if (!units || !pods || !freed)
         return false;
+    for (uint32_t i = 0; i < count; i++)
+        pods[i].requests = r->job->requests;
     for (uint32_t i = 0; i < runs; i++)
         units[i] =
             (struct gt_plan_unit){.first = i * r->job->pods, .pods = r->job->pods, .gpus = r->job->gpus};
@@ -618,8 +658,9 @@ static int relocate_plan(struct relocator *r, struct gt_relocation *ret)
     gt_auto_free struct gt_relocate_move *moves = calloc((size_t)r->best_pods + 1, sizeof(*moves));
     if (!moves)
         return gt_fail_sys(r->err, ENOMEM, "relocation");
-    if (!plan_all(r, false, moves) && !plan_all(r, true, moves))
-        return gt_fail_sys(r->err, ENOMEM, "relocation");
+    ret->possible = plan_all(r, false, moves) || plan_all(r, true, moves);
+    if (!ret->possible) /* the search knows the order in which kubelets serve pods, the planner takes any */
+        return r->judged ? 0 : gt_fail_sys(r->err, ENOMEM, "relocation");
     qsort(moves, r->best_pods, sizeof(*moves), by_pod);
     for (uint32_t i = 0; i < r->best_pods; i++)
         ret->gpus += gt_bit_count(moves[i].mask);
@@ -653,7 +694,7 @@ int gt_relocate(struct gt_cluster *cluster, const struct gt_running_pod *pods, u
     uint64_t wanted = (uint64_t)job->runs * job->pods * job->gpus; /* moving frees no GPU */
     if (!relocation.possible && r.free >= wanted) {
         relocate_order(&r);
-        relocation.exact = relocate_search(&r, spec->work ? spec->work : GT_RELOCATE_WORK);
+        relocation.exact = relocate_search(&r, spec->work ? spec->work : GT_RELOCATE_WORK) && !r.judged;
         r.work = UINT64_MAX;
         relocation.possible = r.best_count;
         if (r.best_count)

@@ -21,7 +21,8 @@
 
 struct gt_relocation {
     bool possible; /* false: no solution was found */
-    bool exact;    /* nothing else costs less, or there is no solution; false: the search was cut short */
+    bool exact;    /* nothing else costs less, or there is no solution; false: the search was cut short, or
+                      kubelets refuse pods that are spread over NUMA nodes */
     struct gt_relocate_move {
         uint32_t pod, node; /* index of the pod; its new node */
         uint64_t mask;      /* its new GPUs */

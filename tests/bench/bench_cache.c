@@ -309,28 +309,48 @@ static void measure_audit(struct gt_cache *cache)
     report("audit, a step", &steps, "<2000");
 }
 
-/* A job of 128 pods of 8 GPUs in units of 4 on the idle nodes, as it waits in the queue. */
-static double decide_us(struct gt_cache *cache, const char *cpu)
+/* On each node a pod with host ports, as of a DaemonSet. */
+static void hand_daemons(struct gt_cache *cache)
 {
-    enum { JOB = 128, ROUNDS = 30 };
-    double least = 1e18;
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
-    for (unsigned i = 0; i < JOB; i++) {
+    for (unsigned n = 0; n < NODES; n++) {
         gt_buf_consume(&text, text.len);
-        gt_buf_printf(&text,
-                      "{\"metadata\":{\"namespace\":\"n\",\"name\":\"j%s-%u\",\"uid\":\"%s-%u\",\"labels\":{"
-                      "\"batch.kubernetes.io/job-name\":\"j%s\",\"batch.kubernetes.io/job-completion-index\":"
-                      "\"%u\"},\"annotations\":{\"metax-tech.com/gpu-group-size\":\"32\"}},\"spec\":{"
-                      "\"schedulingGates\":[{\"name\":\"" GT_GATE "\"}],\"containers\":[{\"name\":\"c\","
-                      "\"resources\":{\"requests\":{\"cpu\":\"%s\",\"memory\":\"1Gi\"},\"limits\":{"
-                      "\"metax-tech.com/gpu\":8}}}]}}",
-                      cpu, i, cpu, i, cpu, i, cpu);
+        gt_buf_printf(
+            &text,
+            "{\"metadata\":{\"namespace\":\"kube-system\",\"name\":\"daemon-%u\",\"uid\":\"d-%u\"},"
+            "\"spec\":{\"hostNetwork\":true,\"nodeName\":\"node-%05u\",\"containers\":[{\"name\":\"c\","
+            "\"ports\":[{\"hostPort\":%u},{\"hostPort\":10256}]}]}}",
+            n, n, n, n % 4 ? 9100 : 29500);
         cJSON *object = parse(&text);
         read_pod(cache, object);
         cJSON_Delete(object);
     }
-    char key[64];
-    snprintf(key, sizeof(key), "n/Job/j%s", cpu);
+}
+
+/* A job of 128 pods of 8 GPUs in units of 4 on the idle nodes, as it waits in the queue. `ports`: JSON. */
+static double decide_us(struct gt_cache *cache, const char *cpu, const char *ports)
+{
+    enum { JOB = 128, ROUNDS = 30 };
+    double least = 1e18;
+    char key[64], name[32];
+    gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
+    snprintf(name, sizeof(name), "%s%s", cpu, *ports ? "-ports" : "");
+    for (unsigned i = 0; i < JOB; i++) {
+        gt_buf_consume(&text, text.len);
+        gt_buf_printf(
+            &text,
+            "{\"metadata\":{\"namespace\":\"n\",\"name\":\"j%s-%u\",\"uid\":\"%s-%u\",\"labels\":{"
+            "\"batch.kubernetes.io/job-name\":\"j%s\",\"batch.kubernetes.io/job-completion-index\":"
+            "\"%u\"},\"annotations\":{\"metax-tech.com/gpu-group-size\":\"32\"}},\"spec\":{"
+            "\"schedulingGates\":[{\"name\":\"" GT_GATE "\"}],\"containers\":[{\"name\":\"c\","
+            "\"ports\":[%s],\"resources\":{\"requests\":{\"cpu\":\"%s\",\"memory\":\"1Gi\"},\"limits\":{"
+            "\"metax-tech.com/gpu\":8}}}]}}",
+            name, i, name, i, name, i, ports, cpu);
+        cJSON *object = parse(&text);
+        read_pod(cache, object);
+        cJSON_Delete(object);
+    }
+    snprintf(key, sizeof(key), "n/Job/j%s", name);
     struct gt_cache_job *job = gt_cache_find_job(cache, key);
     for (unsigned round = 0; job && round < ROUNDS; round++) {
         struct gt_reservations reservations = {0};
@@ -356,10 +376,13 @@ static double decide_us(struct gt_cache *cache, const char *cpu)
 
 static void measure_decisions(struct gt_cache *cache)
 {
-    double plain = decide_us(cache, "0"), some = decide_us(cache, "160"), times = some / plain;
+    double plain = decide_us(cache, "0", ""), some = decide_us(cache, "160", ""), times = some / plain;
     measure("decide on 32 units of 4 pods of 8", plain, "us", "-");
     measure("the same, half of the nodes lack CPUs", some, "us", "-");
     measure("times as long", times, "", "<1.5");
+    hand_daemons(cache);
+    measure("the same with a host port, taken on every fourth node",
+            decide_us(cache, "0", "{\"hostPort\":29500}"), "us", "<2000");
 }
 
 static void run(unsigned pods, unsigned asking, bool timed)

@@ -196,7 +196,7 @@ class CompanionFaultCases:
     @quick
     def lost_and_repaired(self):
         """A planned GPU becomes unhealthy between plan and bind: the pod is made again, and planned elsewhere."""
-        with self.repairing():
+        with self.placed.repairing():
             self.placed.create(job("repair", 4, pod_template(8, group=32, schedulerName=NOBODY)))
             pods = self.planned("repair", 4)
             sick = annotation(next(iter(pods.values())), "node")
@@ -212,23 +212,6 @@ class CompanionFaultCases:
             finally:
                 self.placed.hollow.set_health(sick, 3, True)
         return f"from {sick}: {len(set(now) - set(pods))} pods made again"
-
-    @contextlib.contextmanager
-    def repairing(self):
-        """The companion may make pods again whose planned place was taken."""
-        self.placed.apply_manifests("recreate")
-        self.rolled_out()
-        try:
-            yield
-        finally:
-            self.placed.clean()
-            self.cluster.kubectl("delete", "clusterrole,clusterrolebinding", "gputopo-scheduler-recreate")
-            self.placed.apply_manifests()
-            self.rolled_out()
-
-    def rolled_out(self):
-        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=290s")
-        self.placed.companion()
 
     def deleted(self):
         """The job goes while it is planned: nothing stays reserved for it."""
@@ -277,7 +260,7 @@ class CompanionFaultCases:
         # plain pods may tear every rack so that its last node is of no use: what is left holds 9 units of 2 nodes for certain
         items += [job(f"placed-{number}", 4, pod_template(8, group=16, schedulerName="volcano" if number % 2 else "default-scheduler"))
                   for number in range(4)]
-        with self.repairing():  # the other scheduler may take planned GPUs before they are bound
+        with self.placed.repairing():  # the other scheduler may take planned GPUs before they are bound
             self.volcano.reload(self.volcano.with_us())  # now: it is another pod of the companion, with another address
             self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": items})
             for number in range(4):
@@ -344,7 +327,7 @@ class CompanionFaultCases:
             raise Failed("daemonset/tls made the same certificate again")
         pod = self.placed.companion()["metadata"]["uid"]
         self.placed.apply_manifests()
-        self.rolled_out()
+        self.placed.rolled_out()
         same(self.placed.companion()["metadata"]["uid"], pod, "the companion's pod")
         self.placed.create(job("signed", 4, pod_template(8, group=32)))
         self.placed.check_placed(self.placed.bound("job-name=signed", 4), 32)

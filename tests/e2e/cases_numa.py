@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real kubelets with the topology manager's policy single-numa-node, scope container and pod, and the static CPU manager, on two NUMA nodes."""
+"""Real kubelets whose topology manager has a policy that refuses pods, scope container and pod, and the static CPU manager, on two NUMA nodes."""
 import random
 import time
 
@@ -16,14 +16,17 @@ REFUSED = "TopologyAffinityError"
 SCHEDULER = "numa-scheduler"
 AT_ONCE = 12  # pods
 SIZES = ((1,), (1,), (2,), (1, 1), (4,), (2, 2), (3, 1))  # GPUs of each container
+LARGE = ((6,), (4, 4), (8,))  # these need both NUMA nodes, as only restricted allows
 INITS = (0, 0, 0, 1, 2)  # GPUs of an init container of pods with several containers, at most those of the pod; 0: there is none
 SCOPES = {1: "container", 2: "pod"}  # by the number of the node
+SINGLE, RESTRICTED = "single-numa-node", "restricted"
 GATE, GROUP_SIZE = "metax-tech.com/gpu-placement", "metax-tech.com/gpu-group-size"
 
 
 class NumaCases:
-    def __init__(self, report, cluster, build, recording):
-        self.report, self.cluster, self.build, self.recording = report, cluster, build, recording
+    def __init__(self, report, cluster, build, recording, policy):
+        self.report, self.cluster, self.build, self.recording, self.policy = report, cluster, build, recording, policy
+        self.sizes = SIZES if policy == SINGLE else SIZES + LARGE
         self.many = 40 if report.is_quick else 200
 
     def agent_options(self, number):
@@ -49,8 +52,9 @@ class NumaCases:
             until("8 GPUs", lambda: cluster.get("node", f"node{number}")["status"]["allocatable"].get(pods.RESOURCE) == "8")
             (status, condition), = until("the condition NUMAAlignment", lambda: self.told(number))
             same([status["kubelet"][key] for key in ("topologyManagerPolicy", "topologyManagerScope", "cpuManagerPolicy")],
-                 ["single-numa-node", scope, "static"], "what is told of the kubelet")
-            same((condition["status"], condition["reason"]), ("False", "PodsTooLarge"), "the condition")
+                 [self.policy, scope, "static"], "what is told of the kubelet")
+            same((condition["status"], condition["reason"]), ("False", "PodsTooLarge") if self.policy == SINGLE else ("True", "SizesFit"),
+                 "the condition")
         return condition["message"]
 
     def told(self, number):
@@ -93,7 +97,7 @@ class NumaCases:
         while made < self.many or alive:
             new = []
             while made < self.many and len(alive) < AT_ONCE:
-                new.append(self.pod(f"{scheduler[:4]}-{made}", chance.choice(SIZES), chance.choice(INITS), scheduler, plan and made % 3 == 2))
+                new.append(self.pod(f"{scheduler[:4]}-{made}", chance.choice(self.sizes), chance.choice(INITS), scheduler, plan and made % 3 == 2))
                 alive[new[-1]["metadata"]["name"]], made = chance.uniform(0, 2), made + 1
             if new:
                 self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": new})
@@ -138,9 +142,10 @@ class NumaCases:
 
     def run(self):
         case = self.report.case
-        if not case("NUMA: the agent publishes the kubelet's policies, and that pods of 8 cannot run", self.published):
+        if not case(f"{self.policy}: the agent publishes the kubelet's policies, and that pods of 8 {'cannot' if self.policy == SINGLE else 'can'} run",
+                    self.published):
             return
-        if not case("NUMA: the companion, and a kube-scheduler that asks it", self.begin):
+        if not case(f"{self.policy}: the companion, and a kube-scheduler that asks it", self.begin):
             return
-        case("NUMA without us: pods of 1, 2 and 4 GPUs come and go, and the kubelet refuses some", self.without_us)
-        case("NUMA with us: the same pods, and it refuses none", self.with_us)
+        case(f"{self.policy} without us: pods of 1 to {sum(self.sizes[-1])} GPUs come and go, and the kubelet refuses some", self.without_us)
+        case(f"{self.policy} with us: the same pods, and it refuses none", self.with_us)

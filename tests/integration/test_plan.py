@@ -257,6 +257,22 @@ class Answers(PlanCase):
         self.assertEqual(answer["units"][0]["pods"][0]["gpus"], [0, 1, 2, 3])
         self.assertFalse(self.plan(cluster, "--pods", 1, "--gpus", 8, "--group-size", 8)["placed"])
 
+    def test_numa(self):
+        """A kubelet that gives a pod GPUs of one NUMA node, with 2 and 2 free: one pod leaving is enough, or moving where it fits."""
+        one = node(8)
+        for gpu in one["gpus"]:
+            gpu["numaNode"] = gpu["index"] // 4
+        one["kubelet"] = {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": "container", "cpuManagerPolicy": "none"}
+        pods = [{"name": f"ns/{name}", "node": "n", "gpus": gpus, "movable": True} for name, gpus in (("a", [0, 1]), ("b", [4, 5]))]
+        cluster = {"nodes": [{"name": "n", "supernode": "s", "topology": one}], "pods": pods}
+        def asked(gpus, what, of=cluster):
+            return self.plan(of, "--pods", 1, "--gpus", gpus, "--group-size", gpus, what)
+        self.assertEqual([pod["name"] for pod in asked(4, "--advise")["advice"]["move"]], ["ns/a"])
+        self.assertFalse(asked(8, "--advise")["advice"]["possible"])
+        self.assertFalse(asked(4, "--relocate")["relocation"]["possible"])
+        both = {**cluster, "nodes": [*cluster["nodes"], plain("other", "t", 2)]}
+        self.assertEqual([(pod["name"], pod["toNode"]) for pod in asked(4, "--relocate", both)["relocation"]["move"]], [("ns/a", "other")])
+
     def test_tiers(self):
         """A soft unit goes to the lowest tier that holds it."""
         cluster = {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster in which gputopo places jobs: two nodes with kubelets, 40 hollow ones, 5 racks in 2 halls, the companion with webhook and extenders."""
+import contextlib
 import json
 import os
 import subprocess
@@ -131,6 +132,23 @@ class Placed:
                 *([f"{base}/components/placement", os.path.relpath(self.tls, directory)] if self.places else []),
                 *(f"{base}/components/{component}" for component in components)])))
         self.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", directory)
+
+    @contextlib.contextmanager
+    def repairing(self):
+        """The companion may make pods again whose planned place was taken."""
+        self.apply_manifests("recreate")
+        self.rolled_out()
+        try:
+            yield
+        finally:
+            self.clean()
+            self.cluster.kubectl("delete", "clusterrole,clusterrolebinding", "gputopo-scheduler-recreate")
+            self.apply_manifests()
+            self.rolled_out()
+
+    def rolled_out(self):
+        self.cluster.kubectl("rollout", "status", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, "--timeout=290s")
+        self.companion()
 
     def supernodes_complete(self):
         told = {item["metadata"]["name"]: item.get("status", {}).get("capacity") for item in self.cluster.get("supernodes")["items"]}

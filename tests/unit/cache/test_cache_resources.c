@@ -156,7 +156,8 @@ static void who_waits_is_woken_by_what_was_short(void **state)
     gt_cache_free(cache);
 }
 
-/* Pods come, move, grow, end and go in any order: the sums are those of the pods that are there. */
+/* Pods come, move, grow, end and go in any order, under one name also with other volumes than before: the
+ * sums are those of the pods that are there. */
 static void sums_are_those_of_the_pods(void **state)
 {
     (void)state;
@@ -172,7 +173,7 @@ static void sums_are_those_of_the_pods(void **state)
         node_of[p] = -1;
     for (unsigned i = 0; i < 4000; i++) {
         unsigned p = random_next(&random) % PODS, n = random_next(&random) % NODES;
-        char name[16], node[2] = {(char)('a' + n), 0}, spec[96];
+        char name[16], node[2] = {(char)('a' + n), 0}, spec[192];
         snprintf(name, sizeof(name), "p%u", p);
         switch (random_next(&random) % 4) {
         case 0:
@@ -185,7 +186,10 @@ static void sums_are_those_of_the_pods(void **state)
             break;
         default:
             asks[p] = 1 + random_next(&random) % 9;
-            snprintf(spec, sizeof(spec), "\"resources\":{\"requests\":{\"cpu\":\"%u\"}},", asks[p]);
+            snprintf(spec, sizeof(spec), "\"resources\":{\"requests\":{\"cpu\":\"%u\"}},%s", asks[p],
+                     random_next(&random) % 2
+                         ? "\"volumes\":[{\"persistentVolumeClaim\":{\"claimName\":\"v\"}}],"
+                         : "");
             give_pod(cache, POD(.name = name, .node = node, .spec = spec, .gpus = p % 2));
             node_of[p] = (int)n;
         }

@@ -9,8 +9,17 @@
 
 #include <cmocka.h>
 
+const struct gt_numa *mesh_numa(unsigned number)
+{
+    static const struct gt_numa numas[MESH_NUMAS] = {{.count = 2, .single = true, .gpus = {0x0f, 0xf0}},
+                                                     {.count = 2, .gpus = {0x0f, 0xf0}},
+                                                     {.count = 2, .single = true, .gpus = {0x03, 0xfc}},
+                                                     {.count = 2, .gpus = {0x03, 0xfc}}};
+    return &numas[number];
+}
+
 struct gt_cluster *mesh_cluster_new(unsigned supernodes, const unsigned supers[MESH_NODES],
-                                    uint32_t ret_nodes[MESH_NODES])
+                                    const struct gt_numa *numa, uint32_t ret_nodes[MESH_NODES])
 {
     struct gt_cluster *cluster = NULL;
     struct gt_weights weights = {.n = MESH_GPUS};
@@ -21,6 +30,8 @@ struct gt_cluster *mesh_cluster_new(unsigned supernodes, const unsigned supers[M
     for (unsigned i = 0; i < MESH_GPUS; i++)
         for (unsigned j = 0; j < MESH_GPUS; j++)
             weights.w[i][j] = i != j;
+    if (numa)
+        weights.numa = *numa;
     assert_int_equal(gt_class_new(&weights, &class, NULL), 0);
     assert_int_equal(gt_cluster_add_class(cluster, class, &id, NULL), 0);
     for (unsigned i = 0; i < supernodes; i++) {

@@ -9,9 +9,14 @@
 
 enum { MESH_NODES = 6, MESH_GPUS = 8 };
 
-/* Supernodes s0, s1... (0: none). supers[i] is that of node i. The caller frees the cluster. */
+/* Supernodes s0, s1... (0: none). supers[i] is that of node i. `numa`: how its kubelets judge pods; NULL:
+ * not. The caller frees the cluster. */
 struct gt_cluster *mesh_cluster_new(unsigned supernodes, const unsigned supers[MESH_NODES],
-                                    uint32_t ret_nodes[MESH_NODES]);
+                                    const struct gt_numa *numa, uint32_t ret_nodes[MESH_NODES]);
+
+/* Two NUMA nodes of four GPUs, or of two and six, with single-numa-node or restricted. */
+enum { MESH_NUMAS = 4 };
+const struct gt_numa *mesh_numa(unsigned number);
 
 /* Marks GPUs of the node as in use. */
 void mesh_cluster_take(struct gt_cluster *cluster, uint32_t node, uint64_t mask);

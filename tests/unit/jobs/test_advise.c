@@ -33,13 +33,13 @@ struct world {
     uint32_t pod_count;
 };
 
-static void world_new(struct world *world, unsigned supernodes)
+static void world_new(struct world *world, unsigned supernodes, const struct gt_numa *numa)
 {
     unsigned supers[NODES] = {0};
     *world = (struct world){0};
     for (unsigned i = 0; i < NODES && supernodes; i++)
         supers[i] = below(supernodes);
-    world->cluster = mesh_cluster_new(supernodes, supers, world->nodes);
+    world->cluster = mesh_cluster_new(supernodes, supers, numa, world->nodes);
 }
 
 static void add_pod(struct world *world, unsigned node, uint64_t mask, bool movable)
@@ -137,15 +137,15 @@ static bool brute_force(const struct world *world, const struct gt_advise_job *j
     return best != UINT32_MAX;
 }
 
-static void check_random(unsigned rounds)
+static void check_random(unsigned rounds, bool judged)
 {
     uint64_t start = seed;
     unsigned moved = 0;
     for (unsigned round = 0; round < rounds; round++) {
         struct world world;
-        world_new(&world, below(4));
+        world_new(&world, below(4), judged ? mesh_numa(below(MESH_NUMAS)) : NULL);
         fill(&world, 30);
-        struct gt_advise_job job = {1 + below(3), 1 + below(3), 1U << below(4)};
+        struct gt_advise_job job = {.runs = 1 + below(3), .pods = 1 + below(3), .gpus = 1U << below(4)};
         unsigned pods = 0, gpus = 0;
         bool possible = brute_force(&world, &job, &pods, &gpus);
         struct gt_advice advice;
@@ -171,20 +171,27 @@ static void check_random(unsigned rounds)
 static void test_exact(void **state)
 {
     (void)state;
-    check_random(400);
+    check_random(400, false);
+}
+
+/* Kubelets that refuse pods spread over NUMA nodes. */
+static void test_exact_where_kubelets_judge(void **state)
+{
+    (void)state;
+    check_random(400, true);
 }
 
 static void test_fewest_then_smallest(void **state)
 {
     (void)state;
     struct world world;
-    world_new(&world, 0);
+    world_new(&world, 0, NULL);
     for (unsigned node = 2; node < NODES; node++)
         add_pod(&world, node, 0xff, false);
     add_pod(&world, 0, 0x0f, true); /* 4: two GPUs each */
     add_pod(&world, 0, 0xf0, true);
     add_pod(&world, 1, 0x3f, true); /* 6: one pod, more GPUs */
-    struct gt_advise_job job = {1, 1, 8};
+    struct gt_advise_job job = {.runs = 1, .pods = 1, .gpus = 8};
     struct gt_advice advice;
     assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
     assert_true(advice.possible);
@@ -197,26 +204,26 @@ static void test_fewest_then_smallest(void **state)
     assert_int_equal(advice.count, 1);
     assert_int_equal(advice.gpus, 4);
     free(advice.moved);
-    job = (struct gt_advise_job){3, 1, 8};
+    job = (struct gt_advise_job){.runs = 3, .pods = 1, .gpus = 8};
     assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
     assert_false(advice.possible);
     assert_null(advice.moved);
-    job = (struct gt_advise_job){1, 2, 1}; /* fits already */
+    job = (struct gt_advise_job){.runs = 1, .pods = 2, .gpus = 1}; /* fits already */
     assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
     assert_true(advice.possible);
     assert_int_equal(advice.count, 0);
     job.gpus = 0;
     assert_true(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL) < 0);
-    job = (struct gt_advise_job){1, 1, 8};
+    job = (struct gt_advise_job){.runs = 1, .pods = 1, .gpus = 8};
     assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 1, &advice, NULL), -E2BIG);
-    job = (struct gt_advise_job){1, 1, 100}; /* no node has them, whoever leaves */
+    job = (struct gt_advise_job){.runs = 1, .pods = 1, .gpus = 100}; /* no node has them, whoever leaves */
     assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
     assert_false(advice.possible);
     /* Pods that claim the same GPUs or unknown nodes count once and not at all. */
     world.pods[world.pod_count++] =
         (struct gt_running_pod){.node = world.nodes[0], .mask = 0xff, .movable = true};
     world.pods[world.pod_count++] = (struct gt_running_pod){.node = 77, .mask = 0xff, .movable = true};
-    job = (struct gt_advise_job){2, 1, 8};
+    job = (struct gt_advise_job){.runs = 2, .pods = 1, .gpus = 8};
     assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
     assert_true(advice.possible);
     assert_int_equal(advice.gpus, 14);
@@ -241,6 +248,7 @@ int main(void)
     seed = test_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_exact_where_kubelets_judge),
         cmocka_unit_test(test_fewest_then_smallest),
         cmocka_unit_test(test_bounds),
     };

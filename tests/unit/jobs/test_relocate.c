@@ -43,10 +43,27 @@ static void make_units(struct small *small)
         }
 }
 
-static void make(struct small *small, unsigned supernodes, bool unhealthy)
+/* Whose kubelets refuse pods that are spread over two NUMA nodes. */
+static uint32_t judged_class(struct gt_cluster *cluster, bool single)
+{
+    gt_auto_class struct gt_class *class = NULL;
+    struct gt_weights weights;
+    uint32_t id;
+    wire_meshes(&weights, GPUS, GPUS / 2, 64, 8);
+    weights.numa = (struct gt_numa){.count = 2, .single = single, .gpus = {0x3, 0xc}};
+    assert_int_equal(gt_class_new(&weights, &class, NULL), 0);
+    assert_int_equal(gt_cluster_add_class(cluster, class, &id, NULL), 0);
+    return id;
+}
+
+enum verdict { NO_VERDICT, SINGLE, RESTRICTED };
+
+static void make(struct small *small, unsigned supernodes, bool unhealthy, enum verdict verdict)
 {
     *small = (struct small){.cluster = world_new()};
-    uint32_t class = world_class(small->cluster, GPUS, GPUS), super[NODES];
+    uint32_t class =
+        verdict ? judged_class(small->cluster, verdict == SINGLE) : world_class(small->cluster, GPUS, GPUS),
+             super[NODES];
     char name[16];
     for (unsigned i = 0; i < supernodes; i++) {
         snprintf(name, sizeof(name), "s%u", i);
@@ -233,7 +250,7 @@ static void check_all_ways(bool denies)
     unsigned possible = 0, moved = 0, units = 0, rounds = test_rounds(1500);
     for (unsigned round = 0; round < rounds; round++) {
         struct small small;
-        make(&small, (unsigned)rand() % 4, rand() % 3 == 0);
+        make(&small, (unsigned)rand() % 4, rand() % 3 == 0, NO_VERDICT);
         if (denies)
             deny(&small);
         struct gt_advise_job job = {.runs = 1 + (unsigned)rand() % 2,
@@ -281,6 +298,71 @@ static void keeps_off_nodes_where_pods_may_not_go(void **state)
     check_all_ways(true);
 }
 
+/* Whether the planner places the job as the cluster is. */
+static bool is_placed(const struct small *small, const struct gt_advise_job *job)
+{
+    struct gt_plan_unit units[2];
+    struct gt_plan_pod pods[4] = {0};
+    struct gt_plan_failure failure;
+    for (uint32_t i = 0; i < GT_COUNT(pods); i++)
+        pods[i].requests = job->requests;
+    for (uint32_t u = 0; u < job->runs; u++)
+        units[u] = (struct gt_plan_unit){.first = u * job->pods, .pods = job->pods, .gpus = job->gpus};
+    return gt_plan_job(
+        small->cluster,
+        &(struct gt_plan_request){
+            .units = units, .unit_count = job->runs, .pods = pods, .pod_count = job->runs * job->pods},
+        &failure);
+}
+
+/* The moved pods run on their new GPUs, by the verdict of the kubelets, which got them one after the other.
+ */
+static void carry_out(const struct small *small, const struct gt_relocation *got)
+{
+    for (uint32_t i = 0; i < got->count; i++) {
+        const struct gt_relocate_move *move = &got->moves[i];
+        struct gt_cluster_node node;
+        uint64_t from;
+        gt_cluster_get_node(small->cluster, move->node, &node);
+        assert_true(gt_numa_admits(gt_class_numa(node.class), move->mask, 0, bits(move->mask), &from));
+        gt_cluster_set_free(small->cluster, move->node, node.free & ~move->mask);
+    }
+    for (uint32_t i = 0; i < got->count; i++) {
+        const struct gt_running_pod *pod = &small->pods[got->moves[i].pod];
+        struct gt_cluster_node node;
+        gt_cluster_get_node(small->cluster, pod->node, &node);
+        gt_cluster_set_free(small->cluster, pod->node, node.free | pod->mask);
+    }
+}
+
+/* What is found where kubelets refuse pods holds, and what they would refuse is no way. */
+static void knows_the_verdict_of_kubelets(void **state)
+{
+    (void)state;
+    srand(13);
+    unsigned moved = 0, whole = 0, rounds = test_rounds(1500);
+    for (unsigned round = 0; round < rounds; round++) {
+        struct small small;
+        make(&small, (unsigned)rand() % 4, rand() % 3 == 0, rand() % 2 ? SINGLE : RESTRICTED);
+        struct gt_advise_job job = {.runs = 1 + (unsigned)rand() % 2,
+                                    .pods = 1 + (unsigned)rand() % 2,
+                                    .gpus = 1 + (unsigned)rand() % 4};
+        if (job.gpus > 1 && rand() % 2) /* two containers */
+            job.requests = (job.gpus - job.gpus / 2) | (job.gpus / 2) << 8;
+        struct gt_relocation got = {0};
+        relocate(&small, &job, 0, &got);
+        check_places(&small, &got);
+        carry_out(&small, &got);
+        if (got.possible != is_placed(&small, &job) && (got.possible || got.exact))
+            fail_msg("round %u: possible %d by %u moves", round, got.possible, got.count);
+        moved += got.count > 0;
+        whole += got.count > 0 && job.gpus == GPUS && job.requests;
+        free(got.moves);
+        gt_cluster_free(small.cluster);
+    }
+    assert_true(moved > rounds / 20 && whole > rounds / 100);
+}
+
 /* Cut short anywhere, what is said is true. */
 static void is_honest_when_cut_short(void **state)
 {
@@ -288,7 +370,7 @@ static void is_honest_when_cut_short(void **state)
     srand(12);
     for (unsigned round = 0; round < test_rounds(500); round++) {
         struct small small;
-        make(&small, (unsigned)rand() % 4, false);
+        make(&small, (unsigned)rand() % 4, false, NO_VERDICT);
         const struct gt_advise_job job = {.runs = 1, .pods = 1 + (unsigned)rand() % 2, .gpus = 4};
         struct gt_relocation whole = {0}, cut = {0};
         relocate(&small, &job, 0, &whole);
@@ -307,6 +389,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_all_ways),
         cmocka_unit_test(keeps_off_nodes_where_pods_may_not_go),
+        cmocka_unit_test(knows_the_verdict_of_kubelets),
         cmocka_unit_test(is_honest_when_cut_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static void make_world(struct world *world, unsigned supernodes)
     *world = (struct world){0};
     for (unsigned i = 0; i < NODES && supernodes; i++)
         supers[i] = i % supernodes;
-    world->cluster = mesh_cluster_new(supernodes, supers, world->nodes);
+    world->cluster = mesh_cluster_new(supernodes, supers, NULL, world->nodes);
 }
 
 /* A pod that may go (`job` GT_NONE: that may not). */
