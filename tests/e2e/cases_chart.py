@@ -32,6 +32,7 @@ CHART = DAEMONSET / "chart"
 INSTALLED = "metax-tech.com/gpu.installed"
 RECORDED = ("agent.recordings.configMap=gputopo-recordings", f"agent.options.dev-root={DEVICES}")
 PLACED = ("placement.enabled=true", "placement.certificates.mode=existing")
+NODE_PROFILE = ("placement.enabled=false", "scheduler.options.only={supernodes,extender,ui}")  # what Kubernetes 1.26 can have
 STRICT = tuple(f"{who}.seccompProfile.{what}" for who in ("agent", "scheduler") for what in ("type=Localhost", "localhostProfile=gputopo.json"))
 SECCOMP = ({"type": "RuntimeDefault"}, {"type": "Localhost", "localhostProfile": "gputopo.json"})
 OPTIONS = {  # each option of the programs, another value than the default
@@ -59,6 +60,7 @@ SETS = {  # name: values
     "agents alone": ("scheduler.enabled=false", "placement.enabled=false"),
     "agents that publish nothing": ("scheduler.enabled=false", "placement.enabled=false", "agent.options.no-publish=true"),
     "a stricter seccomp profile": STRICT,
+    "the extender without placement": NODE_PROFILE,
     "one replica": ("scheduler.replicas=1",),
     "two replicas without a budget": ("podDisruptionBudget.enabled=false",),
     "narrow network policies": ("networkPolicy.apiServerCidrs={10.0.0.0/28,fd00::/64}", "networkPolicy.volcano=null",
@@ -126,7 +128,7 @@ WRONG = (  # values, and what the refusal says
     (("scheduler.options.webhook-clients={kube-apiserver}", "placement.enabled=false"), ("webhook-clients", "placement.enabled")),
     (("agent.options.health=:9400",), ("agent.options.health", "agent.options.http")),
     (("scheduler.options.http=0.0.0.0:9403",), ("scheduler.options.health", "scheduler.options.http")),
-    (("scheduler.options.http=:9443",), ("scheduler.options.http", "9443", "placement.enabled")),
+    (("scheduler.options.http=:9443",), ("scheduler.options.http", "9443", "extender")),
     (("scheduler.options.leader-elect=false",), ("scheduler.replicas", "leader-elect")),
     (("placement.certificates.mode=certManager",), ("placement.certificates.mode", "cert-manager.io/v1")),
     (("monitoring.enabled=true",), ("monitoring.enabled", "monitoring.coreos.com/v1")),
@@ -327,7 +329,7 @@ class ChartCases:
         self.rules_for_the_webhook()
         if "recursiveReadOnly" in self.render((), "--kube-version", "1.28.15"):
             raise Failed("1.28 is given recursiveReadOnly")
-        self.render(("placement.enabled=false",), "--kube-version", "1.26.8")
+        self.extender_alone()
         for version, value in (("1.27.3", "placement.enabled=true"), ("1.33.0", "agent.options.advertise=dra"), ("1.33.0", "scheduler.options.claims=all")):
             name = value.partition("=")[0]
             try:
@@ -337,6 +339,22 @@ class ChartCases:
                     raise Failed(f"{value} on {version}: {refusal}") from refusal
             else:
                 raise Failed(f"{value} was taken on {version}")
+
+    def extender_alone(self):
+        """Before 1.28 there are no gates, and so no webhook; schedulers are still answered, by TLS and on the plain port."""
+        items = [item for item in yaml.safe_load_all(self.render(NODE_PROFILE, "--kube-version", "1.26.9")) if item]
+        kinds = [item["kind"] for item in items]
+        same([kinds.count(kind) for kind in ("Service", "Secret", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")], [1, 2, 0, 0],
+             "the Service, its certificate and kube-scheduler's, and no webhook")
+        deployment, = (item for item in items if item["kind"] == "Deployment")
+        container, = deployment["spec"]["template"]["spec"]["containers"]
+        said = {arg.partition("=")[0] for arg in container["args"]}
+        if not said >= {"--https", "--tls-certificate", "--tls-key", "--tls-client-ca", "--only"} or "--webhook-except" in said:
+            raise Failed(f"the companion has {container['args']}")
+        policies = [item["metadata"]["name"] for item in items if item["kind"] == "NetworkPolicy"]
+        same("gputopo-scheduler-placement" in policies, True, f"a way in for schedulers: {policies}")
+        plain = {item["kind"] for item in yaml.safe_load_all(self.render(("placement.enabled=false",), "--kube-version", "1.26.9")) if item}
+        same(plain & {"Service", "Secret"}, set(), "what nobody is served by")
 
     def rules_for_the_webhook(self):
         """Each policy with its rules, but for those about an agent's own node."""
