@@ -402,9 +402,9 @@ class ChartCases:
         self.cluster.kubectl("create", "configmap", "gputopo-recordings", "-n", NAMESPACE,
                              *(f"--from-file=node{number}.json={node.machine.file}" for number, node in self.nodes.items()))
 
-    def from_nothing(self, chart):
+    def from_nothing(self, chart, *values):
         """Returns the seconds from the label to GPUs."""
-        notes = self.release("install", *RECORDED, "agent.options.heartbeat=5", chart=chart)
+        notes = self.release("install", *RECORDED, "agent.options.heartbeat=5", *values, chart=chart)
         if f"No node has the label {INSTALLED}" not in notes:
             raise Failed(f"the notes do not tell why there is no agent: {notes}")
         same(self.agents(), {}, "agents on nodes without the label")
@@ -702,6 +702,21 @@ class ChartCases:
         same(containerd.poll(), None, "containerd's end")
         return f"{seconds:.0f} s after power came back; {len(refused)} pods were refused and made again"
 
+    def asked_by_schedulers(self, secret):
+        """Serves with the certificate of this Secret, and answers kube-scheduler's alone."""
+        pod = self.cluster.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=gputopo-scheduler")["items"][0]
+        address = pod["status"]["podIP"]
+        served = self.cluster.ask("control", "/usr/bin/python3", "-c", SERVED, address)
+        same(served.strip(), base64.b64decode(secret["tls.crt"]).decode().strip(), "the certificate that the companion serves with")
+        client = self.cluster.get("secret", "gputopo-kube-scheduler-tls", "-n", NAMESPACE)["data"]
+        files = [self.cluster.state / name for name in ("ca.crt", "tls.crt", "tls.key")]
+        for file in files:
+            file.write_bytes(base64.b64decode(client[file.name]))
+        asked = (PRIORITIZE, address, json.dumps({"Pod": pods.manifest("p", 2), "NodeNames": ["node2"]}))
+        statuses = [self.cluster.ask("control", "/usr/bin/python3", "-c", *asked, *shown).split()[0] for shown in (files, files[:1])]
+        if statuses[0] != "200" or statuses[1] not in ("401", "403"):
+            raise Failed(f"the extender answers {statuses} with its certificate and without")
+
     def managed(self):
         """The companion serves with what cert-manager has made, the API server believes it, and so does the extender."""
         self.cluster.kubectl("delete", "deployments,jobs,pods", "--all", "--wait")
@@ -719,20 +734,9 @@ class ChartCases:
         secret = until("the CA in the webhooks", believed)
         said = self.cluster.get("secret", "gputopo-scheduler-tls", "-n", NAMESPACE)["metadata"]["annotations"]
         same(said.get("cert-manager.io/certificate-name"), "gputopo-scheduler", "whose certificate the Secret holds")
-        pod, = self.cluster.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=gputopo-scheduler")["items"]
-        address = pod["status"]["podIP"]
-        served = self.cluster.ask("control", "/usr/bin/python3", "-c", SERVED, address)
-        same(served.strip(), base64.b64decode(secret["tls.crt"]).decode().strip(), "the certificate that the companion serves with")
         self.gated("managed")  # by a webhook without which no pod with GPUs is made
         self.cluster.kubectl("delete", "job", "managed", "--wait")
-        client = self.cluster.get("secret", "gputopo-kube-scheduler-tls", "-n", NAMESPACE)["data"]
-        files = [self.cluster.state / name for name in ("ca.crt", "tls.crt", "tls.key")]
-        for file in files:
-            file.write_bytes(base64.b64decode(client[file.name]))
-        asked = (PRIORITIZE, address, json.dumps({"Pod": pods.manifest("p", 2), "NodeNames": ["node2"]}))
-        statuses = [self.cluster.ask("control", "/usr/bin/python3", "-c", *asked, *shown).split()[0] for shown in (files, files[:1])]
-        if statuses[0] != "200" or statuses[1] not in ("401", "403"):
-            raise Failed(f"the extender answers {statuses} with its certificate and without")
+        self.asked_by_schedulers(secret)
         return f"{seconds:.1f} s from helm install to a companion that serves"
 
     def privileged(self):
@@ -758,46 +762,6 @@ class ChartCases:
             told.append(f"{probe['spec']['containers'][0]['securityContext']}, effective capabilities {status['CapEff']}, "
                         f"{status['Seccomp_filters']} seccomp filters")
         return "; then ".join(told)
-
-    # Kubernetes 1.28
-
-    @quick
-    def on_1_28(self):
-        """What the API server there knows of each set of values; it refuses a field or kind that it does not."""
-        self.cluster.kubectl("create", "namespace", NAMESPACE)
-        for name, values in SETS.items():
-            text = self.render(values, "--kube-version", "1.28.15")
-            try:
-                self.cluster.ask("control", "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-", data=text)
-            except Failed as why:
-                raise Failed(f"{name}: {why}") from why
-        return f"{len(SETS)} sets"
-
-    @quick
-    def installed_on_1_28(self):
-        self.recorded()
-        seconds = self.from_nothing(CHART)
-        status = self.cluster.get("deployment", "gputopo-scheduler", "-n", NAMESPACE)["status"]
-        same(status.get("availableReplicas"), 2, "companions that answer")
-        return f"{seconds:.1f} s from the label to 8 GPUs"
-
-    def run_1_28(self):
-        case = self.report.case
-        case("every set of values renders, and the API server takes it", self.on_1_28)
-        if case("the image is built and imported", self.new_image) and \
-                case("helm install: nodes have GPUs and objects", self.installed_on_1_28) and \
-                case("a job is placed and runs", self.placed):
-            case("gputopo explain asks by the API server", self.explained)
-            case("the webhook refuses what the admission policies refuse elsewhere", PolicyCases(self, by_webhook=True).enforced)
-            case("helm uninstall takes back what was written", self.removed)
-
-    @quick
-    def removed(self):
-        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=290s")
-        for item in self.cluster.get("nodes")["items"]:
-            left = [key for key in (*item["metadata"]["labels"], *item["metadata"].get("annotations", {})) if "metax-tech.com/" in key]
-            same(left, [INSTALLED], f"labels and annotations of {item['metadata']['name']}")
-        same(self.gates("waits"), [[], []], "gates of pods that nobody places any more")
 
     def run(self, again=False):
         """`again`: on another Kubernetes; there the quick form leaves out what Helm alone does, and the network policies."""
