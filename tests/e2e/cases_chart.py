@@ -262,6 +262,15 @@ class ChartCases:
         groups = {item["kind"]: [group["name"] for group in item["spec"]["groups"]] for item in alone.values() if item["kind"] == "PrometheusRule"}
         same(groups, {"PrometheusRule": ["gputopo-nodes"]}, "groups of agents alone")
         same([item["metadata"]["labels"].get("release") for item in alone.values() if item["kind"] != "ConfigMap"], ["prometheus"] * 2, "labels")
+        self.runbooks()
+
+    def runbooks(self):
+        """Alerts link to where the operator has the pages."""
+        base = "https://git.example.com/gputopo/blob/main/"
+        text = self.render(("monitoring.enabled=true", f"monitoring.runbookBase={base}"), "--api-versions", "monitoring.coreos.com/v1")
+        told = [rule["annotations"]["runbook_url"] for item in yaml.safe_load_all(text) if item and item["kind"] == "PrometheusRule"
+                for group in item["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+        same({url.partition("docs/")[0] for url in told}, {base}, f"where {len(told)} runbooks are")
 
     @quick
     def combinations(self):
