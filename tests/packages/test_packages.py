@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The packages made from a build, and their metadata: test_packages.py BUILD_DIR VERSION [unittest arguments]"""
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -278,6 +280,28 @@ class Given(unittest.TestCase):
         self.assertIn("is missing, and SHA256SUMS names it", self.refused(publish, self.released, "localhost/gpu"))
         self.sum_up()
         self.assertIn("names 0 charts, expected one", self.refused(publish, self.released, "localhost/gpu"))
+
+    def test_a_registry_that_takes_half(self):
+        """The image is there, the chart is refused. That is one plain sentence, and no command to install what is not whole."""
+        with tarfile.open(self.released / f"gputopo-{VERSION}-image-amd64.tar", "w") as tar:
+            index = {"manifests": [{"mediaType": "m", "digest": "sha256:0", "size": 1, "platform": {"architecture": "amd64", "os": "linux"}}]}
+            member = tarfile.TarInfo("index.json")
+            member.size = len(json.dumps(index))
+            tar.addfile(member, io.BytesIO(json.dumps(index).encode()))
+        values = tarfile.TarInfo("gputopo/values.yaml")
+        text = b"image:\n  repository: localhost/gputopo\n"
+        values.size = len(text)
+        with tarfile.open(self.released / f"gputopo-chart-{VERSION}.tgz", "w:gz") as tar:
+            tar.addfile(values, io.BytesIO(text))
+        self.sum_up()
+        said = r'time="2026-01-01T00:00:00Z" level=fatal msg="writing blob: \"PUT\": StatusCode: 405, Method not allowed\n"'
+        (self.scratch / "skopeo").write_text(f"#!/bin/sh\ncase $* in *charts*) printf %s '{said}' >&2; exit 1 ;; esac\n")
+        (self.scratch / "skopeo").chmod(0o755)
+        command = ["env", f"PATH={self.scratch}:{os.environ['PATH']}", ROOT / "release/publish", self.released, "localhost/gpu"]
+        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.stdout, f"localhost/gpu/gputopo:{VERSION}\n")
+        self.assertEqual(done.stderr, f'publish: localhost/gpu/charts/gputopo:{VERSION} was not pushed: writing blob: "PUT": StatusCode: 405, Method not allowed\n')
+        self.assertEqual(done.returncode, 1)
 
     def test_airgap(self):
         carrier = self.scratch / "gputopo.run"
