@@ -93,6 +93,16 @@ class OlderCases(ChartCases):
     def extender(self):
         self.asked_by_schedulers(self.cluster.get("secret", "gputopo-scheduler-tls", "-n", NAMESPACE)["data"])
 
+    @quick
+    def replaced(self):
+        """Definitions stay after an uninstall. One that is older than the chart's is brought up by the next helm install, before anything needs it."""
+        name = "supernodes.topology.metax-tech.com"
+        columns = [one["name"] for one in self.cluster.get("crd", name)["spec"]["versions"][0]["additionalPrinterColumns"]]
+        self.cluster.kubectl("patch", "crd", name, "--type=json", "-p", '[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]')
+        self.release("install", *NODE_PROFILE)
+        same([one["name"] for one in self.cluster.get("crd", name)["spec"]["versions"][0]["additionalPrinterColumns"]], columns, "columns of Supernodes")
+        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=290s")
+
     def run_1_28(self):
         case = self.report.case
         case("every set of values renders, and the API server takes it", self.taken)
@@ -111,4 +121,5 @@ class OlderCases(ChartCases):
                 case("helm install without placement: nodes have GPUs, objects and annotations", self.node_profile):
             case("pods get GPUs, and the objects say who has them", self.used)
             case("kube-scheduler's extender answers by TLS", self.extender)
-            case("helm uninstall takes back what was written", self.removed)
+            if case("helm uninstall takes back what was written", self.removed):
+                case("helm install replaces an old definition", self.replaced)

@@ -167,6 +167,41 @@ class Bill(Case):
         self.assertEqual([str(message) for message in validate_full_spdx_document(parse_file(str(self.file)))], [])
 
 
+class Client(Case):
+    """The archive of the static client, which says what the program contains."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        texts = {name: cls.directory / name for name in ("curl", "openssl")}
+        for name, path in texts.items():
+            path.write_text(f"the licence of {name}")
+        told = f"curl 7.88.1-10+deb12u1 {texts['curl']}\nopenssl 3.0.17-1~deb12u2 {texts['openssl']}\n"
+        for name in ("one", "two"):
+            ask(ROOT / "release/bundle", BUILD, cls.directory / name, input=told)
+        with tarfile.open(cls.directory / "one") as tar:
+            cls.files = {member.name.partition("/")[2]: tar.extractfile(member).read() for member in tar}
+
+    def test_the_same_bytes(self):
+        self.assertEqual((self.directory / "one").read_bytes(), (self.directory / "two").read_bytes())
+
+    def test_files(self):
+        self.assertEqual(sorted(self.files), ["LICENSE", "kubectl-gputopo", "licences/curl", "licences/openssl", "sbom.spdx.json"])
+        self.assertEqual(self.files["licences/curl"], b"the licence of curl")
+
+    def test_bill(self):
+        bill = json.loads(self.files["sbom.spdx.json"])
+        self.assertEqual({package["name"]: package["versionInfo"] for package in bill["packages"] if package["name"] != "gputopo"},
+                         {"curl": "7.88.1-10+deb12u1", "openssl": "3.0.17-1~deb12u2"})
+        program, = bill["files"]
+        self.assertEqual((program["fileName"], program["licenseConcluded"]), ("./kubectl-gputopo", "Apache-2.0"))
+        self.assertIn({"algorithm": "SHA256", "checksumValue": hashlib.sha256(self.files["kubectl-gputopo"]).hexdigest()}, program["checksums"])
+        names = {package["SPDXID"]: package["name"] for package in bill["packages"]}
+        linked = {names[one["relatedSpdxElement"]] for one in bill["relationships"] if one["relationshipType"] == "STATIC_LINK"}
+        self.assertEqual(linked, {"curl", "openssl"})
+        self.assertEqual({one["extractedText"] for one in bill["hasExtractedLicensingInfos"]}, {"the licence of curl", "the licence of openssl"})
+
+
 class Debian(Case):
     @classmethod
     def setUpClass(cls):
