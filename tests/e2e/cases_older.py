@@ -71,6 +71,9 @@ class OlderCases(ChartCases):
     @quick
     def node_profile(self):
         seconds = self.installed_with(*NODE_PROFILE)
+        notes = self.helm("get", "notes", "gputopo", "-n", NAMESPACE)
+        missing = [part for part in ("placement (1.28", "admission policies (1.30", "claims (1.34") if part not in notes]
+        same(missing, [], f"what the notes do not say that this cluster cannot have: {notes}")
         written = self.cluster.get("node", "node2")["metadata"]
         missing = {"metax-tech.com/gpu.topology.scores", "metax-tech.com/gpu.product"} - {**written["labels"], **written["annotations"]}.keys()
         same(missing, set(), "annotations and labels that the Node lacks")
