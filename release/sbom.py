@@ -32,8 +32,7 @@ def debian_package(name):
         "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
         "sourceInfo": f"built from the Debian source package {source} {source_version}",
         "licenseConcluded": "NOASSERTION", "licenseDeclared": licence_reference(name), "copyrightText": "NOASSERTION",
-        "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
-                          "referenceLocator": f"pkg:deb/debian/{name}@{version.replace(':', '%3A').replace('+', '%2B')}?arch={machine}"}]}
+        "externalRefs": [purl(name, version, machine)]}
     if homepage:
         package["homepage"] = homepage
     if names:
@@ -71,14 +70,52 @@ def links(build, name):
             for package in sorted(packages)]
 
 
+def our_package(version, commit, licence):
+    return {"SPDXID": identifier("Package", "gputopo"), "name": "gputopo", "versionInfo": f"{version} ({commit})",
+            "downloadLocation": "NOASSERTION", "primaryPackagePurpose": "APPLICATION", "licenseDeclared": "Apache-2.0",
+            "licenseConcluded": licence, "copyrightText": "2026 the gputopo authors"}
+
+
+def purl(name, version, machine):
+    return {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+            "referenceLocator": f"pkg:deb/debian/{name}@{version.replace(':', '%3A').replace('+', '%2B')}?arch={machine}"}
+
+
+def finished(version, packages, files, relations, texts):
+    """The whole document. `texts`: {Debian package: its copyright file's text}."""
+    created = datetime.datetime.fromtimestamp(parts.epoch(), datetime.timezone.utc)
+    body = {
+        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"gputopo-{version}",
+        "creationInfo": {"creators": [f"Tool: gputopo-{version}"], "created": created.strftime("%Y-%m-%dT%H:%M:%SZ")},
+        "packages": packages, "files": files, "relationships": [relationship("SPDXRef-DOCUMENT", "DESCRIBES", packages[0]["SPDXID"]), *relations],
+        "hasExtractedLicensingInfos": [
+            {"licenseId": licence_reference(name), "name": f"copyright file of the Debian package {name}", "extractedText": text}
+            for name, text in texts.items()]}
+    unique = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(body, sort_keys=True))
+    return json.dumps({**body, "documentNamespace": f"https://spdx.org/spdxdocs/gputopo-{version}-{unique}"}, indent=1) + "\n"
+
+
+def of_client(identity, place, data, contained):
+    """Of the static client at `place`. `identity`: version and commit. `contained`: [(Debian source package, version, copyright text)]."""
+    version, commit = identity
+    program = file_of(place, data, "Apache-2.0")
+    packages = [with_files(our_package(version, commit, "Apache-2.0"), [program])]
+    relations = [relationship(packages[0]["SPDXID"], "CONTAINS", program["SPDXID"])]
+    for name, of, _ in contained:
+        packages.append({
+            "SPDXID": identifier("Package", name), "name": name, "versionInfo": of, "supplier": "Organization: Debian",
+            "downloadLocation": "NOASSERTION", "filesAnalyzed": False, "sourceInfo": "compiled from the Debian source package",
+            "licenseConcluded": "NOASSERTION", "licenseDeclared": licence_reference(name), "copyrightText": "NOASSERTION",
+            "externalRefs": [purl(name, of, "source")]})
+        relations.append(relationship(program["SPDXID"], "STATIC_LINK", packages[-1]["SPDXID"]))
+    return finished(version, packages, [program], relations, {name: text for name, _, text in contained})
+
+
 def document(build, programs, shipped):
     """`programs`: {name: bytes}. `shipped`: {place: (package, bytes)} of the Debian files that go with them."""
     version, commit = parts.identity(build)
-    ours = {
-        "SPDXID": identifier("Package", "gputopo"), "name": "gputopo", "versionInfo": f"{version} ({commit})",
-        "downloadLocation": "NOASSERTION", "primaryPackagePurpose": "APPLICATION", "licenseDeclared": "Apache-2.0",
-        "licenseConcluded": "Apache-2.0 AND GPL-3.0-only", "copyrightText": "2026 the gputopo authors",
-        "licenseComments": "the sources are Apache-2.0; a program that is linked with libpci is, as a binary, under GPL-3.0"}
+    ours = our_package(version, commit, "Apache-2.0 AND GPL-3.0-only")
+    ours["licenseComments"] = "the sources are Apache-2.0; a program that is linked with libpci is, as a binary, under GPL-3.0"
     files, linked = {"gputopo": []}, {}
     for name, data in sorted(programs.items()):
         linked[name] = links(build, name)
@@ -90,20 +127,11 @@ def document(build, programs, shipped):
     packages = [with_files(ours, files["gputopo"]), *(with_files(debian_package(name), files.get(name, ())) for name in debian)]
     built = {name: gomodules.modules(parts.program_of(build, name)) for name in sorted(set(programs) & set(gomodules.PROGRAMS))}
     packages += [gomodules.package(module) for module in sorted(set().union(*built.values()))]
-    relations = [relationship("SPDXRef-DOCUMENT", "DESCRIBES", ours["SPDXID"])]
-    relations += [relationship(identifier("Package", package), "CONTAINS", file["SPDXID"])
+    relations = [relationship(identifier("Package", package), "CONTAINS", file["SPDXID"])
                   for package in sorted(files) for file in files[package]]
     relations += [relationship(identifier("File", f"usr/bin/{name}"), kind, identifier("Package", package))
                   for name in sorted(linked) for kind, package in linked[name]]
     relations += [relationship(identifier("File", f"usr/bin/{name}"), "STATIC_LINK", gomodules.package(module)["SPDXID"])
                   for name, modules in built.items() for module in modules]
-    created = datetime.datetime.fromtimestamp(parts.epoch(), datetime.timezone.utc)
-    body = {
-        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"gputopo-{version}",
-        "creationInfo": {"creators": [f"Tool: gputopo-{version}"], "created": created.strftime("%Y-%m-%dT%H:%M:%SZ")},
-        "packages": packages, "files": [file for package in sorted(files) for file in files[package]], "relationships": relations,
-        "hasExtractedLicensingInfos": [
-            {"licenseId": licence_reference(name), "name": f"copyright file of the Debian package {name}",
-             "extractedText": parts.package_copyright(name).read_text(errors="replace")} for name in debian]}
-    unique = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(body, sort_keys=True))
-    return json.dumps({**body, "documentNamespace": f"https://spdx.org/spdxdocs/gputopo-{version}-{unique}"}, indent=1) + "\n"
+    return finished(version, packages, [file for package in sorted(files) for file in files[package]], relations,
+                    {name: parts.package_copyright(name).read_text(errors="replace") for name in debian})

@@ -32,6 +32,7 @@ CHART = DAEMONSET / "chart"
 INSTALLED = "metax-tech.com/gpu.installed"
 RECORDED = ("agent.recordings.configMap=gputopo-recordings", f"agent.options.dev-root={DEVICES}")
 PLACED = ("placement.enabled=true", "placement.certificates.mode=existing")
+NODE_PROFILE = ("placement.enabled=false", "scheduler.options.only={supernodes,extender,ui}")  # what Kubernetes 1.26 can have
 STRICT = tuple(f"{who}.seccompProfile.{what}" for who in ("agent", "scheduler") for what in ("type=Localhost", "localhostProfile=gputopo.json"))
 SECCOMP = ({"type": "RuntimeDefault"}, {"type": "Localhost", "localhostProfile": "gputopo.json"})
 OPTIONS = {  # each option of the programs, another value than the default
@@ -59,6 +60,7 @@ SETS = {  # name: values
     "agents alone": ("scheduler.enabled=false", "placement.enabled=false"),
     "agents that publish nothing": ("scheduler.enabled=false", "placement.enabled=false", "agent.options.no-publish=true"),
     "a stricter seccomp profile": STRICT,
+    "the extender without placement": NODE_PROFILE,
     "one replica": ("scheduler.replicas=1",),
     "two replicas without a budget": ("podDisruptionBudget.enabled=false",),
     "narrow network policies": ("networkPolicy.apiServerCidrs={10.0.0.0/28,fd00::/64}", "networkPolicy.volcano=null",
@@ -126,7 +128,7 @@ WRONG = (  # values, and what the refusal says
     (("scheduler.options.webhook-clients={kube-apiserver}", "placement.enabled=false"), ("webhook-clients", "placement.enabled")),
     (("agent.options.health=:9400",), ("agent.options.health", "agent.options.http")),
     (("scheduler.options.http=0.0.0.0:9403",), ("scheduler.options.health", "scheduler.options.http")),
-    (("scheduler.options.http=:9443",), ("scheduler.options.http", "9443", "placement.enabled")),
+    (("scheduler.options.http=:9443",), ("scheduler.options.http", "9443", "extender")),
     (("scheduler.options.leader-elect=false",), ("scheduler.replicas", "leader-elect")),
     (("placement.certificates.mode=certManager",), ("placement.certificates.mode", "cert-manager.io/v1")),
     (("monitoring.enabled=true",), ("monitoring.enabled", "monitoring.coreos.com/v1")),
@@ -260,6 +262,15 @@ class ChartCases:
         groups = {item["kind"]: [group["name"] for group in item["spec"]["groups"]] for item in alone.values() if item["kind"] == "PrometheusRule"}
         same(groups, {"PrometheusRule": ["gputopo-nodes"]}, "groups of agents alone")
         same([item["metadata"]["labels"].get("release") for item in alone.values() if item["kind"] != "ConfigMap"], ["prometheus"] * 2, "labels")
+        self.runbooks()
+
+    def runbooks(self):
+        """Alerts link to where the operator has the pages."""
+        base = "https://git.example.com/gputopo/blob/main/"
+        text = self.render(("monitoring.enabled=true", f"monitoring.runbookBase={base}"), "--api-versions", "monitoring.coreos.com/v1")
+        told = [rule["annotations"]["runbook_url"] for item in yaml.safe_load_all(text) if item and item["kind"] == "PrometheusRule"
+                for group in item["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+        same({url.partition("docs/")[0] for url in told}, {base}, f"where {len(told)} runbooks are")
 
     @quick
     def combinations(self):
@@ -327,7 +338,7 @@ class ChartCases:
         self.rules_for_the_webhook()
         if "recursiveReadOnly" in self.render((), "--kube-version", "1.28.15"):
             raise Failed("1.28 is given recursiveReadOnly")
-        self.render(("placement.enabled=false",), "--kube-version", "1.26.8")
+        self.extender_alone()
         for version, value in (("1.27.3", "placement.enabled=true"), ("1.33.0", "agent.options.advertise=dra"), ("1.33.0", "scheduler.options.claims=all")):
             name = value.partition("=")[0]
             try:
@@ -337,6 +348,22 @@ class ChartCases:
                     raise Failed(f"{value} on {version}: {refusal}") from refusal
             else:
                 raise Failed(f"{value} was taken on {version}")
+
+    def extender_alone(self):
+        """Before 1.28 there are no gates, and so no webhook; schedulers are still answered, by TLS and on the plain port."""
+        items = [item for item in yaml.safe_load_all(self.render(NODE_PROFILE, "--kube-version", "1.26.9")) if item]
+        kinds = [item["kind"] for item in items]
+        same([kinds.count(kind) for kind in ("Service", "Secret", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")], [1, 2, 0, 0],
+             "the Service, its certificate and kube-scheduler's, and no webhook")
+        deployment, = (item for item in items if item["kind"] == "Deployment")
+        container, = deployment["spec"]["template"]["spec"]["containers"]
+        said = {arg.partition("=")[0] for arg in container["args"]}
+        if not said >= {"--https", "--tls-certificate", "--tls-key", "--tls-client-ca", "--only"} or "--webhook-except" in said:
+            raise Failed(f"the companion has {container['args']}")
+        policies = [item["metadata"]["name"] for item in items if item["kind"] == "NetworkPolicy"]
+        same("gputopo-scheduler-placement" in policies, True, f"a way in for schedulers: {policies}")
+        plain = {item["kind"] for item in yaml.safe_load_all(self.render(("placement.enabled=false",), "--kube-version", "1.26.9")) if item}
+        same(plain & {"Service", "Secret"}, set(), "what nobody is served by")
 
     def rules_for_the_webhook(self):
         """Each policy with its rules, but for those about an agent's own node."""
@@ -384,9 +411,9 @@ class ChartCases:
         self.cluster.kubectl("create", "configmap", "gputopo-recordings", "-n", NAMESPACE,
                              *(f"--from-file=node{number}.json={node.machine.file}" for number, node in self.nodes.items()))
 
-    def from_nothing(self, chart):
+    def from_nothing(self, chart, *values):
         """Returns the seconds from the label to GPUs."""
-        notes = self.release("install", *RECORDED, "agent.options.heartbeat=5", chart=chart)
+        notes = self.release("install", *RECORDED, "agent.options.heartbeat=5", *values, chart=chart)
         if f"No node has the label {INSTALLED}" not in notes:
             raise Failed(f"the notes do not tell why there is no agent: {notes}")
         same(self.agents(), {}, "agents on nodes without the label")
@@ -684,6 +711,21 @@ class ChartCases:
         same(containerd.poll(), None, "containerd's end")
         return f"{seconds:.0f} s after power came back; {len(refused)} pods were refused and made again"
 
+    def asked_by_schedulers(self, secret):
+        """Serves with the certificate of this Secret, and answers kube-scheduler's alone."""
+        pod = self.cluster.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=gputopo-scheduler")["items"][0]
+        address = pod["status"]["podIP"]
+        served = self.cluster.ask("control", "/usr/bin/python3", "-c", SERVED, address)
+        same(served.strip(), base64.b64decode(secret["tls.crt"]).decode().strip(), "the certificate that the companion serves with")
+        client = self.cluster.get("secret", "gputopo-kube-scheduler-tls", "-n", NAMESPACE)["data"]
+        files = [self.cluster.state / name for name in ("ca.crt", "tls.crt", "tls.key")]
+        for file in files:
+            file.write_bytes(base64.b64decode(client[file.name]))
+        asked = (PRIORITIZE, address, json.dumps({"Pod": pods.manifest("p", 2), "NodeNames": ["node2"]}))
+        statuses = [self.cluster.ask("control", "/usr/bin/python3", "-c", *asked, *shown).split()[0] for shown in (files, files[:1])]
+        if statuses[0] != "200" or statuses[1] not in ("401", "403"):
+            raise Failed(f"the extender answers {statuses} with its certificate and without")
+
     def managed(self):
         """The companion serves with what cert-manager has made, the API server believes it, and so does the extender."""
         self.cluster.kubectl("delete", "deployments,jobs,pods", "--all", "--wait")
@@ -701,20 +743,9 @@ class ChartCases:
         secret = until("the CA in the webhooks", believed)
         said = self.cluster.get("secret", "gputopo-scheduler-tls", "-n", NAMESPACE)["metadata"]["annotations"]
         same(said.get("cert-manager.io/certificate-name"), "gputopo-scheduler", "whose certificate the Secret holds")
-        pod, = self.cluster.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=gputopo-scheduler")["items"]
-        address = pod["status"]["podIP"]
-        served = self.cluster.ask("control", "/usr/bin/python3", "-c", SERVED, address)
-        same(served.strip(), base64.b64decode(secret["tls.crt"]).decode().strip(), "the certificate that the companion serves with")
         self.gated("managed")  # by a webhook without which no pod with GPUs is made
         self.cluster.kubectl("delete", "job", "managed", "--wait")
-        client = self.cluster.get("secret", "gputopo-kube-scheduler-tls", "-n", NAMESPACE)["data"]
-        files = [self.cluster.state / name for name in ("ca.crt", "tls.crt", "tls.key")]
-        for file in files:
-            file.write_bytes(base64.b64decode(client[file.name]))
-        asked = (PRIORITIZE, address, json.dumps({"Pod": pods.manifest("p", 2), "NodeNames": ["node2"]}))
-        statuses = [self.cluster.ask("control", "/usr/bin/python3", "-c", *asked, *shown).split()[0] for shown in (files, files[:1])]
-        if statuses[0] != "200" or statuses[1] not in ("401", "403"):
-            raise Failed(f"the extender answers {statuses} with its certificate and without")
+        self.asked_by_schedulers(secret)
         return f"{seconds:.1f} s from helm install to a companion that serves"
 
     def privileged(self):
@@ -740,46 +771,6 @@ class ChartCases:
             told.append(f"{probe['spec']['containers'][0]['securityContext']}, effective capabilities {status['CapEff']}, "
                         f"{status['Seccomp_filters']} seccomp filters")
         return "; then ".join(told)
-
-    # Kubernetes 1.28
-
-    @quick
-    def on_1_28(self):
-        """What the API server there knows of each set of values; it refuses a field or kind that it does not."""
-        self.cluster.kubectl("create", "namespace", NAMESPACE)
-        for name, values in SETS.items():
-            text = self.render(values, "--kube-version", "1.28.15")
-            try:
-                self.cluster.ask("control", "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-", data=text)
-            except Failed as why:
-                raise Failed(f"{name}: {why}") from why
-        return f"{len(SETS)} sets"
-
-    @quick
-    def installed_on_1_28(self):
-        self.recorded()
-        seconds = self.from_nothing(CHART)
-        status = self.cluster.get("deployment", "gputopo-scheduler", "-n", NAMESPACE)["status"]
-        same(status.get("availableReplicas"), 2, "companions that answer")
-        return f"{seconds:.1f} s from the label to 8 GPUs"
-
-    def run_1_28(self):
-        case = self.report.case
-        case("every set of values renders, and the API server takes it", self.on_1_28)
-        if case("the image is built and imported", self.new_image) and \
-                case("helm install: nodes have GPUs and objects", self.installed_on_1_28) and \
-                case("a job is placed and runs", self.placed):
-            case("gputopo explain asks by the API server", self.explained)
-            case("the webhook refuses what the admission policies refuse elsewhere", PolicyCases(self, by_webhook=True).enforced)
-            case("helm uninstall takes back what was written", self.removed)
-
-    @quick
-    def removed(self):
-        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=290s")
-        for item in self.cluster.get("nodes")["items"]:
-            left = [key for key in (*item["metadata"]["labels"], *item["metadata"].get("annotations", {})) if "metax-tech.com/" in key]
-            same(left, [INSTALLED], f"labels and annotations of {item['metadata']['name']}")
-        same(self.gates("waits"), [[], []], "gates of pods that nobody places any more")
 
     def run(self, again=False):
         """`again`: on another Kubernetes; there the quick form leaves out what Helm alone does, and the network policies."""

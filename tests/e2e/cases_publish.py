@@ -115,8 +115,8 @@ class PublishCases:
         (self.state / "chart.tgz").rename(self.directory / f"gputopo-chart-{version}.tgz")
         self.refused(["10.96.0.1:5001/gpu/gputopo", "was not pushed", "refused"], "control", publish, self.directory, "10.96.0.1:5001/gpu")
 
-        self.went("control", publish, self.directory, project)
-        told = self.went("control", publish, self.directory, project)  # once more, as after a half-pushed release
+        self.half_pushed(publish, project, version)
+        told = self.went("control", publish, self.directory, project)
         same(sorted(self.listed("_catalog")["repositories"]), ["gpu/charts/gputopo", "gpu/gputopo"], "what is in the registry")
 
         for number in (1, 2):
@@ -139,6 +139,16 @@ class PublishCases:
         self.chart.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=100s")
         self.without_network(version)
         return f"{seconds:.1f} s from `helm install oci://...` to 8 GPUs on two nodes"
+
+    def half_pushed(self, publish, project, version):
+        """The registry takes the image and cannot store the chart: nothing is installed of it, and the next push completes it."""
+        blocked = self.state / "registry/docker/registry/v2/repositories/gpu/charts"
+        blocked.parent.mkdir(parents=True, exist_ok=True)
+        blocked.touch()
+        self.refused([f"{project}/charts/gputopo:{version} was not pushed"], "control", publish, self.directory, project)
+        done = self.run("control", "helm", "install", "gputopo", f"oci://{project}/charts/gputopo", "--version", version, "-n", NAMESPACE, "--ca-file", self.ca)
+        same((done.returncode != 0, self.chart.helm("list", "-A", "-q").split()), (True, []), f"Helm without the chart: {done.stderr}")
+        blocked.unlink()
 
     def without_network(self, version):
         """The release as one file: into a node's containerd, into a registry, into a directory."""

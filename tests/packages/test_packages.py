@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The packages made from a build, and their metadata: test_packages.py BUILD_DIR VERSION [unittest arguments]"""
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -165,6 +167,41 @@ class Bill(Case):
         self.assertEqual([str(message) for message in validate_full_spdx_document(parse_file(str(self.file)))], [])
 
 
+class Client(Case):
+    """The archive of the static client, which says what the program contains."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        texts = {name: cls.directory / name for name in ("curl", "openssl")}
+        for name, path in texts.items():
+            path.write_text(f"the licence of {name}")
+        told = f"curl 7.88.1-10+deb12u1 {texts['curl']}\nopenssl 3.0.17-1~deb12u2 {texts['openssl']}\n"
+        for name in ("one", "two"):
+            ask(ROOT / "release/bundle", BUILD, cls.directory / name, input=told)
+        with tarfile.open(cls.directory / "one") as tar:
+            cls.files = {member.name.partition("/")[2]: tar.extractfile(member).read() for member in tar}
+
+    def test_the_same_bytes(self):
+        self.assertEqual((self.directory / "one").read_bytes(), (self.directory / "two").read_bytes())
+
+    def test_files(self):
+        self.assertEqual(sorted(self.files), ["LICENSE", "kubectl-gputopo", "licences/curl", "licences/openssl", "sbom.spdx.json"])
+        self.assertEqual(self.files["licences/curl"], b"the licence of curl")
+
+    def test_bill(self):
+        bill = json.loads(self.files["sbom.spdx.json"])
+        self.assertEqual({package["name"]: package["versionInfo"] for package in bill["packages"] if package["name"] != "gputopo"},
+                         {"curl": "7.88.1-10+deb12u1", "openssl": "3.0.17-1~deb12u2"})
+        program, = bill["files"]
+        self.assertEqual((program["fileName"], program["licenseConcluded"]), ("./kubectl-gputopo", "Apache-2.0"))
+        self.assertIn({"algorithm": "SHA256", "checksumValue": hashlib.sha256(self.files["kubectl-gputopo"]).hexdigest()}, program["checksums"])
+        names = {package["SPDXID"]: package["name"] for package in bill["packages"]}
+        linked = {names[one["relatedSpdxElement"]] for one in bill["relationships"] if one["relationshipType"] == "STATIC_LINK"}
+        self.assertEqual(linked, {"curl", "openssl"})
+        self.assertEqual({one["extractedText"] for one in bill["hasExtractedLicensingInfos"]}, {"the licence of curl", "the licence of openssl"})
+
+
 class Debian(Case):
     @classmethod
     def setUpClass(cls):
@@ -278,6 +315,28 @@ class Given(unittest.TestCase):
         self.assertIn("is missing, and SHA256SUMS names it", self.refused(publish, self.released, "localhost/gpu"))
         self.sum_up()
         self.assertIn("names 0 charts, expected one", self.refused(publish, self.released, "localhost/gpu"))
+
+    def test_a_registry_that_takes_half(self):
+        """The image is there, the chart is refused. That is one plain sentence, and no command to install what is not whole."""
+        with tarfile.open(self.released / f"gputopo-{VERSION}-image-amd64.tar", "w") as tar:
+            index = {"manifests": [{"mediaType": "m", "digest": "sha256:0", "size": 1, "platform": {"architecture": "amd64", "os": "linux"}}]}
+            member = tarfile.TarInfo("index.json")
+            member.size = len(json.dumps(index))
+            tar.addfile(member, io.BytesIO(json.dumps(index).encode()))
+        values = tarfile.TarInfo("gputopo/values.yaml")
+        text = b"image:\n  repository: localhost/gputopo\n"
+        values.size = len(text)
+        with tarfile.open(self.released / f"gputopo-chart-{VERSION}.tgz", "w:gz") as tar:
+            tar.addfile(values, io.BytesIO(text))
+        self.sum_up()
+        said = r'time="2026-01-01T00:00:00Z" level=fatal msg="writing blob: \"PUT\": StatusCode: 405, Method not allowed\n"'
+        (self.scratch / "skopeo").write_text(f"#!/bin/sh\ncase $* in *charts*) printf %s '{said}' >&2; exit 1 ;; esac\n")
+        (self.scratch / "skopeo").chmod(0o755)
+        command = ["env", f"PATH={self.scratch}:{os.environ['PATH']}", ROOT / "release/publish", self.released, "localhost/gpu"]
+        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.stdout, f"localhost/gpu/gputopo:{VERSION}\n")
+        self.assertEqual(done.stderr, f'publish: localhost/gpu/charts/gputopo:{VERSION} was not pushed: writing blob: "PUT": StatusCode: 405, Method not allowed\n')
+        self.assertEqual(done.returncode, 1)
 
     def test_airgap(self):
         carrier = self.scratch / "gputopo.run"

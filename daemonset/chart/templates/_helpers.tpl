@@ -140,6 +140,11 @@ tiers:
 {{ if and .Values.placement.enabled (include "gputopo.companion" .) }}yes{{ end }}
 {{- end }}
 
+{{/* Schedulers are answered, by TLS too; also without placement, where scheduler.options.only names the extender. */}}
+{{- define "gputopo.extender" -}}
+{{ if or (include "gputopo.placement" .) (and (include "gputopo.companion" .) (has "extender" (.Values.scheduler.options.only | default list))) }}yes{{ end }}
+{{- end }}
+
 {{- define "gputopo.claims" -}}
 {{ if and (include "gputopo.placement" .) (not (eq (toString (index .Values.scheduler.options "claims" | default "none")) "none")) }}yes{{ end }}
 {{- end }}

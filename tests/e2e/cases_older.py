@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""daemonset/chart on Kubernetes before 1.30: what the cluster lacks is left out or refused, and the rest works."""
+from cases_chart import CHART, INSTALLED, NODE_PROFILE, SETS, ChartCases
+from cases_policies import PolicyCases
+from harness.install import NAMESPACE
+from harness.report import quick
+from harness.waiting import Failed, same, until
+
+UNPLACED = "placement.enabled: true needs Kubernetes 1.28"
+
+
+class OlderCases(ChartCases):
+    def __init__(self, report, cluster, build, version):
+        super().__init__(report, cluster, build, None)
+        self.version = version
+
+    @quick
+    def taken(self):
+        """What the API server there knows of each set of values; it refuses a field or kind that it does not."""
+        self.cluster.kubectl("create", "namespace", NAMESPACE)
+        refused = 0
+        for name, values in SETS.items():
+            try:
+                text = self.render(values, "--kube-version", self.version)
+            except Failed as why:
+                if UNPLACED not in str(why):
+                    raise
+                refused += 1
+                text = self.render((*values, "placement.enabled=false", "scheduler.options.on-lost-plan=null"), "--kube-version", self.version)
+            try:
+                self.cluster.ask("control", "kubectl", "apply", "--server-side", "--dry-run=server", "-f", "-", data=text)
+            except Failed as why:
+                raise Failed(f"{name}: {why}") from why
+        same(refused > 0, self.version.startswith("1.26."), "whether sets with placement are refused")
+        return f"{len(SETS)} sets, {refused} of them without placement"
+
+    @quick
+    def installed_with(self, *values):
+        self.recorded()
+        seconds = self.from_nothing(CHART, *values)
+        status = self.cluster.get("deployment", "gputopo-scheduler", "-n", NAMESPACE)["status"]
+        same(status.get("availableReplicas"), 2, "companions that answer")
+        return f"{seconds:.1f} s from the label to 8 GPUs"
+
+    @quick
+    def removed(self):
+        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=290s")
+        for item in self.cluster.get("nodes")["items"]:
+            left = [key for key in (*item["metadata"]["labels"], *item["metadata"].get("annotations", {})) if "metax-tech.com/" in key]
+            same(left, [INSTALLED], f"labels and annotations of {item['metadata']['name']}")
+
+    @quick
+    def freed(self):
+        self.removed()
+        same(self.gates("waits"), [[], []], "gates of pods that nobody places any more")
+
+    @quick
+    def refused_whole(self):
+        """As it is the chart wants gates. It says so, and nothing of it is there."""
+        try:
+            self.release("install")
+        except Failed as why:
+            if UNPLACED not in str(why) or self.version not in str(why):
+                raise
+        else:
+            raise Failed("it was installed")
+        same(self.helm("list", "-A", "-q").split(), [], "releases")
+        found = self.cluster.kubectl("get", "crd,clusterrole,daemonset,deployment", "-A", "-o", "name").split()
+        same([name for name in found if "gputopo" in name or "metax" in name], [], "what is there of it")
+
+    @quick
+    def node_profile(self):
+        seconds = self.installed_with(*NODE_PROFILE)
+        notes = self.helm("get", "notes", "gputopo", "-n", NAMESPACE)
+        missing = [part for part in ("placement (1.28", "admission policies (1.30", "claims (1.34") if part not in notes]
+        same(missing, [], f"what the notes do not say that this cluster cannot have: {notes}")
+        written = self.cluster.get("node", "node2")["metadata"]
+        missing = {"metax-tech.com/gpu.topology.scores", "metax-tech.com/gpu.product"} - {**written["labels"], **written["annotations"]}.keys()
+        same(missing, set(), "annotations and labels that the Node lacks")
+        return seconds
+
+    @quick
+    def used(self):
+        """Pods get GPUs, of which the kubelet's table and the published owners agree."""
+        self.run_pod("two", 1, 2)
+        self.run_pod("eight", 2, 8)
+        used = {number: sorted(gpu for gpus in node.used().values() for gpu in gpus) for number, node in self.nodes.items()}
+        same({number: len(set(gpus)) for number, gpus in used.items()}, {1: 2, 2: 8}, "GPUs in use by the kubelets")
+
+        def published():
+            said = {item["metadata"]["name"]: item["status"].get("freeCount") for item in self.cluster.get("ngt")["items"]}
+            return said == {"node1": 6, "node2": 0} or (False, said)
+        until("the published use of the GPUs", published)
+
+    @quick
+    def extender(self):
+        self.asked_by_schedulers(self.cluster.get("secret", "gputopo-scheduler-tls", "-n", NAMESPACE)["data"])
+
+    @quick
+    def replaced(self):
+        """Definitions stay after an uninstall. One that is older than the chart's is brought up by the next helm install, before anything needs it."""
+        name = "supernodes.topology.metax-tech.com"
+        columns = [one["name"] for one in self.cluster.get("crd", name)["spec"]["versions"][0]["additionalPrinterColumns"]]
+        self.cluster.kubectl("patch", "crd", name, "--type=json", "-p", '[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]')
+        self.release("install", *NODE_PROFILE)
+        same([one["name"] for one in self.cluster.get("crd", name)["spec"]["versions"][0]["additionalPrinterColumns"]], columns, "columns of Supernodes")
+        self.helm("uninstall", "gputopo", "-n", NAMESPACE, "--wait", "--timeout=290s")
+
+    def run_1_28(self):
+        case = self.report.case
+        case("every set of values renders, and the API server takes it", self.taken)
+        if case("the image is built and imported", self.new_image) and \
+                case("helm install: nodes have GPUs and objects", self.installed_with) and \
+                case("a job is placed and runs", self.placed):
+            case("gputopo explain asks by the API server", self.explained)
+            case("the webhook refuses what the admission policies refuse elsewhere", PolicyCases(self, by_webhook=True).enforced)
+            case("helm uninstall takes back what was written", self.freed)
+
+    def run_1_26(self):
+        case = self.report.case
+        case("every set of values that needs no placement renders, and the API server takes it", self.taken)
+        case("helm install with placement is refused as a whole", self.refused_whole)
+        if case("the image is built and imported", self.new_image) and \
+                case("helm install without placement: nodes have GPUs, objects and annotations", self.node_profile):
+            case("pods get GPUs, and the objects say who has them", self.used)
+            case("kube-scheduler's extender answers by TLS", self.extender)
+            if case("helm uninstall takes back what was written", self.removed):
+                case("helm install replaces an old definition", self.replaced)
