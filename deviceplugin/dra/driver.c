@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "deviceplugin/cdi.h"
 #include "deviceplugin/dra/disk.h"
 #include "deviceplugin/dra/server.h"
 
@@ -36,7 +35,7 @@ struct work {
 
 struct gt_dra {
     char *node_name, *driver, *kubelet_dir, *cdi_dir, *kind, *dev_root;
-    struct gt_dra_cdi_options cdi;
+    struct gt_cdi_options cdi;
     unsigned wait_ms;
     struct gt_dra_events events;
     struct gt_dra_server *server;
@@ -494,19 +493,18 @@ static int driver_copy_options(struct gt_dra *dra, const struct gt_dra_options *
     for (unsigned i = 0; i < GT_COUNT(texts); i++)
         if (texts[i].from && !(*texts[i].to = strdup(texts[i].from)))
             return gt_fail_sys(err, ENOMEM, "DRA driver");
-    dra->cdi = (struct gt_dra_cdi_options){dra->cdi_dir, dra->kind, dra->dev_root};
+    dra->cdi = (struct gt_cdi_options){dra->cdi_dir, dra->kind, dra->dev_root};
     return 0;
 }
 
 int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const struct gt_dra_events *events,
                struct gt_dra **ret, struct gt_err **err)
 {
-    const struct gt_cdi_options cdi = {options->cdi.dir, options->cdi.kind, options->cdi.dev_root};
     GT_CLEANUP(gt_dra_free) struct gt_dra *dra = calloc(1, sizeof(*dra));
     GT_NEED(dra, err, "DRA driver");
     dra->events = *events;
     dra->wait_ms = options->wait_ms ? options->wait_ms : GT_DRA_WAIT_MS;
-    GT_TRY(gt_cdi_check(&cdi, err));
+    GT_TRY(gt_cdi_check(&options->cdi, err));
     GT_TRY(driver_copy_options(dra, options, err));
     gt_auto_free char *dir = state_dir(options->kubelet_dir, options->driver);
     GT_NEED(dir, err, "DRA driver");

@@ -53,7 +53,7 @@ struct gt_dra_options {
     const char *driver;    /* "gpu.metax-tech.com" */
     const char *node_name; /* the pool */
     const char *kubelet_dir;
-    struct gt_dra_cdi_options cdi;
+    struct gt_cdi_options cdi;
     unsigned wait_ms; /* 0: GT_DRA_WAIT_MS */
 };
 

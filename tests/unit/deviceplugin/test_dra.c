@@ -403,7 +403,7 @@ static void specs_of_claims(void **state)
     struct gt_dra_claim claim = make_claim("a", 3);
     struct gt_dra_claims claims = {&claim, 1};
     gt_auto_free char *cdi = strdup(path_of("cdi")), *text = NULL;
-    const struct gt_dra_cdi_options own = {cdi, kind, directory};
+    const struct gt_cdi_options own = {cdi, kind, directory};
     struct stat first, again;
     (void)state;
     snprintf(claim.devices[1].request, sizeof(claim.devices[1].request), "second");
