@@ -15,10 +15,6 @@
 #define GT_PATH_ALLOCATE  "/v1beta1.DevicePlugin/Allocate"
 #define GT_PATH_PRESTART  "/v1beta1.DevicePlugin/PreStartContainer"
 
-/* Copies a text that is used in messages; the caller frees *ret. -EINVAL if it is not UTF-8: Go would refuse
- * the message. `what` names the text in the error. */
-int gt_answer_text(const char *what, const char *text, char **ret, struct gt_err **err);
-
 /* The request of Register; `endpoint` is the name of the plugin's socket. `prefers`: the kubelet shall call
  * GetPreferredAllocation. */
 void gt_answer_register(const char *endpoint, const char *resource, bool prefers, struct gt_buf *to);

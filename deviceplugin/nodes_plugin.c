@@ -10,7 +10,7 @@
 #include "deviceplugin/registration.h"
 
 struct gt_nodes_plugin {
-    char *resource, *kubelet_dir, *dev_root;
+    const char *dev_root; /* borrowed */
     struct gt_nodes_plugin_events events;
     struct gt_mailbox *mailbox;
     struct gt_rpc *rpc;
@@ -145,15 +145,13 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
     pthread_mutex_init(&plugin->lock, NULL);
     if (events)
         plugin->events = *events;
-    GT_TRY(gt_answer_text("resource name", options->resource, &plugin->resource, err));
-    GT_TRY(gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err));
-    GT_TRY(gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err));
+    plugin->dev_root = options->dev_root;
     GT_TRY(gt_mailbox_new(loop, plugin, &plugin->mailbox, err));
     GT_TRY(gt_rpc_new(&plugin->rpc, err));
     plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), .begun = nodes_plugin_on_begun,
                                               .ended = nodes_plugin_on_ended, .arg = plugin};
-    const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
-                                                         .resource = plugin->resource};
+    const struct gt_registration_options registration = {.kubelet_dir = options->kubelet_dir,
+                                                         .resource = options->resource};
     const struct gt_registration_events callbacks = {nodes_plugin_on_registered, nodes_plugin_on_failed,
                                                      nodes_plugin_on_streaming, nodes_plugin_on_offered,
                                                      plugin};
@@ -199,8 +197,5 @@ void gt_nodes_plugin_free(struct gt_nodes_plugin *plugin)
     gt_rpc_free(plugin->rpc);
     gt_node_unref(plugin->node);
     pthread_mutex_destroy(&plugin->lock);
-    free(plugin->resource);
-    free(plugin->kubelet_dir);
-    free(plugin->dev_root);
     free(plugin);
 }

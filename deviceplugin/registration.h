@@ -14,8 +14,7 @@
  * kubelet has healthy devices of it, and another socket in the directory lists one of them (other_plugins.h).
  * While registered it checks every half minute whether the kubelet still has our devices: if the kubelet gave
  * the resource to another plugin, and that one ended, it has no devices and does not report it. All on the
- * loop's thread, except gt_registration_begun() and gt_registration_ended(). Which ListAndWatch is the
- * kubelet's: callers.h.
+ * loop's thread, except gt_registration_begun() and gt_registration_ended().
  */
 struct gt_registration;
 struct gt_holdings; /* deviceplugin/podresources.h */

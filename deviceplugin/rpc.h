@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/cleanup.h"
+#include "base/mailbox.h"
 
 /*
  * gRPC calls with requests and replies as bytes, over connections that the caller has made. Only the files
@@ -128,3 +128,19 @@ int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const struct gt_rpc_ask *ask, st
  * not be called within `done`. */
 void gt_rpc_call_free(struct gt_rpc_call *call);
 GT_DEFINE_CLEANUP(struct gt_rpc_call *, gt_rpc_call_free)
+
+/*
+ * A call whose end is told on a loop's thread. It is a member of an owner that is freed after its last
+ * delivery. It is started with gt_loop_call_done() as `done` and itself as `arg`. Without memory, and where
+ * the mailbox is full, nothing is told: the owner has a timer.
+ */
+struct gt_loop_call {
+    struct gt_mailbox *mailbox;
+    gt_rpc_done *done;
+    void *arg;
+    struct gt_rpc_call *call; /* NULL: none runs; also when `done` is called */
+    unsigned serial;          /* of rpc_loop.c */
+};
+gt_rpc_done gt_loop_call_done;
+/* Ends it; nothing is told afterwards. */
+void gt_loop_call_cancel(struct gt_loop_call *call);

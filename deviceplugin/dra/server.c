@@ -26,7 +26,8 @@ struct gt_dra_call {
 
 struct gt_dra_server {
     struct gt_message mailbox_message; /* embedded: there are calls, or a notice */
-    char *directory, *driver;
+    char *directory;
+    const char *driver; /* borrowed */
     char path[SOCKET_PATH_MAX];
     struct gt_dra_server_events events;
     struct gt_mailbox *mailbox;
@@ -301,10 +302,10 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
     server->health = (struct gt_buf)GT_BUF(GT_RPC_MESSAGE_MAX);
     server->service = (struct gt_rpc_service){
         .methods = methods, .count = GT_COUNT(methods), .arg = server, .keeps_idle = true};
-    server->driver = strdup(options->driver);
+    server->driver = options->driver;
     if (asprintf(&server->directory, "%s/plugins_registry", options->kubelet_dir) < 0)
         server->directory = NULL;
-    GT_NEED(server->driver && server->directory, err, "DRA driver");
+    GT_NEED(server->directory, err, "DRA driver");
     GT_TRY(gt_loop_add_timer(loop, dra_server_on_timer, server, &server->timer, err));
     GT_TRY(gt_mailbox_new(loop, server, &server->mailbox, err));
     GT_TRY(gt_rpc_new(&server->rpc, err));
@@ -343,6 +344,5 @@ void gt_dra_server_free(struct gt_dra_server *server)
     gt_buf_done(&server->health);
     pthread_mutex_destroy(&server->lock);
     free(server->directory);
-    free(server->driver);
     free(server);
 }
