@@ -26,10 +26,10 @@ struct gt_dra_read {
 struct work {
     struct gt_dra *dra;
     struct work *next;
-    struct gt_dra_call *call; /* NULL: it is answered, and stays until nothing of it is pending */
-    bool releases;            /* a call that unprepares */
-    unsigned count, open;     /* claims; of them not decided */
-    unsigned pending;         /* readings from the API server and changes on the disk that have not ended */
+    struct gt_rpc_reply *reply; /* NULL: it is answered, and stays until nothing of it is pending */
+    bool releases;              /* a call that unprepares */
+    unsigned count, open;       /* claims; of them not decided */
+    unsigned pending;           /* readings from the API server and changes on the disk that have not ended */
     struct gt_dra_read claims[];
 };
 
@@ -188,6 +188,15 @@ static void work_free(struct work *work)
     free(work);
 }
 
+static void driver_reply(struct gt_rpc_reply *reply, const struct gt_buf *message)
+{
+    static const char none[] = "no memory for the answer";
+    if (message->failed)
+        gt_rpc_answer(reply, GT_RPC_INTERNAL, none, strlen(none));
+    else
+        gt_rpc_answer(reply, GT_RPC_OK, message->data, message->len);
+}
+
 static void driver_answer(struct work *work)
 {
     struct gt_dra *dra = work->dra;
@@ -203,16 +212,16 @@ static void driver_answer(struct work *work)
         else
             gt_dra_answer_prepare(&outcome, 1, dra->options.node_name, dra->options.cdi.kind, &message);
     }
-    gt_dra_call_answer(gt_steal(work->call), &message);
+    driver_reply(gt_steal(work->reply), &message);
 }
 
 /* Answers the calls for which all claims are decided. */
 static void driver_finish(struct gt_dra *dra)
 {
     for (struct work **at = &dra->works, *work; !dra->in_progress && (work = *at);) {
-        if (!work->open && work->call)
+        if (!work->open && work->reply)
             driver_answer(work);
-        if (work->call || work->pending) {
+        if (work->reply || work->pending) {
             at = &work->next;
             continue;
         }
@@ -307,19 +316,19 @@ void gt_dra_forget(struct gt_dra *dra, const char *uid)
 
 /* ---- calls from outside ---- */
 
-static void on_called(void *arg, struct gt_dra_call *call)
+static void on_called(void *arg, enum gt_dra_call_kind kind, const struct gt_dra_request *request,
+                      struct gt_rpc_reply *reply)
 {
     struct gt_dra *dra = arg;
-    const struct gt_dra_request *request = gt_dra_call_request(call);
     struct work *work = calloc(1, sizeof(*work) + request->count * sizeof(work->claims[0]));
     if (!work) {
         const struct gt_buf none = {.failed = true};
-        gt_dra_call_answer(call, &none);
+        driver_reply(reply, &none);
         return;
     }
     work->dra = dra;
-    work->call = call;
-    work->releases = gt_dra_call_kind(call) == GT_DRA_CALL_UNPREPARE;
+    work->reply = reply;
+    work->releases = kind == GT_DRA_CALL_UNPREPARE;
     work->count = work->open = request->count;
     for (unsigned i = 0; i < request->count; i++)
         work->claims[i] = (struct gt_dra_read){.work = work, .id = request->claims[i]};
