@@ -137,7 +137,7 @@ static void last_guard(void **state)
     assert_int_equal(check(inventory, &claims, 8, &other, "gpu-0000-13-00-0 is in use by a container"),
                      -EAGAIN);
     assert_int_equal(check(inventory, &claims, 0, &none, "is no GPU of this node"), -ENODEV);
-    assert_return_code(gt_inventory_withhold_some(inventory, 4, "it burns", &unhealthy, NULL), 0);
+    assert_return_code(gt_inventory_withhold(inventory, 4, "it burns", &unhealthy, NULL), 0);
     /* unhealthy is for good, whoever holds the other one */
     assert_int_equal(check(unhealthy, &claims, 0, &wants, "gpu-0000-12-00-0 is unhealthy: it burns"),
                      -ENODEV);
@@ -208,7 +208,7 @@ static void composites_become_gpus(void **state)
     assert_int_equal(check(inventory, &claims, 0, &claim,
                            "zone-0000-10-00-0-3: gpu-0000-11-00-0 is held by the claim ns/held"),
                      -EAGAIN);
-    assert_return_code(gt_inventory_withhold_some(inventory, 4, "it burns", &unhealthy, NULL), 0);
+    assert_return_code(gt_inventory_withhold(inventory, 4, "it burns", &unhealthy, NULL), 0);
     assert_int_equal(
         check(unhealthy, &claims, 0, &claim, "zone-0000-10-00-0-3: gpu-0000-12-00-0 is unhealthy: it burns"),
         -ENODEV);
