@@ -33,15 +33,6 @@ static void apply_answers(const struct gt_material *material, struct gt_node *no
                         "%u devices of the vendor library are at no PCI address known here", unmatched);
 }
 
-/* A node's name comes from a recording, too: it must not contain control characters. */
-static bool is_clean(const char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e)
-            return false;
-    return true;
-}
-
 int gt_assemble(const struct gt_material *material, struct gt_node **ret, struct gt_err **err)
 {
     char extra[GT_GPUS_MAX][GT_BDF_SIZE];
@@ -52,7 +43,7 @@ int gt_assemble(const struct gt_material *material, struct gt_node **ret, struct
     gt_auto_node struct gt_node *node = NULL;
     GT_TRY(gt_facts_to_node(material->facts, material->vendor, extra, extras > 0 ? (unsigned)extras : 0,
                             &node, err));
-    if (material->name && is_clean(material->name))
+    if (material->name && gt_text_is_printable(material->name)) /* it may be that of a recording */
         gt_text_copy(node->name, sizeof(node->name), material->name);
     apply_answers(material, node);
     GT_TRY(gt_node_finish(node, err));

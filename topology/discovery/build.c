@@ -6,17 +6,11 @@
 
 #include "base/text.h"
 
-/* Copies a text that may come from anywhere: what is not printable UTF-8 becomes a question mark. */
+/* Copies a text that may come from anywhere. */
 static void copy_clean(char *to, size_t size, const char *from)
 {
-    if (!gt_text_copy(to, size, from))
-        return;
-    bool utf8 = gt_text_is_utf8(to);
-    for (char *p = to; *p; p++) {
-        unsigned char c = (unsigned char)*p;
-        if (c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8))
-            *p = '?';
-    }
+    if (gt_text_copy(to, size, from))
+        gt_text_make_printable(to);
 }
 
 static void fill_gpu(struct gt_gpu *gpu, const struct gt_fact *fact)
