@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/mailbox.h"
 #include "base/text.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/planner.h"
@@ -16,26 +15,33 @@
 #include "deviceplugin/rpc.h"
 
 /* What handlers report to the loop's thread, copied into messages. Without memory the report is lost, but the
- * kubelet still gets its answer. The mailbox's owner is a struct notify_owner, which must live as long as
- * the mailbox. */
-
-/* The owner of the mailbox begins with this. */
-struct notify_owner {
-    struct gt_plugin_events events;
-};
+ * kubelet still gets its answer. */
 
 /* About one container; the texts are behind it. */
 struct notify_message {
     struct gt_message message;
+    const struct gt_plugin_events *events;
+    bool is_preference;
     struct gt_preference preference;
     struct gt_allocation allocation;
     char texts[];
 };
 
+static void plugin_deliver(void *owner, struct gt_message *base)
+{
+    const struct notify_message *message = (const struct notify_message *)base;
+    (void)owner;
+    if (message->is_preference)
+        message->events->preferred(message->events->arg, &message->preference);
+    else
+        message->events->allocated(message->events->arg, &message->allocation);
+}
+
 enum { NOTIFY_MAX = 1 << 20 };
 
 /* Copies the IDs as one text, and then these texts; `ret` are the copies. NULL without memory. */
-static struct notify_message *plugin_notify_make(const char *const *ids, unsigned ids_count,
+static struct notify_message *plugin_notify_make(const struct gt_plugin_events *events,
+                                                 const char *const *ids, unsigned ids_count,
                                                  const char *const *texts, unsigned count, const char **ret)
 {
     gt_auto_buf struct gt_buf all = GT_BUF(NOTIFY_MAX);
@@ -49,8 +55,10 @@ static struct notify_message *plugin_notify_make(const char *const *ids, unsigne
     struct notify_message *message = all.failed ? NULL : malloc(sizeof(*message) + all.len);
     if (!message)
         return NULL;
-    *message =
-        (struct notify_message){.preference = {.count = ids_count}, .allocation = {.count = ids_count}};
+    *message = (struct notify_message){.message = {.deliver = plugin_deliver},
+                                       .events = events,
+                                       .preference = {.count = ids_count},
+                                       .allocation = {.count = ids_count}};
     memcpy(message->texts, all.data, all.len);
     message->preference.ids = message->allocation.ids = message->texts;
     for (unsigned i = 0; i < count; i++)
@@ -58,26 +66,11 @@ static struct notify_message *plugin_notify_make(const char *const *ids, unsigne
     return message;
 }
 
-static void deliver_preferred(void *owner, struct gt_message *base)
-{
-    const struct gt_plugin_events *events = &((const struct notify_owner *)owner)->events;
-    events->preferred(events->arg, &((const struct notify_message *)base)->preference);
-}
-
-static void plugin_notify_deliver_allocated(void *owner, struct gt_message *base)
-{
-    const struct gt_plugin_events *events = &((const struct notify_owner *)owner)->events;
-    events->allocated(events->arg, &((const struct notify_message *)base)->allocation);
-}
-
 enum { RETIRE_QUIET_MS = 300 };
 
 struct gt_plugin {
-    struct notify_owner notify;                    /* must be first: the mailbox's owner */
+    struct gt_plugin_events events;
     const char *resource, *kubelet_dir, *dev_root; /* borrowed */
-    struct gt_mailbox *mailbox;
-    struct gt_rpc *rpc;
-    struct gt_rpc_service service;
     struct gt_registration *registration;
     enum gt_device_strategy strategy;
     struct gt_cdi *cdi; /* not owned */
@@ -201,9 +194,10 @@ static void plugin_on_preferred(void *arg, const char *const *available, unsigne
                                  plan ? plan->container : ""};
     const char *copies[GT_COUNT(names)];
     plugin_count(plugin, &plugin->stats.preferred);
-    struct notify_message *message = plugin->notify.events.preferred
-                                         ? plugin_notify_make(ids, ids_count, names, GT_COUNT(names), copies)
-                                         : NULL;
+    struct notify_message *message =
+        plugin->events.preferred
+            ? plugin_notify_make(&plugin->events, ids, ids_count, names, GT_COUNT(names), copies)
+            : NULL;
     if (!message)
         return;
     struct gt_preference *preference = &message->preference;
@@ -213,8 +207,8 @@ static void plugin_on_preferred(void *arg, const char *const *available, unsigne
     preference->namespace = copies[0];
     preference->pod = copies[1];
     preference->container = copies[2];
-    message->message.deliver = deliver_preferred;
-    gt_mailbox_send(plugin->mailbox, &message->message);
+    message->is_preference = true;
+    gt_mailbox_send(gt_registration_mailbox(plugin->registration), &message->message);
 }
 
 static void plugin_on_allocated(void *arg, const char *const *ids, unsigned ids_count, const char *error)
@@ -224,15 +218,15 @@ static void plugin_on_allocated(void *arg, const char *const *ids, unsigned ids_
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
     ids_count = ids_count < GT_DEVICES_MAX ? ids_count : GT_DEVICES_MAX;
     const char *copy = NULL;
-    struct notify_message *message = plugin->notify.events.allocated
-                                         ? plugin_notify_make(ids, ids_count, &error, error != NULL, &copy)
-                                         : NULL;
+    struct notify_message *message =
+        plugin->events.allocated
+            ? plugin_notify_make(&plugin->events, ids, ids_count, &error, error != NULL, &copy)
+            : NULL;
     if (!message)
         return;
     message->allocation.gpus = plugin_gpus_of(inventory, ids, ids_count, false);
     message->allocation.error = copy;
-    message->message.deliver = plugin_notify_deliver_allocated;
-    gt_mailbox_send(plugin->mailbox, &message->message);
+    gt_mailbox_send(gt_registration_mailbox(plugin->registration), &message->message);
 }
 
 static enum gt_rpc_status plugin_handle_list(void *arg, const uint8_t *request, size_t len,
@@ -305,18 +299,6 @@ static enum gt_rpc_status plugin_handle_allocate(void *arg, const uint8_t *reque
     return status;
 }
 
-static void plugin_on_begun(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller)
-{
-    struct gt_plugin *plugin = arg;
-    gt_registration_begun(plugin->registration, method, caller);
-}
-
-static void plugin_on_ended(void *arg, const struct gt_rpc_caller *caller)
-{
-    struct gt_plugin *plugin = arg;
-    gt_registration_ended(plugin->registration, caller);
-}
-
 static void on_unknown(void *arg)
 {
     struct gt_plugin *plugin = arg;
@@ -338,8 +320,8 @@ static void plugin_on_registered(void *arg)
     plugin->stats.registered = true;
     plugin->stats.registrations++;
     pthread_mutex_unlock(&plugin->lock);
-    if (plugin->notify.events.registered)
-        plugin->notify.events.registered(plugin->notify.events.arg);
+    if (plugin->events.registered)
+        plugin->events.registered(plugin->events.arg);
 }
 
 static void plugin_on_failed(void *arg, const char *why, unsigned retry_ms)
@@ -349,8 +331,8 @@ static void plugin_on_failed(void *arg, const char *why, unsigned retry_ms)
     plugin->stats.registered = false;
     plugin->stats.registration_failures++;
     pthread_mutex_unlock(&plugin->lock);
-    if (plugin->notify.events.registration_failed)
-        plugin->notify.events.registration_failed(plugin->notify.events.arg, why, retry_ms);
+    if (plugin->events.registration_failed)
+        plugin->events.registration_failed(plugin->events.arg, why, retry_ms);
 }
 
 static void plugin_on_streaming(void *arg, bool open)
@@ -363,8 +345,8 @@ static void plugin_on_streaming(void *arg, bool open)
     else
         plugin->stats.registered = false;
     pthread_mutex_unlock(&plugin->lock);
-    if (!open && plugin->notify.events.stream_ended)
-        plugin->notify.events.stream_ended(plugin->notify.events.arg);
+    if (!open && plugin->events.stream_ended)
+        plugin->events.stream_ended(plugin->events.arg);
 }
 
 static bool plugin_on_offered(void *arg, const struct gt_holdings *offered)
@@ -388,16 +370,14 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     pthread_mutex_init(&plugin->lock, NULL);
     plugin->given.complete = true;
     if (events)
-        plugin->notify.events = *events;
+        plugin->events = *events;
     plugin->resource = options->resource;
     plugin->kubelet_dir = options->kubelet_dir;
     plugin->dev_root = options->dev_root;
     if (!gt_text_is_utf8(options->resource) || !gt_text_is_utf8(options->dev_root))
         return gt_fail(err, EINVAL, "device plugin: the resource or the directory of devices is not UTF-8");
-    GT_TRY(gt_mailbox_new(loop, plugin, &plugin->mailbox, err));
-    GT_TRY(gt_rpc_new(&plugin->rpc, err));
-    plugin->service = (struct gt_rpc_service){
-        methods, GT_COUNT(methods), plugin_on_begun, plugin_on_ended, on_unknown, plugin, false};
+    const struct gt_rpc_service service = {
+        .methods = methods, .count = GT_COUNT(methods), .unknown = on_unknown, .arg = plugin};
     const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
                                                          .resource = plugin->resource,
                                                          .prefers = true,
@@ -411,8 +391,7 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     plugin->cdi = options->cdi;
     plugin->honour_plans = options->honour_plans;
     plugin->plan_deadline_ms = options->plan_deadline_ms;
-    GT_TRY(gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration,
-                               &callbacks, &plugin->registration, err));
+    GT_TRY(gt_registration_new(loop, &service, &registration, &callbacks, &plugin->registration, err));
     *ret = gt_steal(plugin);
     return 0;
 }
@@ -454,8 +433,6 @@ void gt_plugin_free(struct gt_plugin *plugin)
     if (!plugin)
         return;
     gt_registration_free(plugin->registration); /* no messages are sent any more */
-    gt_mailbox_free(plugin->mailbox);
-    gt_rpc_free(plugin->rpc);
     gt_planner_free(plugin->planner);
     gt_inventory_unref(plugin->inventory);
     gt_plans_unref(plugin->plans);
@@ -476,7 +453,7 @@ uint64_t gt_plugin_quiet_ms(const struct gt_plugin *plugin)
 
 uint64_t gt_plugin_busy_ms(const struct gt_plugin *plugin)
 {
-    return gt_rpc_busy_ms(plugin->rpc);
+    return gt_registration_busy_ms(plugin->registration);
 }
 
 void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret)

@@ -56,7 +56,7 @@ struct gt_registration {
     struct gt_loop *loop;
     struct gt_rpc *rpc;
     struct gt_mailbox *mailbox;
-    const struct gt_rpc_service *service;
+    struct gt_rpc_service service;
     struct gt_registration_options options;
     struct gt_registration_events events;
     struct gt_kubelet_dir *dir;
@@ -85,7 +85,6 @@ struct gt_registration {
 
 struct caller_message {
     struct gt_message mailbox_message;
-    struct gt_registration *registration;
     unsigned epoch;
     enum { DIALLED, STREAMS, GONE } event;
     struct gt_rpc_caller caller;
@@ -193,7 +192,7 @@ static int registration_serve(struct gt_registration *registration, struct gt_er
              (int)getpid(), registration->instance, registration->epoch);
     gt_buf_printf(&path, "%s/%s", gt_kubelet_dir_path(registration->dir), registration->endpoint);
     GT_TRY(gt_buf_check(&path, "socket path", err));
-    GT_TRY(gt_rpc_server_new(registration->rpc, registration->service, &registration->server, err));
+    GT_TRY(gt_rpc_server_new(registration->rpc, &registration->service, &registration->server, err));
     return gt_listener_new(registration->loop, path.data, registration_on_accepted, registration,
                            registration->options.refused, &registration->listener, err);
 }
@@ -423,9 +422,8 @@ static void deliver_caller(void *owner, struct gt_message *mailbox_message)
 {
     const struct caller_message *report = (const struct caller_message *)mailbox_message;
     const struct gt_rpc_caller *caller = &report->caller;
-    struct gt_registration *registration = report->registration;
+    struct gt_registration *registration = owner;
     struct callers *callers = &registration->callers;
-    (void)owner;
     if (report->epoch != registration->epoch)
         return;
     if (report->event == STREAMS) {
@@ -448,44 +446,46 @@ static void report_caller(struct gt_registration *registration, int event, const
     if (!mailbox_message)
         return;
     mailbox_message->mailbox_message.deliver = deliver_caller;
-    mailbox_message->registration = registration;
     mailbox_message->epoch = registration->epoch;
     mailbox_message->event = event;
     mailbox_message->caller = *caller;
     gt_mailbox_send(registration->mailbox, &mailbox_message->mailbox_message);
 }
 
-void gt_registration_begun(struct gt_registration *registration, const struct gt_rpc_method *method,
-                           const struct gt_rpc_caller *caller)
+/* These two on gRPC's thread. */
+static void registration_on_begun(void *arg, const struct gt_rpc_method *method,
+                                  const struct gt_rpc_caller *caller)
 {
+    struct gt_registration *registration = arg;
     if (method->streams)
         report_caller(registration, STREAMS, caller);
     else if (strcmp(method->path, GT_PATH_OPTIONS) == 0)
         report_caller(registration, DIALLED, caller);
 }
 
-void gt_registration_ended(struct gt_registration *registration, const struct gt_rpc_caller *caller)
+static void registration_on_ended(void *arg, const struct gt_rpc_caller *caller)
 {
-    report_caller(registration, GONE, caller);
+    report_caller(arg, GONE, caller);
 }
 
-int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mailbox *mailbox,
-                        const struct gt_rpc_service *service, const struct gt_registration_options *options,
+int gt_registration_new(struct gt_loop *loop, const struct gt_rpc_service *service,
+                        const struct gt_registration_options *options,
                         const struct gt_registration_events *events, struct gt_registration **ret,
                         struct gt_err **err)
 {
     GT_CLEANUP(gt_registration_free) struct gt_registration *registration = calloc(1, sizeof(*registration));
     GT_NEED(registration, err, "registration");
-    *registration = (struct gt_registration){.loop = loop,
-                                             .rpc = rpc,
-                                             .mailbox = mailbox,
-                                             .service = service,
-                                             .options = *options,
-                                             .events = *events,
-                                             .state = STOPPED};
-    registration->asked = (struct gt_loop_call){.mailbox = mailbox, .done = on_offer, .arg = registration};
-    registration->registers =
-        (struct gt_loop_call){.mailbox = mailbox, .done = registration_on_done, .arg = registration};
+    *registration = (struct gt_registration){
+        .loop = loop, .service = *service, .options = *options, .events = *events, .state = STOPPED};
+    registration->service.begun = registration_on_begun;
+    registration->service.ended = registration_on_ended;
+    registration->service.watcher = registration;
+    GT_TRY(gt_mailbox_new(loop, registration, &registration->mailbox, err));
+    GT_TRY(gt_rpc_new(&registration->rpc, err));
+    registration->asked =
+        (struct gt_loop_call){.mailbox = registration->mailbox, .done = on_offer, .arg = registration};
+    registration->registers = (struct gt_loop_call){
+        .mailbox = registration->mailbox, .done = registration_on_done, .arg = registration};
     gt_jitter_seed(&registration->jitter);
     registration->instance = (uint32_t)gt_jitter_below(&registration->jitter, UINT32_MAX);
     if (!options->check_ms)
@@ -501,8 +501,8 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
     GT_TRY(gt_loop_add_timer(loop, registration_on_timer, registration, &registration->timer, err));
     GT_TRY(gt_kubelet_dir_new(loop, options->kubelet_dir, on_dir_changed, registration, &registration->dir,
                               err));
-    GT_TRY(gt_other_plugins_new(rpc, mailbox, registration->dir, on_other_plugin, registration,
-                                &registration->others, err));
+    GT_TRY(gt_other_plugins_new(registration->rpc, registration->mailbox, registration->dir, on_other_plugin,
+                                registration, &registration->others, err));
     *ret = gt_steal(registration);
     return 0;
 }
@@ -519,6 +519,16 @@ void gt_registration_changed(struct gt_registration *registration)
         gt_rpc_server_changed(registration->server);
 }
 
+struct gt_mailbox *gt_registration_mailbox(const struct gt_registration *registration)
+{
+    return registration->mailbox;
+}
+
+uint64_t gt_registration_busy_ms(const struct gt_registration *registration)
+{
+    return gt_rpc_busy_ms(registration->rpc);
+}
+
 void gt_registration_free(struct gt_registration *registration)
 {
     if (!registration)
@@ -527,6 +537,8 @@ void gt_registration_free(struct gt_registration *registration)
     if (registration->others)
         end_attempt(registration);
     gt_other_plugins_free(registration->others);
+    gt_rpc_free(registration->rpc);
+    gt_mailbox_free(registration->mailbox);
     gt_kubelet_dir_free(registration->dir);
     gt_source_free(registration->timer);
     free(registration->pod_resources);

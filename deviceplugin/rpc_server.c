@@ -246,7 +246,7 @@ static void on_closed(void *owner, bool ok)
     const struct gt_rpc_service *service = call->server->service;
     call->closed = true;
     if (service->ended && !is_ending(call->server))
-        service->ended(service->arg, &call->caller);
+        service->ended(service->watcher, &call->caller);
     pump(call);
     rpc_server_release(call);
 }
@@ -263,7 +263,7 @@ static void on_received(void *owner, bool ok)
     const struct gt_rpc_service *service = call->server->service;
     bool ending = is_ending(call->server);
     if (ok && call->received && !ending && service->begun)
-        service->begun(service->arg, call->method, &call->caller);
+        service->begun(service->watcher, call->method, &call->caller);
     if (!ok || !call->received)
         rpc_server_finish(call, GT_RPC_INTERNAL, "the request has no message");
     else if (ending)
