@@ -117,8 +117,8 @@ static int allocate_find_devices(const struct gt_inventory *inventory,
  * field each. So it needs no memory beside the buffer.
  */
 
-static void add_variables(const struct gt_node *node, const struct gt_device *const *devices, unsigned count,
-                          struct gt_buf *to)
+static void allocate_add_variables(const struct gt_node *node, const struct gt_device *const *devices,
+                                   unsigned count, struct gt_buf *to)
 {
     for (unsigned i = 0; i < GT_VARIABLES; i++) {
         gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
@@ -174,23 +174,23 @@ static void add_cdi_devices(const struct gt_cdi *cdi, const struct gt_device *co
 }
 
 static int claim_all(const struct gt_allocate_options *options, const struct gt_device *const *devices,
-                     unsigned count, void *arg, struct gt_err **err)
+                     unsigned count, struct gt_err **err)
 {
     for (unsigned i = 0; options->claim && i < count; i++)
-        if (!options->claim(arg, devices[i]->id))
+        if (!options->claim(options->arg, devices[i]->id))
             return gt_fail(err, ENODEV, "GPU %s at %s is served by another ID now", devices[i]->id,
                            devices[i]->bdf);
     return 0;
 }
 
 static int answer_container(const struct gt_inventory *inventory, const struct gt_allocate_options *options,
-                            const Dp__ContainerAllocateRequest *request, void *arg, struct gt_buf *to,
+                            const Dp__ContainerAllocateRequest *request, struct gt_buf *to,
                             struct gt_err **err)
 {
     const struct gt_device *devices[GT_GPUS_MAX];
     unsigned count = 0;
     GT_TRY(allocate_find_devices(inventory, request, devices, &count, err));
-    GT_TRY(claim_all(options, devices, count, arg, err));
+    GT_TRY(claim_all(options, devices, count, err));
     if (!count)
         return 0;
     struct gt_device_nodes nodes;
@@ -201,7 +201,7 @@ static int answer_container(const struct gt_inventory *inventory, const struct g
             return gt_wrap(err, "the CDI spec cannot be written");
         by_name = false;
     }
-    add_variables(inventory->node, devices, count, to);
+    allocate_add_variables(inventory->node, devices, count, to);
     if (!needs_cdi)
         add_nodes(options->dev_root, &nodes, to);
     if (by_name)
@@ -236,8 +236,7 @@ static enum gt_rpc_status allocate_status_of(int code)
 
 enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
                                       const struct gt_allocate_options *options, const uint8_t *bytes,
-                                      size_t len, gt_answer_allocated_callback *allocated, void *arg,
-                                      struct gt_buf *to, struct gt_err **err)
+                                      size_t len, struct gt_buf *to, struct gt_err **err)
 {
     Dp__AllocateRequest *request = allocate_read_request(bytes, len, err);
     if (!request)
@@ -248,7 +247,7 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
     int r = 0;
     while (r == 0 && answered < request->n_containers) {
         gt_auto_buf struct gt_buf one = GT_BUF(GT_RPC_MESSAGE_MAX);
-        r = answer_container(inventory, options, request->containers[answered++], arg, &one, &why);
+        r = answer_container(inventory, options, request->containers[answered++], &one, &why);
         gt_pack_part(&one, &all);
     }
     if (r == 0 && all.failed)
@@ -256,10 +255,10 @@ enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
     if (r == 0)
         gt_buf_add(to, all.data ? all.data : "", all.len);
     /* If one container fails, none gets devices: that one's event has the error, the others have no error. */
-    for (size_t i = 0; allocated && i < request->n_containers; i++)
+    for (size_t i = 0; options->allocated && i < request->n_containers; i++)
         if (r == 0 || i + 1 == answered)
-            allocated(arg, (const char *const *)request->containers[i]->ids,
-                      (unsigned)request->containers[i]->n_ids, r < 0 ? gt_err_text(why) : NULL);
+            options->allocated(options->arg, (const char *const *)request->containers[i]->ids,
+                               (unsigned)request->containers[i]->n_ids, r < 0 ? gt_err_text(why) : NULL);
     gt_unpacked_free(&request->base);
     if (r == 0)
         return GT_RPC_OK;

@@ -116,8 +116,7 @@ bool gt_answer_list_shares(const uint8_t *message, size_t len, const char *const
 
 /* Answers for one container. */
 static void prefer_for(const struct gt_inventory *inventory, const Dp__ContainerPreferredRequest *request,
-                       const struct gt_preferred_callbacks *callbacks, bool may_plan, void *arg,
-                       struct gt_buf *to)
+                       const struct gt_preferred_callbacks *callbacks, bool may_plan, struct gt_buf *to)
 {
     const char *ids[GT_DEVICES_MAX];
     char *texts[GT_DEVICES_MAX];
@@ -129,7 +128,7 @@ static void prefer_for(const struct gt_inventory *inventory, const Dp__Container
     size = size < most ? size : most;
     size = size < GT_DEVICES_MAX ? size : GT_DEVICES_MAX;
     if (may_plan && size && !request->n_must &&
-        callbacks->planned(arg, available, (unsigned)request->n_available, (unsigned)size, ids))
+        callbacks->planned(callbacks->arg, available, (unsigned)request->n_available, (unsigned)size, ids))
         response.n_ids = size;
     else
         response.n_ids = gt_inventory_prefer(inventory, available, (unsigned)request->n_available,
@@ -142,13 +141,13 @@ static void prefer_for(const struct gt_inventory *inventory, const Dp__Container
     gt_pack(&response.base, &one);
     gt_pack_part(&one, to);
     if (callbacks && callbacks->chosen)
-        callbacks->chosen(arg, available, (unsigned)request->n_available, ids, (unsigned)response.n_ids,
-                          &choice);
+        callbacks->chosen(callbacks->arg, available, (unsigned)request->n_available, ids,
+                          (unsigned)response.n_ids, &choice);
 }
 
-enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, const uint8_t *bytes, size_t len,
-                                       const struct gt_preferred_callbacks *callbacks, void *arg,
-                                       struct gt_buf *to, struct gt_err **err)
+enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory,
+                                       const struct gt_preferred_callbacks *callbacks, const uint8_t *bytes,
+                                       size_t len, struct gt_buf *to, struct gt_err **err)
 {
     Dp__PreferredRequest *request =
         gt_unpack(&dp__preferred_request__descriptor, bytes, len, GT_REQUEST_UNPACKED_MAX);
@@ -163,7 +162,7 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
     gt_auto_buf struct gt_buf all = GT_BUF(GT_RPC_MESSAGE_MAX);
     bool may_plan = callbacks && callbacks->planned && count == 1;
     for (size_t i = 0; i < count; i++)
-        prefer_for(inventory, request->containers[i], callbacks, may_plan, arg, &all);
+        prefer_for(inventory, request->containers[i], callbacks, may_plan, &all);
     if (!all.failed)
         gt_buf_add(to, all.data ? all.data : "", all.len);
     gt_unpacked_free(&request->base);

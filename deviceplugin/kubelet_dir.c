@@ -125,7 +125,7 @@ bool gt_socket_id_equal(const struct gt_socket_id *a, const struct gt_socket_id 
            a->nanoseconds == b->nanoseconds;
 }
 
-static bool is_ours(const char *name)
+static bool kubelet_dir_is_ours(const char *name)
 {
     return strncmp(name, GT_SOCKET_PREFIX, strlen(GT_SOCKET_PREFIX)) == 0;
 }
@@ -144,7 +144,7 @@ void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_othe
         struct gt_socket_id id;
         char path[PATH_MAX];
         snprintf(path, sizeof(path), "%s/%s", dir->path, entry->d_name);
-        if (is_ours(entry->d_name) || strcmp(entry->d_name, "kubelet.sock") == 0 ||
+        if (kubelet_dir_is_ours(entry->d_name) || strcmp(entry->d_name, "kubelet.sock") == 0 ||
             !gt_socket_id_read(path, &id))
             continue;
         sockets++;

@@ -246,9 +246,8 @@ static enum gt_rpc_status handle_preferred(void *arg, const uint8_t *request, si
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
     struct preferring preferring = {.plugin = plugin, .inventory = inventory};
     const struct gt_preferred_callbacks callbacks = {plugin->honour_plans ? on_planned : NULL,
-                                                     plugin_on_preferred};
-    enum gt_rpc_status status =
-        gt_answer_preferred(inventory, request, len, &callbacks, &preferring, reply, err);
+                                                     plugin_on_preferred, &preferring};
+    enum gt_rpc_status status = gt_answer_preferred(inventory, &callbacks, request, len, reply, err);
     gt_plans_unref(preferring.plans);
     end_handler(plugin, &plugin->stats.prefer, start);
     return status;
@@ -291,10 +290,9 @@ static enum gt_rpc_status plugin_handle_allocate(void *arg, const uint8_t *reque
     struct gt_plugin *plugin = arg;
     uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
-    const struct gt_allocate_options options = {plugin->dev_root, plugin->strategy, plugin->cdi,
-                                                plugin_on_claim};
-    enum gt_rpc_status status =
-        gt_answer_allocate(inventory, &options, request, len, plugin_on_allocated, plugin, reply, err);
+    const struct gt_allocate_options options = {plugin->dev_root, plugin->strategy,    plugin->cdi,
+                                                plugin_on_claim,  plugin_on_allocated, plugin};
+    enum gt_rpc_status status = gt_answer_allocate(inventory, &options, request, len, reply, err);
     end_handler(plugin, &plugin->stats.allocate, start);
     return status;
 }

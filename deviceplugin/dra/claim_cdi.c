@@ -57,8 +57,8 @@ static int file_path(const struct gt_cdi_options *options, const char *uid, stru
 }
 
 /* The variables of the request of device `first`, as a JSON array; false: it has none. */
-static bool add_variables(const struct gt_inventory *inventory, const struct gt_dra_claim *claim,
-                          const struct gt_device *const *devices, unsigned first, struct gt_buf *to)
+static bool claim_cdi_add_variables(const struct gt_inventory *inventory, const struct gt_dra_claim *claim,
+                                    const struct gt_device *const *devices, unsigned first, struct gt_buf *to)
 {
     const struct gt_device *meant[GT_DRA_CLAIM_DEVICES_MAX];
     unsigned count = 0;
@@ -100,7 +100,8 @@ static int claim_cdi_make_text(const struct gt_cdi_options *options, const struc
         GT_TRY(gt_device_nodes_drm(options->dev_root, devices[i], &nodes, err));
         snprintf(name, sizeof(name), "%s-%s", claim->id.uid, claim->devices[i].device);
         gt_cdi_spec_add(options, name, &nodes, NULL, to);
-        if (!gt_dra_cdi_is_first(claim, i) || !add_variables(inventory, claim, devices, i, &variables))
+        if (!gt_dra_cdi_is_first(claim, i) ||
+            !claim_cdi_add_variables(inventory, claim, devices, i, &variables))
             continue;
         GT_TRY(gt_buf_check(&variables, "variables of a request", err));
         /* The name of a GPU cannot end like this. */
