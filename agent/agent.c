@@ -321,7 +321,6 @@ static int agent_start(struct gt_agent *agent, struct gt_err **err)
     GT_TRY(gt_agent_api_start(agent, err));
     GT_TRY(gt_scanner_new(agent->loop, &scanner, on_scan, agent, &agent->scanner, err));
     GT_TRY(gt_agent_isolation_start(agent, err));
-    GT_TRY(gt_agent_measured_start(agent, err));
     GT_TRY(gt_agent_admit_start(agent, err));
     if (!must_be_read(options))
         agent_log_start(agent);
@@ -333,7 +332,6 @@ static void agent_stop(struct gt_agent *agent, int result)
     gt_shutdown_begin(agent->shutdown, result < 0 ? 1 : 0);
     gt_agent_api_stop(agent);
     gt_agent_isolation_stop(agent);
-    gt_agent_measured_stop(agent);
     gt_agent_admit_stop(agent);
     gt_agent_usage_stop(agent);
     gt_agent_dra_stop(agent);

@@ -86,7 +86,7 @@ struct gt_inventory *gt_agent_cdi_check(struct gt_agent *agent, struct gt_invent
     agent_cdi_refresh(agent, inventory);
     snprintf(reason, sizeof(reason), "no CDI spec: %.100s", agent->cdi_error);
     if (agent->cdi_error[0] && agent->options->strategy == GT_STRATEGY_CDI &&
-        gt_inventory_withhold(inventory, reason, &withheld, NULL) == 0) {
+        gt_inventory_withhold(inventory, UINT64_MAX, reason, &withheld, NULL) == 0) {
         gt_inventory_unref(inventory);
         return withheld;
     }

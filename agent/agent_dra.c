@@ -371,7 +371,7 @@ struct gt_inventory *gt_agent_dra_check(struct gt_agent *agent, struct gt_invent
     }
     if (agent->dra_offers || !gt_dra_held(agent->dra))
         return inventory;
-    if (gt_inventory_withhold_some(inventory, gt_dra_held(agent->dra), reason, &withheld, NULL) < 0)
+    if (gt_inventory_withhold(inventory, gt_dra_held(agent->dra), reason, &withheld, NULL) < 0)
         return inventory;
     gt_inventory_unref(inventory);
     return withheld;

@@ -5,13 +5,68 @@
 #include "agent/agent_private.h"
 #include "agent/health_file.h"
 #include "api/isolation.h"
+#include "api/measured.h"
 #include "base/log.h"
 
-/* What people and programs isolate on this node: `spec.isolated` of its object, followed, and files in a
- * directory. Only the end of an entry and a later list end an isolation: not that the API server or the
- * object is away. */
+/* What people and programs isolate on this node, and what they measure: `spec.isolated` and `spec.measured`
+ * of its object, followed, and files in two directories. Only the end of an entry and a later list end an
+ * isolation: not that the API server or the object is away. */
 
-enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FAULT_DIR_MS = 1000 };
+enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FILES_MS = 1000 };
+
+static void measured_use(struct gt_agent *agent, enum gt_measured_source source, unsigned before,
+                         const struct gt_measured *now)
+{
+    gt_info("measured values have changed",
+            GT_STR("of", source == GT_MEASURED_BY_OBJECT ? "object" : "files"), GT_INT("before", before),
+            GT_INT("now", now->count));
+    gt_scanner_measure(agent->scanner, source, now);
+}
+
+/* Reads what the object said last. A list that cannot be read leaves what was read before. */
+static void measured_read_object(struct gt_agent *agent)
+{
+    struct gt_agent_measured *of = &agent->measured;
+    const struct gt_measured before = of->told;
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_measured_reader reader = {.to = &of->told, .now_s = time(NULL), .note = gt_measured_note};
+    of->told.count = 0;
+    if (gt_measured_read_spec(of->spec, "NodeGPUTopology", &reader, &err) < 0) {
+        gt_warning("measured values cannot be read, those of before stay", GT_STR("why", gt_err_text(err)));
+        of->told = before;
+    }
+    of->again_s = reader.again_s;
+    if (!gt_measured_equal(&before, &of->told))
+        measured_use(agent, GT_MEASURED_BY_OBJECT, before.count, &of->told);
+}
+
+static void measured_on_object(struct gt_agent *agent, const cJSON *object)
+{
+    struct gt_agent_measured *of = &agent->measured;
+    const cJSON *now = gt_measured_spec(object);
+    if (now == of->spec || cJSON_Compare(now, of->spec, true))
+        return;
+    cJSON *copy = now ? cJSON_Duplicate(now, true) : NULL;
+    if (now && !copy)
+        return; /* without memory: it is compared again at the next change */
+    cJSON_Delete(of->spec);
+    of->spec = copy;
+    measured_read_object(agent);
+}
+
+/* Values begin and end by the clock, too. */
+static void measured_look(struct gt_agent *agent)
+{
+    struct gt_agent_measured *of = &agent->measured;
+    unsigned before = agent->measured_dir.told.count;
+    int64_t now_s = time(NULL);
+    if (agent->options->measured_dir &&
+        gt_measured_dir_read(agent->options->measured_dir, &agent->measured_dir))
+        measured_use(agent, GT_MEASURED_BY_FILES, before, &agent->measured_dir.told);
+    if (of->spec && ((of->again_s && now_s >= of->again_s) || now_s < of->seen_s)) /* it may be set back */
+        measured_read_object(agent);
+    of->seen_s = now_s;
+}
 
 /* At the end of an isolation the GPUs are served again. Returns whether one has ended, or holds again, since
  * this was last called. */
@@ -37,17 +92,18 @@ static bool arm_end(struct gt_agent *agent)
     return changed;
 }
 
-static void fault_dir_on_timer(void *arg)
+static void files_on_timer(void *arg)
 {
     struct gt_agent *agent = arg;
     unsigned before = agent->fault_dir.told.count;
-    if (gt_fault_dir_read(agent->options->fault_dir, &agent->fault_dir)) {
+    if (agent->options->fault_dir && gt_fault_dir_read(agent->options->fault_dir, &agent->fault_dir)) {
         gt_info("faults that are told in files have changed", GT_INT("before", before),
                 GT_INT("now", agent->fault_dir.told.count));
         arm_end(agent);
         gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_FILES, &agent->fault_dir.told, false);
     }
-    gt_source_arm(agent->fault_dir_timer, FAULT_DIR_MS);
+    measured_look(agent);
+    gt_source_arm(agent->files_timer, FILES_MS);
 }
 
 static void isolation_on_timer(void *arg)
@@ -70,7 +126,7 @@ static void isolation_on_object(void *arg, cJSON *object)
     struct gt_isolations said;
     int r = gt_isolations_read(object, &said, &err);
     agent->isolations_error = 0;
-    gt_agent_measured_on_object(agent, object);
+    measured_on_object(agent, object);
     if (r < 0)
         gt_warning("isolations cannot be read, those of before stay", GT_STR("why", gt_err_text(err)));
     if (r < 0 || is_list_of_before(agent, &said, r) || gt_isolations_equal(&said, &agent->isolations))
@@ -122,9 +178,8 @@ int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err)
 {
     const char *dir = agent->options->device_plugin ? agent->options->kubelet_dir : NULL;
     GT_TRY(gt_loop_add_timer(agent->loop, isolation_on_timer, agent, &agent->isolation_timer, err));
-    GT_TRY(gt_loop_add_timer(agent->loop, fault_dir_on_timer, agent, &agent->fault_dir_timer, err));
-    if (agent->options->fault_dir)
-        fault_dir_on_timer(agent);
+    GT_TRY(gt_loop_add_timer(agent->loop, files_on_timer, agent, &agent->files_timer, err));
+    files_on_timer(agent);
     agent_recall(agent, dir, GT_ISOLATED_BY_OBJECT, &agent->isolations);
     if (agent->options->fault_conditions)
         agent_recall(agent, dir, GT_ISOLATED_BY_NODE, &agent->node_says);
@@ -155,5 +210,6 @@ void gt_agent_isolation_unfollow(struct gt_agent *agent)
 void gt_agent_isolation_stop(struct gt_agent *agent)
 {
     gt_source_free(gt_steal(agent->isolation_timer));
-    gt_source_free(gt_steal(agent->fault_dir_timer));
+    gt_source_free(gt_steal(agent->files_timer));
+    cJSON_Delete(gt_steal(agent->measured.spec));
 }

@@ -5,18 +5,6 @@
 #include "base/bits.h"
 #include "base/log.h"
 
-static uint64_t agent_score_gpus_of(const struct gt_inventory *inventory,
-                                    const struct gt_allocation *allocation)
-{
-    uint64_t mask = 0;
-    for (unsigned i = 0; i < allocation->count; i++) {
-        const struct gt_device *device = gt_inventory_find(inventory, allocation->ids[i]);
-        if (device && device->gpu >= 0)
-            mask |= 1ULL << device->gpu;
-    }
-    return mask;
-}
-
 /*
  * The GPUs that were free: those that the kubelet has offered for this container, else those that were free
  * in its last list, without those given away since. An offer may have fewer than are free (NUMA), a list may
@@ -32,7 +20,7 @@ static void gt_agent_score(struct gt_agent *agent, const struct gt_allocation *a
     agent->offered = 0;
     if (allocation->error || !inventory)
         return;
-    uint64_t got = agent_score_gpus_of(inventory, allocation);
+    uint64_t got = allocation->gpus;
     agent->unlisted |= got;
     if (!inventory->class)
         return;
@@ -89,8 +77,6 @@ int gt_agent_nodes_start(struct gt_agent *agent, struct gt_err **err)
     return gt_nodes_plugin_new(agent->loop, &plugin, &events, &agent->nodes_plugin, err);
 }
 
-enum { IDS_LOGGED = 4096 };
-
 static void agent_plugin_on_registered(void *arg)
 {
     struct gt_agent *agent = arg;
@@ -132,28 +118,16 @@ static void on_stream_ended(void *arg)
     gt_agent_publish_changed(agent->publish);
 }
 
-static void agent_plugin_add_ids(struct gt_buf *to, const char *const *ids, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        gt_buf_puts(to, i ? "," : "");
-        gt_buf_puts(to, ids[i]);
-    }
-    if (!to->data)
-        gt_buf_add(to, "", 0);
-}
-
 static void agent_plugin_on_allocated(void *arg, const struct gt_allocation *allocation)
 {
     struct gt_agent *agent = arg;
     gt_podresources_soon(agent->podresources);
     gt_agent_score(agent, allocation);
-    gt_auto_buf struct gt_buf ids = GT_BUF(IDS_LOGGED);
-    agent_plugin_add_ids(&ids, allocation->ids, allocation->count);
     if (allocation->error)
         gt_warning("allocation refused", GT_STR("why", allocation->error), GT_INT("gpus", allocation->count),
-                   GT_STR("ids", ids.data));
+                   GT_STR("ids", allocation->ids));
     else
-        gt_info("allocated", GT_INT("gpus", allocation->count), GT_STR("ids", ids.data));
+        gt_info("allocated", GT_INT("gpus", allocation->count), GT_STR("ids", allocation->ids));
 }
 
 static void agent_plugin_on_preferred(void *arg, const struct gt_preference *preference)
@@ -162,18 +136,16 @@ static void agent_plugin_on_preferred(void *arg, const struct gt_preference *pre
     unsigned count = preference->count;
     struct gt_agent *agent = arg;
     agent->offered = preference->offered;
-    gt_auto_buf struct gt_buf list = GT_BUF(IDS_LOGGED);
-    agent_plugin_add_ids(&list, preference->ids, count);
     if (preference->plan == GT_PLAN_HIT)
         gt_info("preferred as planned", GT_INT("gpus", count), GT_STR("namespace", preference->namespace),
                 GT_STR("pod", preference->pod), GT_STR("container", preference->container),
-                GT_STR("ids", list.data));
+                GT_STR("ids", preference->ids));
     else if (choice->mask)
         gt_info("preferred", GT_INT("gpus", count), GT_INT("score", choice->score),
-                GT_INT("loss", choice->loss), GT_BOOL("exact", choice->exact), GT_STR("ids", list.data),
+                GT_INT("loss", choice->loss), GT_BOOL("exact", choice->exact), GT_STR("ids", preference->ids),
                 GT_STR("plan", gt_plan_result_name(preference->plan)));
     else
-        gt_info("preferred", GT_INT("gpus", count), GT_STR("ids", list.data),
+        gt_info("preferred", GT_INT("gpus", count), GT_STR("ids", preference->ids),
                 GT_STR("plan", gt_plan_result_name(preference->plan)));
 }
 

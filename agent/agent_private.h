@@ -127,7 +127,7 @@ struct gt_agent {
     struct gt_isolations node_says;                 /* and of its Node's conditions */
     uint64_t conditions_said;                       /* bit i: the one at i of the list is True */
     uint64_t isolations_over[GT_ISOLATION_SOURCES]; /* those that had ended when that was last asked */
-    struct gt_source *fault_dir_timer;
+    struct gt_source *files_timer;                  /* looks at both directories */
     struct gt_measured_dir measured_dir;
     struct gt_agent_measured {
         cJSON *spec; /* of the node's object, NULL: it measures nothing */
@@ -135,7 +135,6 @@ struct gt_agent {
         int64_t again_s; /* as in struct gt_measured_dir */
         int64_t seen_s;
     } measured;
-    struct gt_source *measured_timer;
     struct gt_source *isolation_timer;   /* armed: one of them has an end */
     struct gt_kube_informer *own_object; /* of this node; NULL: nothing is published */
     struct gt_node_admission admission;
@@ -235,18 +234,13 @@ void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *hol
  */
 bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current);
 
-/* agent_isolation.c: obeys `spec.isolated` of the node's object, and the files of --fault-dir. _start() goes
+/* agent_isolation.c: obeys `spec.isolated` and `spec.measured` of the node's object, and the files of
+ * --fault-dir and --measured-dir. _start() goes
  * on with what was isolated before this process; the scanner must exist. _follow() watches the object. */
 int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_stop(struct gt_agent *agent);
 int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_unfollow(struct gt_agent *agent);
-
-/* agent_measured.c */
-int gt_agent_measured_start(struct gt_agent *agent, struct gt_err **err);
-void gt_agent_measured_stop(struct gt_agent *agent);
-/* The node's object, at each change. */
-void gt_agent_measured_on_object(struct gt_agent *agent, const cJSON *object);
 
 /* agent_admit.c: no GPU is served before check-node has passed (--admit-after-check). */
 int gt_agent_admit_start(struct gt_agent *agent, struct gt_err **err);

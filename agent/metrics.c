@@ -21,6 +21,15 @@ void gt_scan_counts_add(struct gt_scan_counts *counts, double seconds)
     counts->sum_s += seconds;
 }
 
+/* Unix time; nothing if it has not happened. */
+static void write_time(struct gt_buf *to, const char *name, const char *help, double time_s, int digits)
+{
+    if (time_s <= 0)
+        return;
+    gt_prom_head(to, name, help);
+    gt_buf_printf(to, "%s %.*f\n", name, digits, time_s);
+}
+
 static void metrics_write_gpus(const struct gt_inventory *inventory, struct gt_buf *to)
 {
     unsigned counts[GT_GPU_UNHEALTHY + 1] = {0}, lost = 0;
@@ -113,10 +122,7 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
     gt_prom_histogram(to, "gputopo_scan_duration_seconds",
                       "Time of one scan, the vendor library's part included.", scan_limits, scans->bucket,
                       GT_SCAN_BUCKETS, scans->sum_s);
-    if (scans->last_s > 0) {
-        gt_prom_head(to, "gputopo_last_scan_timestamp_seconds", "When the last scan was done.");
-        gt_buf_printf(to, "gputopo_last_scan_timestamp_seconds %.3f\n", scans->last_s);
-    }
+    write_time(to, "gputopo_last_scan_timestamp_seconds", "When the last scan was done.", scans->last_s, 3);
     gt_prom_number(to, "gputopo_health_checks_total", "Checks of the GPUs' health between scans.",
                    scans->health_checks);
     gt_prom_number(to, "gputopo_hotplug_events_total", "Hotplug events that called for a scan.",
@@ -219,14 +225,13 @@ static void write_claims(const struct gt_dra_stats *dra, unsigned claims, struct
     gt_prom_number(to, "gputopo_claims_waiting",
                    "Of those that the kubelet asks for now, those that are read, or wait for a GPU.",
                    dra->waiting);
-    gt_prom_head(to, "gputopo_claims_total",
-                 "ResourceClaims by what became of a request; again: it was prepared already.");
-    gt_buf_printf(to,
-                  "gputopo_claims_total{result=\"prepared\"} %" PRIu64 "\n"
-                  "gputopo_claims_total{result=\"again\"} %" PRIu64 "\n"
-                  "gputopo_claims_total{result=\"refused\"} %" PRIu64 "\n"
-                  "gputopo_claims_total{result=\"unprepared\"} %" PRIu64 "\n",
-                  dra->prepared, dra->again, dra->refused, dra->unprepared);
+    gt_prom_by(to, "gputopo_claims_total",
+               "ResourceClaims by what became of a request; again: it was prepared already.", "result",
+               (const struct gt_prom_sample[]){{"prepared", dra->prepared},
+                                               {"again", dra->again},
+                                               {"refused", dra->refused},
+                                               {"unprepared", dra->unprepared},
+                                               {NULL, 0}});
 }
 
 static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
@@ -247,18 +252,13 @@ static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
                        usage->unknown_devices);
         write_owners(usage, metrics->inventory, to);
     }
-    gt_prom_head(to, "gputopo_podresources_lists_total",
-                 "Questions to the kubelet who uses the GPUs, by result; limited: it was asked too often.");
-    gt_buf_printf(to,
-                  "gputopo_podresources_lists_total{result=\"done\"} %" PRIu64 "\n"
-                  "gputopo_podresources_lists_total{result=\"failed\"} %" PRIu64 "\n"
-                  "gputopo_podresources_lists_total{result=\"limited\"} %" PRIu64 "\n",
-                  lists->done, lists->failed, lists->limited);
-    if (lists->last_s > 0) {
-        gt_prom_head(to, "gputopo_last_podresources_list_timestamp_seconds",
-                     "When the kubelet last answered.");
-        gt_buf_printf(to, "gputopo_last_podresources_list_timestamp_seconds %.3f\n", lists->last_s);
-    }
+    gt_prom_by(to, "gputopo_podresources_lists_total",
+               "Questions to the kubelet who uses the GPUs, by result; limited: it was asked too often.",
+               "result",
+               (const struct gt_prom_sample[]){
+                   {"done", lists->done}, {"failed", lists->failed}, {"limited", lists->limited}, {NULL, 0}});
+    write_time(to, "gputopo_last_podresources_list_timestamp_seconds", "When the kubelet last answered.",
+               lists->last_s, 3);
 }
 
 static void write_plans(const struct gt_metrics *metrics, struct gt_buf *to)
@@ -298,21 +298,21 @@ static void write_api(const struct gt_metrics *metrics, struct gt_buf *to)
 static void write_publish(const struct gt_publish_stats *stats, const struct gt_kube_counters *client,
                           struct gt_buf *to)
 {
-    gt_prom_head(to, "gputopo_publish_writes_total", "Requests to the API server that it accepted.");
-    for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
-        gt_buf_printf(to, "gputopo_publish_writes_total{what=\"%s\"} %" PRIu64 "\n",
-                      gt_publish_lane_name((enum gt_publish_lane)i), stats->writes[i]);
-    gt_prom_head(to, "gputopo_publish_failures_total", "Those that it refused or did not answer.");
-    for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
-        gt_buf_printf(to, "gputopo_publish_failures_total{what=\"%s\"} %" PRIu64 "\n",
-                      gt_publish_lane_name((enum gt_publish_lane)i), stats->failures[i]);
+    struct gt_prom_sample writes[GT_PUBLISH_LANES + 1] = {0}, failures[GT_PUBLISH_LANES + 1] = {0};
+    for (unsigned i = 0; i < GT_PUBLISH_LANES; i++) {
+        const char *name = gt_publish_lane_name((enum gt_publish_lane)i);
+        writes[i] = (struct gt_prom_sample){name, stats->writes[i]};
+        failures[i] = (struct gt_prom_sample){name, stats->failures[i]};
+    }
+    gt_prom_by(to, "gputopo_publish_writes_total", "Requests to the API server that it accepted.", "what",
+               writes);
+    gt_prom_by(to, "gputopo_publish_failures_total", "Those that it refused or did not answer.", "what",
+               failures);
     gt_prom_number(to, "gputopo_publish_current",
                    "1 while the API server has everything that is to be published.", stats->current);
     gt_prom_number(to, "gputopo_publish_away", "1 while the API server does not answer.", stats->away);
-    if (stats->last_s > 0) {
-        gt_prom_head(to, "gputopo_publish_last_timestamp_seconds", "When a status was last written.");
-        gt_buf_printf(to, "gputopo_publish_last_timestamp_seconds %.0f\n", stats->last_s);
-    }
+    write_time(to, "gputopo_publish_last_timestamp_seconds", "When a status was last written.", stats->last_s,
+               0);
     gt_prom_number(to, "gputopo_publish_requests_total", "Tries of requests to the API server.",
                    client->requests);
     gt_prom_number(to, "gputopo_publish_retries_total", "Of them, those that were not the first.",

@@ -62,18 +62,20 @@ static uint64_t publish_random(const struct gt_publish *publish, uint64_t max)
 }
 
 static const struct {
-    const char *name;
-    const char *manager;
+    const char *name, *manager;
+    const struct gt_kube_resource *resource;
+    bool is_step; /* done once */
+    bool is_status;
 } lane_facts[GT_PUBLISH_LANES] = {
-    [GT_PUBLISH_OWNER] = {"owner", NULL},
-    [GT_PUBLISH_OBJECT] = {"object", GT_MANAGER_AGENT},
-    [GT_PUBLISH_WIRING] = {"wiring", GT_MANAGER_AGENT},
-    [GT_PUBLISH_USAGE] = {"usage", GT_MANAGER_USAGE},
-    [GT_PUBLISH_ANNOTATIONS] = {"annotations", GT_MANAGER_AGENT},
-    [GT_PUBLISH_LABELS] = {"labels", GT_MANAGER_LABELS},
-    [GT_PUBLISH_CONDITION] = {"condition", GT_MANAGER_CONDITION},
-    [GT_PUBLISH_COUNTERS] = {"counters", GT_MANAGER_AGENT},
-    [GT_PUBLISH_SLICE] = {"slice", GT_MANAGER_AGENT},
+    [GT_PUBLISH_OWNER] = {"owner", NULL, &gt_kube_nodes, .is_step = true},
+    [GT_PUBLISH_OBJECT] = {"object", GT_MANAGER_AGENT, &gt_kube_node_gpu_topologies, .is_step = true},
+    [GT_PUBLISH_WIRING] = {"wiring", GT_MANAGER_AGENT, &gt_kube_node_gpu_topologies, .is_status = true},
+    [GT_PUBLISH_USAGE] = {"usage", GT_MANAGER_USAGE, &gt_kube_node_gpu_topologies, .is_status = true},
+    [GT_PUBLISH_ANNOTATIONS] = {"annotations", GT_MANAGER_AGENT, &gt_kube_nodes, false, false},
+    [GT_PUBLISH_LABELS] = {"labels", GT_MANAGER_LABELS, &gt_kube_nodes, false, false},
+    [GT_PUBLISH_CONDITION] = {"condition", GT_MANAGER_CONDITION, &gt_kube_nodes, .is_status = true},
+    [GT_PUBLISH_COUNTERS] = {"counters", GT_MANAGER_AGENT, &gt_kube_resource_slices, false, false},
+    [GT_PUBLISH_SLICE] = {"slice", GT_MANAGER_AGENT, &gt_kube_resource_slices, false, false},
 };
 
 const char *gt_publish_lane_name(enum gt_publish_lane lane)
@@ -81,9 +83,19 @@ const char *gt_publish_lane_name(enum gt_publish_lane lane)
     return lane < GT_PUBLISH_LANES ? lane_facts[lane].name : "?";
 }
 
-static const char *publish_lane_manager(enum gt_publish_lane lane)
+static bool is_step(enum gt_publish_lane lane)
 {
-    return lane_facts[lane].manager;
+    return lane_facts[lane].is_step;
+}
+
+static bool is_of_object(enum gt_publish_lane lane)
+{
+    return lane_facts[lane].resource == &gt_kube_node_gpu_topologies;
+}
+
+static bool publish_is_slice(enum gt_publish_lane lane)
+{
+    return lane_facts[lane].resource == &gt_kube_resource_slices;
 }
 
 enum { STEP_MS = 1000 };
@@ -169,11 +181,9 @@ static void node_found(struct gt_publish *publish, const struct gt_kube_answer *
         return;
     memcpy(publish->uid, uid, strlen(uid) + 1);
     publish->lanes[GT_PUBLISH_OBJECT].done = false;
-    publish->lanes[GT_PUBLISH_ANNOTATIONS].again = true;
-    publish->lanes[GT_PUBLISH_LABELS].again = true;
-    publish->lanes[GT_PUBLISH_CONDITION].again = true;
-    publish->lanes[GT_PUBLISH_COUNTERS].again = true; /* the Node owns them */
-    publish->lanes[GT_PUBLISH_SLICE].again = true;
+    for (unsigned i = 0; i < GT_PUBLISH_LANES; i++) /* the Node owns the slices, too */
+        publish->lanes[i].again |=
+            !is_step((enum gt_publish_lane)i) && !is_of_object((enum gt_publish_lane)i);
 }
 
 static void node_missing(struct gt_publish *publish)
@@ -210,17 +220,15 @@ static void succeed(struct gt_publish *publish, enum gt_publish_lane which,
     lane->error = 0;
     lane->retry_ms = 0;
     publish->stats.writes[which]++;
+    lane->failures = 0;
     if (which == GT_PUBLISH_OWNER) {
-        lane->failures = 0;
         node_found(publish, answer);
         return;
     }
     if (which == GT_PUBLISH_OBJECT) {
-        lane->failures = 0;
         object_made(publish, answer);
         return;
     }
-    lane->failures = 0;
     lane->was_sent = true;
     lane->sent = publish->digest;
     if (publish->passive) { /* there is one, from when the node had GPUs: the rest is kept right as well */
@@ -236,9 +244,8 @@ static void succeed(struct gt_publish *publish, enum gt_publish_lane which,
 static void refused(struct gt_publish *publish, enum gt_publish_lane which,
                     const struct gt_kube_answer *answer)
 {
-    bool of_node =
-        which == GT_PUBLISH_ANNOTATIONS || which == GT_PUBLISH_LABELS || which == GT_PUBLISH_CONDITION;
-    bool of_status = which == GT_PUBLISH_WIRING || which == GT_PUBLISH_USAGE;
+    bool of_node = !is_step(which) && lane_facts[which].resource == &gt_kube_nodes;
+    bool of_status = !is_step(which) && is_of_object(which);
     struct lane *lane = &publish->lanes[which];
     if (answer->status == 404 && which == GT_PUBLISH_OWNER) {
         node_missing(publish);
@@ -281,26 +288,6 @@ static void publish_take_answer(struct gt_publish *publish, enum gt_publish_lane
 
 enum { PUBLISH_BODY_MAX = 1 << 20, PUBLISH_ANSWER_MAX = 4 << 20 };
 
-static bool is_step(enum gt_publish_lane lane)
-{
-    return lane == GT_PUBLISH_OWNER || lane == GT_PUBLISH_OBJECT;
-}
-
-static bool is_of_object(enum gt_publish_lane lane)
-{
-    return lane == GT_PUBLISH_OBJECT || lane == GT_PUBLISH_WIRING || lane == GT_PUBLISH_USAGE;
-}
-
-static bool is_status(enum gt_publish_lane lane)
-{
-    return lane == GT_PUBLISH_WIRING || lane == GT_PUBLISH_USAGE || lane == GT_PUBLISH_CONDITION;
-}
-
-static bool publish_is_slice(enum gt_publish_lane lane)
-{
-    return lane == GT_PUBLISH_SLICE || lane == GT_PUBLISH_COUNTERS;
-}
-
 static const char *slice_name(const struct gt_publish *publish, enum gt_publish_lane lane)
 {
     return lane == GT_PUBLISH_SLICE ? publish->options.slice_name : publish->options.counters_name;
@@ -333,7 +320,7 @@ static bool is_due(const struct gt_publish *publish, enum gt_publish_lane lane)
         return !lanes[lane].done && (lane == GT_PUBLISH_OWNER || lanes[GT_PUBLISH_OWNER].done);
     if (!lanes[GT_PUBLISH_OWNER].done)
         return false;
-    if (is_status(lane) && !lanes[GT_PUBLISH_OBJECT].done)
+    if (lane_facts[lane].is_status && !lanes[GT_PUBLISH_OBJECT].done)
         return false;
     return lanes[lane].changed || lanes[lane].again;
 }
@@ -376,11 +363,9 @@ static struct gt_kube_request publish_request_of(const struct gt_publish *publis
     bool of_object = is_of_object(which);
     struct gt_kube_request request = {
         .verb = which == GT_PUBLISH_OWNER ? GT_KUBE_GET : GT_KUBE_APPLY,
-        .resource = of_object                 ? &gt_kube_node_gpu_topologies
-                    : publish_is_slice(which) ? &gt_kube_resource_slices
-                                              : &gt_kube_nodes,
+        .resource = lane_facts[which].resource,
         .name = publish_is_slice(which) ? slice_name(publish, which) : publish->options.node_name,
-        .field_manager = publish_lane_manager(which),
+        .field_manager = lane_facts[which].manager,
         .force = of_object || publish_is_slice(which) || which == GT_PUBLISH_CONDITION ||
                  (which == GT_PUBLISH_ANNOTATIONS && publish->options.force_annotations),
         .metadata_only = which == GT_PUBLISH_OWNER,
@@ -388,7 +373,7 @@ static struct gt_kube_request publish_request_of(const struct gt_publish *publis
         .deadline_ms = GT_PUBLISH_DEADLINE_MS,
         .response_max = PUBLISH_ANSWER_MAX,
     };
-    if (is_status(which))
+    if (lane_facts[which].is_status)
         request.subresource = "status";
     return request;
 }

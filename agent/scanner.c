@@ -414,30 +414,34 @@ static void *scanner_run(void *arg)
     return NULL;
 }
 
-void gt_scanner_request(struct gt_scanner *scanner, unsigned requests)
+/* For the next round: copies this where there is something, and adds to what is asked for. */
+static void scanner_set(struct gt_scanner *scanner, void *to, const void *from, size_t size, unsigned wanted)
 {
     pthread_mutex_lock(&scanner->lock);
-    scanner->wanted |= requests;
+    if (to)
+        memcpy(to, from, size);
+    scanner->wanted |= wanted;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
 }
 
+void gt_scanner_request(struct gt_scanner *scanner, unsigned requests)
+{
+    scanner_set(scanner, NULL, NULL, 0, requests);
+}
+
 void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *faults)
 {
-    pthread_mutex_lock(&scanner->lock);
-    scanner->faults_next = *faults;
-    pthread_mutex_unlock(&scanner->lock);
+    scanner_set(scanner, &scanner->faults_next, faults, sizeof(*faults), 0);
 }
 
 void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source source,
                         const struct gt_isolations *isolations, bool store)
 {
     pthread_mutex_lock(&scanner->lock);
-    scanner->isolations_next[source] = *isolations;
     scanner->stores |= store ? 1U << source : 0;
-    scanner->wanted |= GT_SCAN_IDS;
-    pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
+    scanner_set(scanner, &scanner->isolations_next[source], isolations, sizeof(*isolations), GT_SCAN_IDS);
 }
 
 bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kubelet)
@@ -455,18 +459,12 @@ bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kub
 void gt_scanner_measure(struct gt_scanner *scanner, enum gt_measured_source source,
                         const struct gt_measured *measured)
 {
-    pthread_mutex_lock(&scanner->lock);
-    scanner->measured_next[source] = *measured;
-    scanner->wanted |= GT_SCAN_IDS;
-    pthread_cond_broadcast(&scanner->changed);
-    pthread_mutex_unlock(&scanner->lock);
+    scanner_set(scanner, &scanner->measured_next[source], measured, sizeof(*measured), GT_SCAN_IDS);
 }
 
 void gt_scanner_held(struct gt_scanner *scanner, const struct gt_gpu_holders *holders)
 {
-    pthread_mutex_lock(&scanner->lock);
-    scanner->holders_next = *holders;
-    pthread_mutex_unlock(&scanner->lock);
+    scanner_set(scanner, &scanner->holders_next, holders, sizeof(*holders), 0);
 }
 
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use)
@@ -483,17 +481,13 @@ bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_us
 
 void gt_scanner_shared(struct gt_scanner *scanner, bool shared)
 {
-    pthread_mutex_lock(&scanner->lock);
-    scanner->shared = shared;
-    pthread_mutex_unlock(&scanner->lock);
+    scanner_set(scanner, &scanner->shared, &shared, sizeof(shared), 0);
 }
 
 void gt_scanner_name_gpus(struct gt_scanner *scanner)
 {
-    pthread_mutex_lock(&scanner->lock);
-    scanner->names = true;
-    pthread_cond_broadcast(&scanner->changed);
-    pthread_mutex_unlock(&scanner->lock);
+    const bool names = true;
+    scanner_set(scanner, &scanner->names, &names, sizeof(names), 0);
 }
 
 double gt_scanner_busy(const struct gt_scanner *scanner)

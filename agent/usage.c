@@ -14,10 +14,7 @@ struct gt_usage_table {
     struct gt_inventory *inventory; /* NULL before the first scan */
     struct gt_usage_owner *entries; /* what the kubelet lists, ascending, each once */
     unsigned count;
-    struct gt_usage_owner *prepared; /* of the driver's claims, in no order; those without pods, too */
-    unsigned prepared_count;
-    struct gt_usage_owner *watched; /* likewise, of claims for monitoring */
-    unsigned watched_count;
+    struct gt_dra_claims claims; /* that the driver has prepared */
     bool listed, stale;
     struct gt_usage *now;
 };
@@ -70,16 +67,40 @@ static bool same_claim(const struct gt_usage_owner *a, const struct gt_usage_own
            strcmp(a->claim_namespace, b->claim_namespace) == 0;
 }
 
-static bool same_device(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
+/* The prepared device that an entry of the kubelet is about; NULL: none. */
+static const struct gt_dra_claimed_device *usage_claimed(const struct gt_dra_claims *claims,
+                                                         const struct gt_usage_owner *owner)
 {
-    return same_claim(a, b) && strcmp(a->id, b->id) == 0;
+    for (unsigned i = 0; owner->claim[0] && i < claims->count; i++) {
+        const struct gt_dra_claim *claim = &claims->list[i];
+        const struct gt_dra_claimed_device *found =
+            GT_FIND(claim->devices, claim->device_count, device, owner->id);
+        if (found && strcmp(claim->id.name, owner->claim) == 0 &&
+            strcmp(claim->id.namespace, owner->claim_namespace) == 0)
+            return found;
+    }
+    return NULL;
 }
 
-static bool usage_has_device(const struct gt_usage_owner *owners, unsigned count,
-                             const struct gt_usage_owner *owner)
+/* The owner of a device of a claim, as the driver knows it. */
+static void claim_entry(struct gt_usage_owner *entry, const struct gt_dra_claim *claim,
+                        const struct gt_dra_claimed_device *device)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (same_device(&owners[i], owner))
+    const struct gt_holder holder = {
+        .namespace = claim->id.namespace,
+        .pod = claim->pod_count ? claim->pods[0] : "",
+        .container = device->request,
+        .id = device->device,
+        .claim = claim->id.name,
+        .claim_namespace = claim->id.namespace,
+    };
+    fill_entry(entry, &holder);
+}
+
+static bool usage_lists(const struct gt_usage_table *table, const struct gt_usage_owner *owner)
+{
+    for (unsigned i = 0; i < table->count; i++)
+        if (same_claim(&table->entries[i], owner) && strcmp(table->entries[i].id, owner->id) == 0)
             return true;
     return false;
 }
@@ -131,19 +152,24 @@ static void usage_add_owner(const struct gt_usage_table *table, struct gt_usage 
 static void add_entries(const struct gt_usage_table *table, struct gt_usage *usage)
 {
     for (unsigned i = 0; i < table->count; i++) {
+        const struct gt_dra_claimed_device *claimed = usage_claimed(&table->claims, &table->entries[i]);
         int gpu = find_gpu(table->inventory, &table->entries[i]);
-        if (usage_has_device(table->watched, table->watched_count, &table->entries[i]))
+        if (claimed && claimed->admin)
             continue;
         if (gpu >= 0)
             usage_add_owner(table, usage, (unsigned)gpu, &table->entries[i]);
         else if (usage->unknown_devices < GT_UNKNOWN_DEVICES_MAX)
             usage->owners[usage->gpu_count + usage->unknown_devices++] = table->entries[i];
     }
-    for (unsigned i = 0; i < table->prepared_count; i++) {
-        int gpu = find_gpu(table->inventory, &table->prepared[i]);
-        if (gpu >= 0 && !usage_has_device(table->entries, table->count, &table->prepared[i]))
-            usage_add_owner(table, usage, (unsigned)gpu, &table->prepared[i]);
-    }
+    for (unsigned i = 0; i < table->claims.count; i++)
+        for (unsigned k = 0; k < table->claims.list[i].device_count; k++) {
+            const struct gt_dra_claimed_device *device = &table->claims.list[i].devices[k];
+            struct gt_usage_owner entry;
+            claim_entry(&entry, &table->claims.list[i], device);
+            int gpu = device->admin ? -1 : find_gpu(table->inventory, &entry);
+            if (gpu >= 0 && !usage_lists(table, &entry))
+                usage_add_owner(table, usage, (unsigned)gpu, &entry);
+        }
     for (unsigned i = 0; i < table->inventory->device_count; i++) {
         const struct gt_device *device = &table->inventory->devices[i];
         if (device->gpu >= 0 && device->healthy)
@@ -210,8 +236,7 @@ void gt_usage_table_free(struct gt_usage_table *table)
         return;
     gt_inventory_unref(table->inventory);
     free(table->entries);
-    free(table->prepared);
-    free(table->watched);
+    gt_dra_claims_done(&table->claims);
     free(table->now);
     free(table);
 }
@@ -266,61 +291,28 @@ void gt_usage_stale(struct gt_usage_table *table, bool stale)
     usage_make(table);
 }
 
-/* One entry for each device of the claims, for monitoring or not. */
-static struct gt_usage_owner *make_claimed(const struct gt_dra_claims *claims, bool admin,
-                                           unsigned *ret_count)
-{
-    struct gt_usage_owner *list = NULL;
-    unsigned count = 0;
-    for (unsigned pass = 0; pass < 2; pass++) { /* counts, and fills */
-        if (pass && !(list = calloc(count + 1UL, sizeof(*list))))
-            break;
-        count = 0;
-        for (unsigned i = 0; i < claims->count; i++)
-            for (unsigned k = 0; k < claims->list[i].device_count; k++) {
-                const struct gt_dra_claim *claim = &claims->list[i];
-                if (claim->devices[k].admin != admin)
-                    continue;
-                const struct gt_holder holder = {
-                    .namespace = claim->id.namespace,
-                    .pod = claim->pod_count ? claim->pods[0] : "",
-                    .container = claim->devices[k].request,
-                    .id = claim->devices[k].device,
-                    .claim = claim->id.name,
-                    .claim_namespace = claim->id.namespace,
-                };
-                if (pass)
-                    fill_entry(&list[count], &holder);
-                count++;
-            }
-    }
-    *ret_count = list ? count : 0;
-    return list;
-}
-
 /* A claim that is no longer prepared has ended: what the kubelet listed before is not true any more. */
-static void drop_ended(struct gt_usage_table *table, const struct gt_usage_owner *before, unsigned count)
+static void drop_ended(struct gt_usage_table *table, const struct gt_dra_claims *next)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < table->count; i++) {
         const struct gt_usage_owner *entry = &table->entries[i];
-        if (usage_has_device(before, count, entry) &&
-            !usage_has_device(table->prepared, table->prepared_count, entry))
-            continue;
-        table->entries[left++] = *entry;
+        const struct gt_dra_claimed_device *was = usage_claimed(&table->claims, entry),
+                                           *is = usage_claimed(next, entry);
+        if (!was || was->admin || (is && !is->admin))
+            table->entries[left++] = *entry;
     }
     table->count = left;
 }
 
 void gt_usage_claims(struct gt_usage_table *table, const struct gt_dra_claims *claims)
 {
-    struct gt_usage_owner *before = table->prepared;
-    unsigned count = table->prepared_count;
-    free(table->watched);
-    table->watched = make_claimed(claims, true, &table->watched_count);
-    table->prepared = make_claimed(claims, false, &table->prepared_count);
-    drop_ended(table, before, count);
-    free(before);
+    struct gt_dra_claims next;
+    if (gt_dra_claims_copy(claims, &next, NULL) < 0)
+        return; /* without memory the state before stays until the next change */
+    drop_ended(table, &next);
+    gt_dra_claims_done(&table->claims);
+    table->claims = next;
     usage_make(table);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -89,17 +90,6 @@ const struct gt_variable gt_variables[GT_VARIABLES] = {
     {"METAX_GPU_NUMA_NODES", write_numa_nodes},
 };
 
-/* One container's response, all of it allocated: dp__container_allocate_response__free_unpacked() frees it.
- */
-
-static char *allocate_copy(const char *text, struct gt_err **err)
-{
-    char *made = strdup(text);
-    if (!made)
-        gt_fail_sys(err, ENOMEM, "allocate");
-    return made;
-}
-
 /* The GPUs meant, each once. */
 static int allocate_find_devices(const struct gt_inventory *inventory,
                                  const Dp__ContainerAllocateRequest *request,
@@ -122,123 +112,101 @@ static int allocate_find_devices(const struct gt_inventory *inventory,
     return 0;
 }
 
-static int allocate_add_variable(const char *name, const struct gt_buf *value,
-                                 Dp__ContainerAllocateResponse *response, struct gt_err **err)
-{
-    GT_TRY(gt_buf_check(value, name, err));
-    Dp__ContainerAllocateResponse__EnvsEntry *entry = calloc(1, sizeof(*entry));
-    if (!response->envs)
-        response->envs = calloc(GT_VARIABLES, sizeof(*response->envs));
-    if (!entry || !response->envs) {
-        free(entry);
-        return gt_fail_sys(err, ENOMEM, "allocate");
-    }
-    dp__container_allocate_response__envs_entry__init(entry);
-    response->envs[response->n_envs++] = entry;
-    entry->key = allocate_copy(name, err);
-    entry->value = entry->key ? allocate_copy(value->data ? value->data : "", err) : NULL;
-    return entry->value ? 0 : -ENOMEM;
-}
+/*
+ * A message consists of its fields one after the other: a container's answer is written as messages of one
+ * field each. So it needs no memory beside the buffer.
+ */
 
-static int allocate_add_variables(const struct gt_node *node, const struct gt_device *const *devices,
-                                  unsigned count, Dp__ContainerAllocateResponse *response,
-                                  struct gt_err **err)
+static void allocate_add_variables(const struct gt_node *node, const struct gt_device *const *devices,
+                                   unsigned count, struct gt_buf *to)
 {
-    int r = 0;
-    for (unsigned i = 0; r == 0 && i < GT_VARIABLES; i++) {
+    for (unsigned i = 0; i < GT_VARIABLES; i++) {
         gt_auto_buf struct gt_buf value = GT_BUF(GT_VARIABLE_MAX);
+        Dp__ContainerAllocateResponse__EnvsEntry entry, *entries[] = {&entry};
+        Dp__ContainerAllocateResponse part = DP__CONTAINER_ALLOCATE_RESPONSE__INIT;
         gt_variables[i].write(node, devices, count, &value);
-        if (value.len > 0 || value.failed)
-            r = allocate_add_variable(gt_variables[i].name, &value, response, err);
+        to->failed |= value.failed;
+        if (value.failed || !value.len)
+            continue;
+        dp__container_allocate_response__envs_entry__init(&entry);
+        entry.key = gt_pack_text(gt_variables[i].name);
+        entry.value = value.data;
+        part.envs = entries;
+        part.n_envs = 1;
+        gt_pack(&part.base, to);
     }
-    return r;
 }
 
-static Dp__DeviceNode *make_node(const char *dev_root, const char *name)
+static void add_nodes(const char *dev_root, const struct gt_device_nodes *nodes, struct gt_buf *to)
 {
-    Dp__DeviceNode *node = malloc(sizeof(*node));
-    if (!node)
-        return NULL;
-    dp__device_node__init(node);
-    char *host = NULL, *inside = NULL, *permissions = strdup("rw");
-    if (!permissions || asprintf(&host, "%s/%s", dev_root, name) < 0 ||
-        asprintf(&inside, "/dev/%s", name) < 0) {
-        free(permissions);
-        free(host);
-        free(node);
-        return NULL;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        gt_auto_buf struct gt_buf host = GT_BUF(PATH_MAX), inside = GT_BUF(PATH_MAX);
+        Dp__DeviceNode node, *list[] = {&node};
+        Dp__ContainerAllocateResponse part = DP__CONTAINER_ALLOCATE_RESPONSE__INIT;
+        gt_buf_printf(&host, "%s/%s", dev_root, nodes->names[i]);
+        gt_buf_printf(&inside, "/dev/%s", nodes->names[i]);
+        dp__device_node__init(&node);
+        node.host_path = host.data ? host.data : node.host_path;
+        node.container_path = inside.data ? inside.data : node.container_path;
+        node.permissions = gt_pack_text("rw");
+        part.devices = list;
+        part.n_devices = 1;
+        gt_pack(&part.base, to);
+        to->failed |= host.failed || inside.failed;
     }
-    node->host_path = host;
-    node->container_path = inside;
-    node->permissions = permissions;
-    return node;
 }
 
-static int allocate_add_nodes(const char *dev_root, const struct gt_device_nodes *nodes,
-                              Dp__ContainerAllocateResponse *response, struct gt_err **err)
+static void add_cdi_devices(const struct gt_cdi *cdi, const struct gt_device *const *devices, unsigned count,
+                            struct gt_buf *to)
 {
-    response->devices = calloc(nodes->count + 1, sizeof(*response->devices));
-    for (unsigned i = 0; response->devices && i < nodes->count; i++) {
-        response->devices[i] = make_node(dev_root, nodes->names[i]);
-        if (!response->devices[i])
-            break;
-        response->n_devices++;
-    }
-    return response->devices && response->n_devices == nodes->count ? 0
-                                                                    : gt_fail_sys(err, ENOMEM, "allocate");
-}
-
-static int add_cdi_devices(const struct gt_cdi *cdi, const struct gt_device *const *devices, unsigned count,
-                           Dp__ContainerAllocateResponse *response, struct gt_err **err)
-{
-    response->cdi_devices = calloc(count, sizeof(*response->cdi_devices));
-    for (unsigned i = 0; response->cdi_devices && i < count; i++) {
-        Dp__CdiDevice *device = malloc(sizeof(*device));
-        GT_NEED(device, err, "allocate");
-        dp__cdi_device__init(device);
-        response->cdi_devices[response->n_cdi_devices++] = device;
+    for (unsigned i = 0; i < count; i++) {
         gt_auto_buf struct gt_buf name = GT_BUF(4 * GT_ID_SIZE + 512);
+        Dp__CdiDevice device, *list[] = {&device};
+        Dp__ContainerAllocateResponse part = DP__CONTAINER_ALLOCATE_RESPONSE__INIT;
         gt_cdi_full_name(cdi, devices[i]->id, &name);
-        device->name = gt_buf_take(&name);
-        GT_NEED(device->name, err, "allocate");
+        dp__cdi_device__init(&device);
+        device.name = name.data ? name.data : device.name;
+        part.cdi_devices = list;
+        part.n_cdi_devices = 1;
+        gt_pack(&part.base, to);
+        to->failed |= name.failed;
     }
-    return response->cdi_devices ? 0 : gt_fail_sys(err, ENOMEM, "allocate");
 }
 
 static int claim_all(const struct gt_allocate_options *options, const struct gt_device *const *devices,
-                     unsigned count, void *arg, struct gt_err **err)
+                     unsigned count, struct gt_err **err)
 {
     for (unsigned i = 0; options->claim && i < count; i++)
-        if (!options->claim(arg, devices[i]->id))
+        if (!options->claim(options->arg, devices[i]->id))
             return gt_fail(err, ENODEV, "GPU %s at %s is served by another ID now", devices[i]->id,
                            devices[i]->bdf);
     return 0;
 }
 
 static int answer_container(const struct gt_inventory *inventory, const struct gt_allocate_options *options,
-                            const Dp__ContainerAllocateRequest *request, void *arg,
-                            Dp__ContainerAllocateResponse *response, struct gt_err **err)
+                            const Dp__ContainerAllocateRequest *request, struct gt_buf *to,
+                            struct gt_err **err)
 {
     const struct gt_device *devices[GT_GPUS_MAX];
     unsigned count = 0;
-    int r = allocate_find_devices(inventory, request, devices, &count, err);
-    if (r == 0)
-        r = claim_all(options, devices, count, arg, err);
-    if (r < 0 || count == 0)
-        return r;
+    GT_TRY(allocate_find_devices(inventory, request, devices, &count, err));
+    GT_TRY(claim_all(options, devices, count, err));
+    if (!count)
+        return 0;
     struct gt_device_nodes nodes;
-    r = gt_device_nodes_find(options->dev_root, devices, count, &nodes, err);
-    if (r == 0 && options->strategy != GT_STRATEGY_CDI)
-        r = allocate_add_nodes(options->dev_root, &nodes, response, err);
-    if (r == 0 && options->strategy != GT_STRATEGY_DEVICES) {
-        bool is_needed = options->strategy == GT_STRATEGY_CDI;
-        int in_place = gt_cdi_refresh(options->cdi, inventory, is_needed ? err : NULL);
-        if (in_place == 0)
-            r = add_cdi_devices(options->cdi, devices, count, response, err);
-        else if (is_needed)
-            r = gt_wrap(err, "the CDI spec cannot be written");
+    GT_TRY(gt_device_nodes_find(options->dev_root, devices, count, &nodes, err));
+    bool by_name = options->strategy != GT_STRATEGY_DEVICES, needs_cdi = options->strategy == GT_STRATEGY_CDI;
+    if (by_name && gt_cdi_refresh(options->cdi, inventory, needs_cdi ? err : NULL) < 0) {
+        if (needs_cdi)
+            return gt_wrap(err, "the CDI spec cannot be written");
+        by_name = false;
     }
-    return r == 0 ? allocate_add_variables(inventory->node, devices, count, response, err) : r;
+    allocate_add_variables(inventory->node, devices, count, to);
+    if (!needs_cdi)
+        add_nodes(options->dev_root, &nodes, to);
+    if (by_name)
+        add_cdi_devices(options->cdi, devices, count, to);
+    return to->failed ? gt_fail_sys(err, ENOMEM, "allocate") : 0;
 }
 
 /* NULL: the request is invalid, or has more containers than GT_REQUEST_CONTAINERS_MAX. */
@@ -266,48 +234,31 @@ static enum gt_rpc_status allocate_status_of(int code)
     }
 }
 
-/* Adds the answers to `request` to `response`, up to the first that fails. */
-static int answer_all(const struct gt_inventory *inventory, const struct gt_allocate_options *options,
-                      const Dp__AllocateRequest *request, void *arg, Dp__AllocateResponse *response,
-                      struct gt_err **err)
-{
-    response->containers = calloc(request->n_containers + 1, sizeof(*response->containers));
-    GT_NEED(response->containers, err, "allocate");
-    for (size_t i = 0; i < request->n_containers; i++) {
-        Dp__ContainerAllocateResponse *one = malloc(sizeof(*one));
-        GT_NEED(one, err, "allocate");
-        dp__container_allocate_response__init(one);
-        response->containers[response->n_containers++] = one;
-        GT_TRY(answer_container(inventory, options, request->containers[i], arg, one, err));
-    }
-    return 0;
-}
-
 enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
                                       const struct gt_allocate_options *options, const uint8_t *bytes,
-                                      size_t len, gt_answer_allocated_callback *allocated, void *arg,
-                                      struct gt_buf *to, struct gt_err **err)
+                                      size_t len, struct gt_buf *to, struct gt_err **err)
 {
     Dp__AllocateRequest *request = allocate_read_request(bytes, len, err);
     if (!request)
         return GT_RPC_INVALID_ARGUMENT;
     gt_auto_err struct gt_err *why = NULL;
-    Dp__AllocateResponse *response = malloc(sizeof(*response));
-    int r;
-    if (response) {
-        dp__allocate_response__init(response);
-        r = answer_all(inventory, options, request, arg, response, &why);
-    } else
+    gt_auto_buf struct gt_buf all = GT_BUF(GT_RPC_MESSAGE_MAX);
+    size_t answered = 0;
+    int r = 0;
+    while (r == 0 && answered < request->n_containers) {
+        gt_auto_buf struct gt_buf one = GT_BUF(GT_RPC_MESSAGE_MAX);
+        r = answer_container(inventory, options, request->containers[answered++], &one, &why);
+        gt_pack_part(&one, &all);
+    }
+    if (r == 0 && all.failed)
         r = gt_fail_sys(&why, ENOMEM, "allocate");
     if (r == 0)
-        gt_pack(&response->base, to);
+        gt_buf_add(to, all.data ? all.data : "", all.len);
     /* If one container fails, none gets devices: that one's event has the error, the others have no error. */
-    for (size_t i = 0; allocated && i < request->n_containers; i++)
-        if (r == 0 || !response || i + 1 == response->n_containers)
-            allocated(arg, (const char *const *)request->containers[i]->ids,
-                      (unsigned)request->containers[i]->n_ids, r < 0 ? gt_err_text(why) : NULL);
-    if (response)
-        gt_unpacked_free(&response->base);
+    for (size_t i = 0; options->allocated && i < request->n_containers; i++)
+        if (r == 0 || i + 1 == answered)
+            options->allocated(options->arg, (const char *const *)request->containers[i]->ids,
+                               (unsigned)request->containers[i]->n_ids, r < 0 ? gt_err_text(why) : NULL);
     gt_unpacked_free(&request->base);
     if (r == 0)
         return GT_RPC_OK;
@@ -334,25 +285,15 @@ enum gt_rpc_status gt_answer_allocate_all(const struct gt_node *node, const char
     if (!request)
         return GT_RPC_INVALID_ARGUMENT;
     struct gt_device_nodes nodes;
-    Dp__AllocateResponse response = DP__ALLOCATE_RESPONSE__INIT;
-    Dp__ContainerAllocateResponse *one = malloc(sizeof(*one)); /* of every container the same */
-    response.containers = calloc(request->n_containers + 1, sizeof(Dp__ContainerAllocateResponse *));
-    int r = one && response.containers ? check_ids(request, id, err) : gt_fail_sys(err, ENOMEM, "allocate");
-    if (one)
-        dp__container_allocate_response__init(one);
+    gt_auto_buf struct gt_buf one = GT_BUF(GT_RPC_MESSAGE_MAX); /* of every container the same */
+    int r = check_ids(request, id, err);
     if (r == 0) {
         gt_device_nodes_all(dev_root, node, &nodes);
-        r = allocate_add_nodes(dev_root, &nodes, one, err);
-    }
-    if (r == 0) {
-        while (response.n_containers < request->n_containers)
-            response.containers[response.n_containers++] = one;
-        gt_pack(&response.base, to);
+        add_nodes(dev_root, &nodes, &one);
+        for (size_t i = 0; i < request->n_containers; i++)
+            gt_pack_part(&one, to);
         *ret_nodes = nodes.count;
     }
-    free(response.containers);
-    if (one)
-        gt_unpacked_free(&one->base);
     gt_unpacked_free(&request->base);
     return r == 0 ? GT_RPC_OK : allocate_status_of(r);
 }

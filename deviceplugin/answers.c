@@ -60,54 +60,39 @@ enum gt_rpc_status gt_handle_prestart(void *arg, const uint8_t *request, size_t 
     return GT_RPC_OK;
 }
 
-int gt_answer_text(const char *what, const char *text, char **ret, struct gt_err **err)
+/* A list with this device alone; several of them, one after the other, make the whole list. */
+static void answer_device(const char *id, bool healthy, int numa_node, struct gt_buf *to)
 {
-    if (!gt_text_is_utf8(text))
-        return gt_fail(err, EINVAL, "device plugin: the %s is not UTF-8", what);
-    *ret = strdup(text);
-    return *ret ? 0 : gt_fail_sys(err, ENOMEM, "device plugin");
+    Dp__Device device, *devices[] = {&device};
+    Dp__Topology topology;
+    Dp__NumaNode numa, *numas[] = {&numa};
+    Dp__DeviceList part = DP__DEVICE_LIST__INIT;
+    dp__device__init(&device);
+    device.id = gt_pack_text(id);
+    device.health = gt_pack_text(healthy ? "Healthy" : "Unhealthy");
+    if (numa_node >= 0) {
+        dp__topology__init(&topology);
+        dp__numa_node__init(&numa);
+        numa.id = numa_node;
+        topology.nodes = numas;
+        topology.n_nodes = 1;
+        device.topology = &topology;
+    }
+    part.devices = devices;
+    part.n_devices = 1;
+    gt_pack(&part.base, to);
 }
 
 void gt_answer_list(const struct gt_inventory *inventory, struct gt_buf *to)
 {
-    struct {
-        Dp__Device device;
-        Dp__Topology topology;
-        Dp__NumaNode numa, *numas;
-    } all[GT_DEVICES_MAX];
-    Dp__Device *devices[GT_DEVICES_MAX];
-    Dp__DeviceList list = DP__DEVICE_LIST__INIT;
-    for (unsigned i = 0; i < inventory->device_count; i++) {
-        const struct gt_device *from = &inventory->devices[i];
-        dp__device__init(&all[i].device);
-        all[i].device.id = gt_pack_text(from->id);
-        all[i].device.health = gt_pack_text(from->healthy ? "Healthy" : "Unhealthy");
-        if (from->numa_node >= 0) {
-            dp__topology__init(&all[i].topology);
-            dp__numa_node__init(&all[i].numa);
-            all[i].numa.id = from->numa_node;
-            all[i].numas = &all[i].numa;
-            all[i].topology.nodes = &all[i].numas;
-            all[i].topology.n_nodes = 1;
-            all[i].device.topology = &all[i].topology;
-        }
-        devices[i] = &all[i].device;
-    }
-    list.devices = devices;
-    list.n_devices = inventory->device_count;
-    gt_pack(&list.base, to);
+    for (unsigned i = 0; i < inventory->device_count; i++)
+        answer_device(inventory->devices[i].id, inventory->devices[i].healthy,
+                      inventory->devices[i].numa_node, to);
 }
 
 void gt_answer_list_one(const char *id, bool healthy, struct gt_buf *to)
 {
-    Dp__Device device, *devices[] = {&device};
-    Dp__DeviceList list = DP__DEVICE_LIST__INIT;
-    dp__device__init(&device);
-    device.id = gt_pack_text(id);
-    device.health = gt_pack_text(healthy ? "Healthy" : "Unhealthy");
-    list.devices = devices;
-    list.n_devices = 1;
-    gt_pack(&list.base, to);
+    answer_device(id, healthy, -1, to);
 }
 
 static int answers_by_text(const void *a, const void *b)
@@ -129,37 +114,40 @@ bool gt_answer_list_shares(const uint8_t *message, size_t len, const char *const
     return true;
 }
 
-/* Fills one container's response; false without memory. `planner` NULL: there are no plans. */
-static bool prefer_for(const struct gt_inventory *inventory, const Dp__ContainerPreferredRequest *request,
-                       const struct gt_preferred_callbacks *planner, void *arg,
-                       Dp__ContainerPreferredResponse *response, struct gt_choice *ret_choice)
+/* Answers for one container. */
+static void prefer_for(const struct gt_inventory *inventory, const Dp__ContainerPreferredRequest *request,
+                       const struct gt_preferred_callbacks *callbacks, bool may_plan, struct gt_buf *to)
 {
     const char *ids[GT_DEVICES_MAX];
+    char *texts[GT_DEVICES_MAX];
+    struct gt_choice choice = {0};
+    Dp__ContainerPreferredResponse response = DP__CONTAINER_PREFERRED_RESPONSE__INIT;
+    const char *const *available = (const char *const *)request->available;
     size_t most = request->n_available + request->n_must,
            size = request->size > 0 ? (size_t)request->size : 0;
-    if (size > most)
-        size = most;
-    if (size > GT_DEVICES_MAX)
-        size = GT_DEVICES_MAX;
-    response->ids = calloc(size + 1, sizeof(*response->ids));
-    if (!response->ids)
-        return false;
-    const char *const *available = (const char *const *)request->available;
-    if (planner && size && !request->n_must &&
-        planner->planned(arg, available, (unsigned)request->n_available, (unsigned)size, ids))
-        response->n_ids = size;
+    size = size < most ? size : most;
+    size = size < GT_DEVICES_MAX ? size : GT_DEVICES_MAX;
+    if (may_plan && size && !request->n_must &&
+        callbacks->planned(callbacks->arg, available, (unsigned)request->n_available, (unsigned)size, ids))
+        response.n_ids = size;
     else
-        response->n_ids = gt_inventory_prefer(inventory, available, (unsigned)request->n_available,
-                                              (const char *const *)request->must, (unsigned)request->n_must,
-                                              (unsigned)size, ids, ret_choice);
-    for (size_t i = 0; i < response->n_ids; i++)
-        response->ids[i] = gt_pack_text(ids[i]);
-    return true;
+        response.n_ids = gt_inventory_prefer(inventory, available, (unsigned)request->n_available,
+                                             (const char *const *)request->must, (unsigned)request->n_must,
+                                             (unsigned)size, ids, &choice);
+    for (size_t i = 0; i < response.n_ids; i++)
+        texts[i] = gt_pack_text(ids[i]);
+    response.ids = texts;
+    gt_auto_buf struct gt_buf one = GT_BUF(GT_RPC_MESSAGE_MAX);
+    gt_pack(&response.base, &one);
+    gt_pack_part(&one, to);
+    if (callbacks && callbacks->chosen)
+        callbacks->chosen(callbacks->arg, available, (unsigned)request->n_available, ids,
+                          (unsigned)response.n_ids, &choice);
 }
 
-enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, const uint8_t *bytes, size_t len,
-                                       const struct gt_preferred_callbacks *callbacks, void *arg,
-                                       struct gt_buf *to, struct gt_err **err)
+enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory,
+                                       const struct gt_preferred_callbacks *callbacks, const uint8_t *bytes,
+                                       size_t len, struct gt_buf *to, struct gt_err **err)
 {
     Dp__PreferredRequest *request =
         gt_unpack(&dp__preferred_request__descriptor, bytes, len, GT_REQUEST_UNPACKED_MAX);
@@ -171,29 +159,12 @@ enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, con
                 GT_REQUEST_CONTAINERS_MAX);
         return GT_RPC_INVALID_ARGUMENT;
     }
-    gt_auto_free Dp__ContainerPreferredResponse *all = calloc(count + 1, sizeof(*all));
-    gt_auto_free Dp__ContainerPreferredResponse **pointers =
-        calloc(count + 1, sizeof(Dp__ContainerPreferredResponse *));
-    Dp__PreferredResponse response = DP__PREFERRED_RESPONSE__INIT;
-    bool has_planner = callbacks && callbacks->planned && count == 1;
-    for (size_t i = 0; all && pointers && i < count; i++) {
-        struct gt_choice choice = {0};
-        dp__container_preferred_response__init(&all[i]);
-        if (!prefer_for(inventory, request->containers[i], has_planner ? callbacks : NULL, arg, &all[i],
-                        &choice))
-            break;
-        pointers[response.n_containers++] = &all[i];
-        if (callbacks && callbacks->chosen)
-            callbacks->chosen(arg, (const char *const *)request->containers[i]->available,
-                              (unsigned)request->containers[i]->n_available, (const char *const *)all[i].ids,
-                              (unsigned)all[i].n_ids, &choice);
-    }
-    if (response.n_containers < count)
-        response.n_containers = 0;
-    response.containers = pointers;
-    gt_pack(&response.base, to);
-    for (size_t i = 0; all && i < count; i++)
-        free(all[i].ids);
+    gt_auto_buf struct gt_buf all = GT_BUF(GT_RPC_MESSAGE_MAX);
+    bool may_plan = callbacks && callbacks->planned && count == 1;
+    for (size_t i = 0; i < count; i++)
+        prefer_for(inventory, request->containers[i], callbacks, may_plan, &all);
+    if (!all.failed)
+        gt_buf_add(to, all.data ? all.data : "", all.len);
     gt_unpacked_free(&request->base);
     return GT_RPC_OK;
 }

@@ -15,10 +15,6 @@
 #define GT_PATH_ALLOCATE  "/v1beta1.DevicePlugin/Allocate"
 #define GT_PATH_PRESTART  "/v1beta1.DevicePlugin/PreStartContainer"
 
-/* Copies a text that is used in messages; the caller frees *ret. -EINVAL if it is not UTF-8: Go would refuse
- * the message. `what` names the text in the error. */
-int gt_answer_text(const char *what, const char *text, char **ret, struct gt_err **err);
-
 /* The request of Register; `endpoint` is the name of the plugin's socket. `prefers`: the kubelet shall call
  * GetPreferredAllocation. */
 void gt_answer_register(const char *endpoint, const char *resource, bool prefers, struct gt_buf *to);
@@ -42,7 +38,7 @@ bool gt_answer_list_shares(const uint8_t *message, size_t len, const char *const
  * Fails only if the bytes are not such a request, or if it has more containers than
  * GT_REQUEST_CONTAINERS_MAX; without memory the answer is empty, and the kubelet chooses by itself.
  */
-struct gt_preferred_callbacks { /* both may be NULL */
+struct gt_preferred_callbacks { /* both functions may be NULL */
     /* True: there is a planned choice, and ret_ids then has `size` of the available IDs, each once. Not
      * called if the request has IDs that must be included, or several containers. */
     bool (*planned)(void *arg, const char *const *available, unsigned available_count, unsigned size,
@@ -51,10 +47,11 @@ struct gt_preferred_callbacks { /* both may be NULL */
      * loss table was not used. */
     void (*chosen)(void *arg, const char *const *available, unsigned available_count, const char *const *ids,
                    unsigned count, const struct gt_choice *choice);
+    void *arg;
 };
-enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory, const uint8_t *request,
-                                       size_t len, const struct gt_preferred_callbacks *callbacks, void *arg,
-                                       struct gt_buf *to, struct gt_err **err);
+enum gt_rpc_status gt_answer_preferred(const struct gt_inventory *inventory,
+                                       const struct gt_preferred_callbacks *callbacks, const uint8_t *request,
+                                       size_t len, struct gt_buf *to, struct gt_err **err);
 
 /*
  * Allocate, one response for each container: the device nodes of its GPUs, or their names as CDI devices, or
@@ -71,14 +68,13 @@ struct gt_allocate_options {
     struct gt_cdi *cdi; /* not NULL except for GT_STRATEGY_DEVICES */
     /* Called for each ID of the inventory before it is given; false: the ID is retired. */
     bool (*claim)(void *arg, const char *id); /* NULL: all are given */
+    /* Called for each container, in order; `error` is NULL if the devices were given. May be NULL. */
+    void (*allocated)(void *arg, const char *const *ids, unsigned count, const char *error);
+    void *arg;
 };
-/* Called for each container, in order; `error` is NULL if the devices were given. */
-typedef void gt_answer_allocated_callback(void *arg, const char *const *ids, unsigned count,
-                                          const char *error);
 enum gt_rpc_status gt_answer_allocate(const struct gt_inventory *inventory,
                                       const struct gt_allocate_options *options, const uint8_t *request,
-                                      size_t len, gt_answer_allocated_callback *allocated, void *arg,
-                                      struct gt_buf *to, struct gt_err **err);
+                                      size_t len, struct gt_buf *to, struct gt_err **err);
 
 /*
  * Allocate of the one device `id`, which stands for all GPUs of the node: each container gets all device

@@ -25,6 +25,19 @@ static inline void gt_pack(const ProtobufCMessage *message, struct gt_buf *to)
     protobuf_c_message_pack_to_buffer(message, &buffer.base);
 }
 
+/* Appends the bytes of a message as the element of a list, the field 1. */
+static inline void gt_pack_part(const struct gt_buf *message, struct gt_buf *to)
+{
+    uint8_t head[11] = {1 << 3 | 2}; /* number and type, then the length, 7 bits a byte */
+    size_t used = 1, rest = message->len;
+    for (; rest > 0x7f; rest >>= 7)
+        head[used++] = (uint8_t)(rest & 0x7f) | 0x80;
+    head[used++] = (uint8_t)rest;
+    gt_buf_add(to, head, used);
+    gt_buf_add(to, message->data ? message->data : "", message->len);
+    to->failed |= message->failed;
+}
+
 /* protobuf-c's messages use char * even for texts that are only read. */
 static inline char *gt_pack_text(const char *text)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "deviceplugin/inventory.h"
+#include "deviceplugin/cdi_spec.h"
 
 /*
  * The CDI spec of a node's GPUs: one file, <vendor>-<class>.json, with a device for each GPU whose device
@@ -20,16 +19,7 @@ enum gt_device_strategy {
     GT_STRATEGY_BOTH,
 };
 
-struct gt_cdi_options {
-    const char *dir;      /* "/var/run/cdi"; created if it does not exist */
-    const char *kind;     /* "metax-tech.com/gpu" */
-    const char *dev_root; /* as in gt_plugin_options; absolute */
-};
-
-/* -EINVAL if CDI does not allow such a kind or dev_root. */
-int gt_cdi_check(const struct gt_cdi_options *options, struct gt_err **err);
-
-/* Makes the same checks, and removes temporary files of an interrupted write. */
+/* Makes the checks of gt_cdi_check(), and removes temporary files of an interrupted write. */
 int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct gt_err **err);
 void gt_cdi_free(struct gt_cdi *cdi);
 GT_DEFINE_CLEANUP(struct gt_cdi *, gt_cdi_free)

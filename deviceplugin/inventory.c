@@ -283,14 +283,8 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
     return 0;
 }
 
-int gt_inventory_withhold(const struct gt_inventory *inventory, const char *reason, struct gt_inventory **ret,
-                          struct gt_err **err)
-{
-    return gt_inventory_withhold_some(inventory, UINT64_MAX, reason, ret, err);
-}
-
-int gt_inventory_withhold_some(const struct gt_inventory *inventory, uint64_t gpus, const char *reason,
-                               struct gt_inventory **ret, struct gt_err **err)
+int gt_inventory_withhold(const struct gt_inventory *inventory, uint64_t gpus, const char *reason,
+                          struct gt_inventory **ret, struct gt_err **err)
 {
     struct gt_inventory *copy = malloc(sizeof(*copy));
     GT_NEED(copy, err, "inventory");

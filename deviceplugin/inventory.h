@@ -94,12 +94,9 @@ struct gt_inventory {
 int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes,
                       const struct gt_inventory *previous, const struct gt_in_use *in_use, uint64_t now_ms,
                       struct gt_inventory **ret, struct gt_err **err);
-/* A copy in which no GPU is healthy, for a reason that concerns all of them. */
-int gt_inventory_withhold(const struct gt_inventory *inventory, const char *reason, struct gt_inventory **ret,
-                          struct gt_err **err);
-/* The same for some of the node's GPUs (a mask). */
-int gt_inventory_withhold_some(const struct gt_inventory *inventory, uint64_t gpus, const char *reason,
-                               struct gt_inventory **ret, struct gt_err **err);
+/* A copy in which these GPUs of the node (a mask) are not healthy, for this reason. */
+int gt_inventory_withhold(const struct gt_inventory *inventory, uint64_t gpus, const char *reason,
+                          struct gt_inventory **ret, struct gt_err **err);
 struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory);
 void gt_inventory_unref(struct gt_inventory *inventory);
 GT_DEFINE_CLEANUP(struct gt_inventory *, gt_inventory_unref)

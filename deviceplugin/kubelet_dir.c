@@ -11,66 +11,28 @@
 
 #include "deviceplugin/listener.h"
 
-enum { FOLDER_CHECK_MS = 30000, CHECK_WITHOUT_INOTIFY_MS = 2000, STALE_MAX = 64, PARENTS_MAX = 64 };
+enum { FOLDER_CHECK_MS = 30000, UNWATCHED_CHECK_MS = 1000 };
 
 struct gt_kubelet_dir {
     gt_kubelet_dir_changed *changed;
     void *arg;
     char *path, *socket;
     int inotify; /* -1: there is none */
-    int watch;   /* of the deepest directory that exists, -1 none */
+    int watch;   /* -1: the directory is not there */
     struct gt_source *readable, *timer;
 };
 
-/* The parent of a path in place, false for "/" and ".". */
-static bool cut_last_part(char *path)
+/* Watching the same directory again changes nothing. */
+static void kubelet_dir_watch(struct gt_kubelet_dir *dir)
 {
-    char *slash = strrchr(path, '/');
-    if (!slash) {
-        if (strcmp(path, ".") == 0)
-            return false;
-        memcpy(path, ".", 2);
-        return true;
-    }
-    if (slash == path) {
-        if (!path[1])
-            return false;
-        path[1] = '\0';
-        return true;
-    }
-    *slash = '\0';
-    return true;
-}
-
-/* Watches the deepest directory of the path that exists. Watching the same one again changes nothing. */
-static void watch_deepest(struct gt_kubelet_dir *dir)
-{
-    if (dir->inotify < 0)
-        return;
-    char path[PATH_MAX];
-    int watch = -1;
-    snprintf(path, sizeof(path), "%s", dir->path);
-    for (int i = 0; watch < 0 && i < PARENTS_MAX; i++) {
-        watch = inotify_add_watch(dir->inotify, path,
-                                  IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF |
-                                      IN_MOVE_SELF | IN_ONLYDIR);
-        if (watch < 0 && !cut_last_part(path))
-            break;
-    }
+    int watch = dir->inotify < 0 ? -1
+                                 : inotify_add_watch(dir->inotify, dir->path,
+                                                     IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM |
+                                                         IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
     if (dir->watch >= 0 && dir->watch != watch)
         inotify_rm_watch(dir->inotify, dir->watch);
     dir->watch = watch;
-}
-
-/* If a directory is created just before its parent is watched, there is no event for it: check once more. */
-static void watch_all(struct gt_kubelet_dir *dir)
-{
-    for (int i = 0; i < PARENTS_MAX; i++) {
-        int before = dir->watch;
-        watch_deepest(dir);
-        if (dir->watch == before)
-            return;
-    }
+    gt_source_arm(dir->timer, watch >= 0 ? FOLDER_CHECK_MS : UNWATCHED_CHECK_MS);
 }
 
 static void kubelet_dir_on_readable(void *arg, uint32_t happened)
@@ -80,21 +42,14 @@ static void kubelet_dir_on_readable(void *arg, uint32_t happened)
     (void)happened;
     while (read(dir->inotify, events, sizeof(events)) > 0)
         ;
-    watch_all(dir);
+    kubelet_dir_watch(dir);
     dir->changed(dir->arg);
-}
-
-static void check_later(struct gt_kubelet_dir *dir)
-{
-    gt_source_arm(dir->timer,
-                  dir->inotify >= 0 && dir->watch >= 0 ? FOLDER_CHECK_MS : CHECK_WITHOUT_INOTIFY_MS);
 }
 
 static void kubelet_dir_on_timer(void *arg)
 {
     struct gt_kubelet_dir *dir = arg;
-    watch_all(dir);
-    check_later(dir);
+    kubelet_dir_watch(dir);
     dir->changed(dir->arg);
 }
 
@@ -117,8 +72,7 @@ int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet
         r = gt_loop_add_fd(loop, dir->inotify, POLLIN, kubelet_dir_on_readable, dir, &dir->readable, err);
     if (r < 0)
         return gt_wrap(err, "kubelet directory");
-    watch_all(dir);
-    check_later(dir);
+    kubelet_dir_watch(dir);
     *ret = gt_steal(dir);
     return 0;
 }
@@ -171,40 +125,14 @@ bool gt_socket_id_equal(const struct gt_socket_id *a, const struct gt_socket_id 
            a->nanoseconds == b->nanoseconds;
 }
 
-static bool is_ours_by_name(const char *name)
+static bool kubelet_dir_is_ours(const char *name)
 {
-    size_t len = strlen(name);
-    return strncmp(name, GT_SOCKET_PREFIX, strlen(GT_SOCKET_PREFIX)) == 0 && len > 5 &&
-           strcmp(name + len - 5, ".sock") == 0;
-}
-
-static bool kubelet_dir_is_socket(DIR *in, const char *name)
-{
-    struct stat st;
-    return fstatat(dirfd(in), name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode);
-}
-
-/* Returns a descriptor, -ECONNREFUSED if nobody listens, or another error. */
-static int kubelet_dir_connect_to(const struct gt_kubelet_dir *dir, const char *name)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/%s", dir->path, name);
-    return gt_unix_connect(path, NULL);
+    return strncmp(name, GT_SOCKET_PREFIX, strlen(GT_SOCKET_PREFIX)) == 0;
 }
 
 void gt_kubelet_dir_clean(const struct gt_kubelet_dir *dir)
 {
-    gt_auto_dir DIR *entries = opendir(dir->path);
-    if (!entries)
-        return;
-    unsigned removed = 0;
-    for (const struct dirent *entry; removed < STALE_MAX && (entry = readdir(entries));) {
-        if (!is_ours_by_name(entry->d_name) || !kubelet_dir_is_socket(entries, entry->d_name))
-            continue;
-        gt_auto_close int fd = kubelet_dir_connect_to(dir, entry->d_name);
-        if (fd == -ECONNREFUSED && unlinkat(dirfd(entries), entry->d_name, 0) == 0)
-            removed++;
-    }
+    gt_listener_sweep(dir->path, GT_SOCKET_PREFIX, ".sock");
 }
 
 void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_other *other, void *arg)
@@ -215,12 +143,12 @@ void gt_kubelet_dir_others(const struct gt_kubelet_dir *dir, gt_kubelet_dir_othe
          entries && sockets < GT_KUBELET_DIR_OTHERS && (entry = readdir(entries));) {
         struct gt_socket_id id;
         char path[PATH_MAX];
-        if (is_ours_by_name(entry->d_name) || strcmp(entry->d_name, "kubelet.sock") == 0 ||
-            !kubelet_dir_is_socket(entries, entry->d_name))
+        snprintf(path, sizeof(path), "%s/%s", dir->path, entry->d_name);
+        if (kubelet_dir_is_ours(entry->d_name) || strcmp(entry->d_name, "kubelet.sock") == 0 ||
+            !gt_socket_id_read(path, &id))
             continue;
         sockets++;
-        snprintf(path, sizeof(path), "%s/%s", dir->path, entry->d_name);
-        int fd = gt_socket_id_read(path, &id) ? gt_unix_connect(path, NULL) : -ENOENT;
+        int fd = gt_unix_connect(path, NULL);
         if (fd >= 0 && !other(arg, entry->d_name, &id, fd))
             return;
     }

@@ -6,9 +6,8 @@
 #include "base/loop.h"
 
 /*
- * Watches the kubelet's device-plugins directory with inotify. It may not exist yet (then its nearest
- * existing parent is watched), it may be replaced, and sockets are added and removed. It is also checked
- * every half minute, or more often without inotify.
+ * Watches the kubelet's device-plugins directory with inotify. It may be replaced, and sockets are added and
+ * removed. It is also checked every half minute, and every second while it does not exist.
  */
 struct gt_kubelet_dir;
 

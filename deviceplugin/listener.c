@@ -2,6 +2,7 @@
 #include "deviceplugin/listener.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,7 +11,13 @@
 
 #include "base/backoff.h"
 
-enum { RPC_BACKLOG = 32, ACCEPT_PAUSE_FIRST_MS = 50, ACCEPT_PAUSE_MAX_MS = 2000, RPC_ACCEPTS_AT_ONCE = 32 };
+enum {
+    RPC_BACKLOG = 32,
+    ACCEPT_PAUSE_FIRST_MS = 50,
+    ACCEPT_PAUSE_MAX_MS = 2000,
+    RPC_ACCEPTS_AT_ONCE = 32,
+    SWEPT_MAX = 64
+};
 
 /* A connection that another owner closes: the inode shows whether the descriptor's number is still this
  * connection. */
@@ -195,4 +202,22 @@ void gt_listener_free(struct gt_listener *listener)
     if (listener->fd >= 0)
         close(listener->fd);
     free(listener);
+}
+
+void gt_listener_sweep(const char *directory, const char *begin, const char *end)
+{
+    gt_auto_dir DIR *entries = opendir(directory);
+    unsigned removed = 0;
+    for (const struct dirent *entry; entries && removed < SWEPT_MAX && (entry = readdir(entries));) {
+        char path[PATH_MAX];
+        struct stat st;
+        size_t len = strlen(entry->d_name), least = strlen(begin) + strlen(end);
+        if (len < least || strncmp(entry->d_name, begin, strlen(begin)) != 0 ||
+            strcmp(entry->d_name + len - strlen(end), end) != 0 ||
+            snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name) >= PATH_MAX ||
+            lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+            continue;
+        gt_auto_close int fd = gt_unix_connect(path, NULL);
+        removed += fd == -ECONNREFUSED && unlink(path) == 0;
+    }
 }

@@ -34,3 +34,7 @@ GT_DEFINE_CLEANUP(struct gt_listener *, gt_listener_free)
 
 /* Connects to a unix socket without waiting; a descriptor, or a negative error that names the path. */
 int gt_unix_connect(const char *path, struct gt_err **err);
+
+/* Removes sockets in the directory whose names begin and end so, if nobody listens on them any more; not all
+ * of very many. */
+void gt_listener_sweep(const char *directory, const char *begin, const char *end);

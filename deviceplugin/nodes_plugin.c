@@ -10,11 +10,8 @@
 #include "deviceplugin/registration.h"
 
 struct gt_nodes_plugin {
-    char *resource, *kubelet_dir, *dev_root;
+    const char *dev_root; /* borrowed */
     struct gt_nodes_plugin_events events;
-    struct gt_mailbox *mailbox;
-    struct gt_rpc *rpc;
-    struct gt_rpc_service service;
     struct gt_registration *registration;
     bool registered, streaming;
 
@@ -25,14 +22,16 @@ struct gt_nodes_plugin {
 
 struct nodes_message {
     struct gt_message message;
+    const struct gt_nodes_plugin *plugin;
     unsigned nodes;
     char error[256]; /* "": none */
 };
 
 static void nodes_plugin_deliver_allocated(void *owner, struct gt_message *base)
 {
-    const struct gt_nodes_plugin *plugin = owner;
     const struct nodes_message *message = (const struct nodes_message *)base;
+    const struct gt_nodes_plugin *plugin = message->plugin;
+    (void)owner;
     plugin->events.allocated(plugin->events.arg, message->nodes, message->error[0] ? message->error : NULL);
 }
 
@@ -42,9 +41,10 @@ static void report_allocated(struct gt_nodes_plugin *plugin, unsigned nodes, con
     if (!message)
         return;
     message->message.deliver = nodes_plugin_deliver_allocated;
+    message->plugin = plugin;
     message->nodes = nodes;
     snprintf(message->error, sizeof(message->error), "%s", error);
-    gt_mailbox_send(plugin->mailbox, &message->message);
+    gt_mailbox_send(gt_registration_mailbox(plugin->registration), &message->message);
 }
 
 static bool nodes_plugin_is_ready(struct gt_nodes_plugin *plugin)
@@ -80,19 +80,6 @@ static enum gt_rpc_status nodes_plugin_handle_allocate(void *arg, const uint8_t 
     if (err)
         *err = gt_steal(why);
     return status;
-}
-
-static void nodes_plugin_on_begun(void *arg, const struct gt_rpc_method *method,
-                                  const struct gt_rpc_caller *caller)
-{
-    struct gt_nodes_plugin *plugin = arg;
-    gt_registration_begun(plugin->registration, method, caller);
-}
-
-static void nodes_plugin_on_ended(void *arg, const struct gt_rpc_caller *caller)
-{
-    struct gt_nodes_plugin *plugin = arg;
-    gt_registration_ended(plugin->registration, caller);
 }
 
 /* No GetPreferredAllocation: there is nothing to choose. */
@@ -145,20 +132,14 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
     pthread_mutex_init(&plugin->lock, NULL);
     if (events)
         plugin->events = *events;
-    GT_TRY(gt_answer_text("resource name", options->resource, &plugin->resource, err));
-    GT_TRY(gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err));
-    GT_TRY(gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err));
-    GT_TRY(gt_mailbox_new(loop, plugin, &plugin->mailbox, err));
-    GT_TRY(gt_rpc_new(&plugin->rpc, err));
-    plugin->service = (struct gt_rpc_service){methods, GT_COUNT(methods), .begun = nodes_plugin_on_begun,
-                                              .ended = nodes_plugin_on_ended, .arg = plugin};
-    const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
-                                                         .resource = plugin->resource};
+    plugin->dev_root = options->dev_root;
+    const struct gt_rpc_service service = {.methods = methods, .count = GT_COUNT(methods), .arg = plugin};
+    const struct gt_registration_options registration = {.kubelet_dir = options->kubelet_dir,
+                                                         .resource = options->resource};
     const struct gt_registration_events callbacks = {nodes_plugin_on_registered, nodes_plugin_on_failed,
                                                      nodes_plugin_on_streaming, nodes_plugin_on_offered,
                                                      plugin};
-    GT_TRY(gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration,
-                               &callbacks, &plugin->registration, err));
+    GT_TRY(gt_registration_new(loop, &service, &registration, &callbacks, &plugin->registration, err));
     *ret = gt_steal(plugin);
     return 0;
 }
@@ -187,7 +168,7 @@ bool gt_nodes_plugin_registered(const struct gt_nodes_plugin *plugin)
 
 uint64_t gt_nodes_plugin_busy_ms(const struct gt_nodes_plugin *plugin)
 {
-    return gt_rpc_busy_ms(plugin->rpc);
+    return gt_registration_busy_ms(plugin->registration);
 }
 
 void gt_nodes_plugin_free(struct gt_nodes_plugin *plugin)
@@ -195,12 +176,7 @@ void gt_nodes_plugin_free(struct gt_nodes_plugin *plugin)
     if (!plugin)
         return;
     gt_registration_free(plugin->registration); /* no messages are sent any more */
-    gt_mailbox_free(plugin->mailbox);
-    gt_rpc_free(plugin->rpc);
     gt_node_unref(plugin->node);
     pthread_mutex_destroy(&plugin->lock);
-    free(plugin->resource);
-    free(plugin->kubelet_dir);
-    free(plugin->dev_root);
     free(plugin);
 }

@@ -16,7 +16,7 @@ struct gt_nodes_plugin;
 #define GT_NODES_PLUGIN_ID "all"
 
 struct gt_nodes_plugin_options {
-    const char *resource, *kubelet_dir, *dev_root;
+    const char *resource, *kubelet_dir, *dev_root; /* borrowed */
 };
 
 struct gt_nodes_plugin_events { /* all on the loop's thread; any may be NULL; none may free the plugin */

@@ -15,7 +15,7 @@ struct other_plugin {
     bool is_there; /* seen since the last query */
     bool is_known; /* it has answered: it lists `shared` devices of this offer */
     unsigned shared;
-    struct gt_rpc_call *call;
+    struct gt_loop_call call;
 };
 
 struct gt_other_plugins {
@@ -30,27 +30,17 @@ struct gt_other_plugins {
     uint64_t digest;  /* of the IDs in the queries to other plugins */
     struct other_plugin all[GT_KUBELET_DIR_OTHERS];
     unsigned count, pending;
-    unsigned epoch;            /* of the query; changed only while no call is there */
     char holder[NAME_MAX + 1]; /* the plugin of the last result, "" none */
     struct gt_socket_id holder_id;
-};
-
-struct other_plugin_message {
-    struct gt_message mailbox_message;
-    struct gt_other_plugins *others;
-    unsigned epoch, number;
-    bool answered;
-    unsigned shared;
 };
 
 void gt_other_plugins_cancel(struct gt_other_plugins *others)
 {
     for (unsigned i = 0; i < others->count; i++)
-        gt_rpc_call_free(gt_steal(others->all[i].call));
+        gt_loop_call_cancel(&others->all[i].call);
     gt_pod_answer_done(&others->offer);
     free(gt_steal(others->ids));
     others->pending = 0;
-    others->epoch++;
 }
 
 static void other_plugins_finish(struct gt_other_plugins *others, const struct other_plugin *other)
@@ -64,41 +54,18 @@ static void other_plugins_finish(struct gt_other_plugins *others, const struct o
     others->on_result(others->arg, other ? others->holder : NULL, other ? other->shared : 0);
 }
 
-static void other_plugins_deliver(void *owner, struct gt_message *base)
-{
-    const struct other_plugin_message *mailbox_message = (const struct other_plugin_message *)base;
-    struct gt_other_plugins *others = mailbox_message->others;
-    struct other_plugin *other = &others->all[mailbox_message->number];
-    (void)owner;
-    if (mailbox_message->epoch != others->epoch)
-        return;
-    gt_rpc_call_free(gt_steal(other->call));
-    other->is_known = mailbox_message->answered;
-    other->shared = mailbox_message->shared;
-    others->pending--;
-    if (other->shared)
-        other_plugins_finish(others, other);
-    else if (!others->pending)
-        other_plugins_finish(others, NULL);
-}
-
-/* On gRPC's thread; the offer stays as it is until the call is freed. */
 static void on_list(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
-    const struct other_plugin *other = arg;
+    struct other_plugin *other = arg;
     struct gt_other_plugins *others = other->others;
-    struct other_plugin_message *mailbox_message = calloc(1, sizeof(*mailbox_message));
     (void)message;
-    if (!mailbox_message)
-        return; /* the owner's timer handles this */
-    mailbox_message->mailbox_message.deliver = other_plugins_deliver;
-    mailbox_message->others = others;
-    mailbox_message->epoch = others->epoch;
-    mailbox_message->number = (unsigned)(other - others->all);
-    mailbox_message->answered =
-        status == GT_RPC_OK && gt_answer_list_shares(reply, len, others->ids, others->offer.holdings.count,
-                                                     &mailbox_message->shared);
-    gt_mailbox_send(others->mailbox, &mailbox_message->mailbox_message);
+    other->shared = 0;
+    other->is_known =
+        status == GT_RPC_OK &&
+        gt_answer_list_shares(reply, len, others->ids, others->offer.holdings.count, &other->shared);
+    others->pending--;
+    if (other->shared || !others->pending)
+        other_plugins_finish(others, other->shared ? other : NULL);
 }
 
 /* The entry of this socket, or a new one; NULL: there is no room. */
@@ -113,8 +80,11 @@ static struct other_plugin *other_plugins_find(struct gt_other_plugins *others, 
     }
     if (others->count < GT_COUNT(others->all))
         place = &others->all[others->count++];
-    if (place)
+    if (place) {
+        unsigned serial = place->call.serial; /* what an earlier one has sent may still wait */
         *place = (struct other_plugin){.others = others, .id = *id};
+        place->call = (struct gt_loop_call){others->mailbox, on_list, place, NULL, serial};
+    }
     return place;
 }
 
@@ -127,9 +97,10 @@ static bool other_plugins_on_other(void *arg, const char *name, const struct gt_
         return false;
     other->is_there = true;
     snprintf(other->name, sizeof(other->name), "%s", name);
-    const struct gt_rpc_ask list = {GT_PATH_LIST, "", 0, GT_OTHER_PLUGINS_MS, true, on_list, other};
+    const struct gt_rpc_ask list = {GT_PATH_LIST,      "",          0, GT_OTHER_PLUGINS_MS, true,
+                                    gt_loop_call_done, &other->call};
     if (!other->is_known &&
-        gt_rpc_call_new(others->rpc, gt_steal_fd(&connection), &list, &other->call, NULL) == 0)
+        gt_rpc_call_new(others->rpc, gt_steal_fd(&connection), &list, &other->call.call, NULL) == 0)
         others->pending++;
     return true;
 }

@@ -12,7 +12,8 @@ enum { TRIES = 6, LEAST_MS = 2 };
 
 struct gt_planner {
     struct gt_rpc *rpc; /* a separate one: the plugin's thread waits here and cannot handle the answer */
-    char *socket, *resource;
+    char *socket;
+    const char *resource;
     uint64_t deadline_ns;
 };
 
@@ -138,8 +139,8 @@ int gt_planner_new(const char *kubelet_dir, const char *resource, unsigned deadl
     gt_auto_planner struct gt_planner *planner = calloc(1, sizeof(*planner));
     GT_NEED(planner, err, "planner");
     planner->deadline_ns = (deadline_ms ? deadline_ms : GT_PLANNER_DEADLINE_MS) * 1000000ULL;
-    planner->resource = strdup(resource);
-    if (!planner->resource || asprintf(&planner->socket, "%s/pod-resources/kubelet.sock", kubelet_dir) < 0) {
+    planner->resource = resource;
+    if (asprintf(&planner->socket, "%s/pod-resources/kubelet.sock", kubelet_dir) < 0) {
         planner->socket = NULL;
         return gt_fail_sys(err, ENOMEM, "planner");
     }
@@ -154,6 +155,5 @@ void gt_planner_free(struct gt_planner *planner)
         return;
     gt_rpc_free(planner->rpc);
     free(planner->socket);
-    free(planner->resource);
     free(planner);
 }

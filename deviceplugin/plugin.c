@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/plugin.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/mailbox.h"
+#include "base/text.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/planner.h"
 #include "deviceplugin/podresources.h"
@@ -14,113 +15,62 @@
 #include "deviceplugin/rpc.h"
 
 /* What handlers report to the loop's thread, copied into messages. Without memory the report is lost, but the
- * kubelet still gets its answer. The mailbox's owner is a struct notify_owner, which must live as long as
- * the mailbox. */
+ * kubelet still gets its answer. */
 
-/* The owner of the mailbox begins with this. */
-struct notify_owner {
-    struct gt_plugin_events events;
-};
-
-enum { NOTIFY_NAMESPACE, NOTIFY_POD, NOTIFY_CONTAINER, NOTIFY_NAMES };
-
-/* About one container; the texts follow the IDs. */
+/* About one container; the texts are behind it. */
 struct notify_message {
     struct gt_message message;
-    uint64_t offered;
-    struct gt_choice choice;
-    enum gt_plan_result plan;
-    const char *names[NOTIFY_NAMES];
-    const char *error; /* NULL: none */
-    unsigned count;
-    const char *ids[];
+    const struct gt_plugin_events *events;
+    bool is_preference;
+    struct gt_preference preference;
+    struct gt_allocation allocation;
+    char texts[];
 };
 
-static struct notify_message *plugin_notify_make(const char *const *ids, unsigned count,
-                                                 const char *const names[NOTIFY_NAMES], const char *error)
+static void plugin_deliver(void *owner, struct gt_message *base)
 {
-    size_t size = error ? strlen(error) + 1 : 0;
+    const struct notify_message *message = (const struct notify_message *)base;
+    (void)owner;
+    if (message->is_preference)
+        message->events->preferred(message->events->arg, &message->preference);
+    else
+        message->events->allocated(message->events->arg, &message->allocation);
+}
+
+enum { NOTIFY_MAX = 1 << 20 };
+
+/* Copies the IDs as one text, and then these texts; `ret` are the copies. NULL without memory. */
+static struct notify_message *plugin_notify_make(const struct gt_plugin_events *events,
+                                                 const char *const *ids, unsigned ids_count,
+                                                 const char *const *texts, unsigned count, const char **ret)
+{
+    gt_auto_buf struct gt_buf all = GT_BUF(NOTIFY_MAX);
+    for (unsigned i = 0; i < ids_count; i++) {
+        gt_buf_puts(&all, i ? "," : "");
+        gt_buf_puts(&all, ids[i]);
+    }
+    gt_buf_add(&all, "", 1);
     for (unsigned i = 0; i < count; i++)
-        size += strlen(ids[i]) + 1;
-    for (unsigned i = 0; i < NOTIFY_NAMES; i++)
-        size += strlen(names[i]) + 1;
-    struct notify_message *message = calloc(1, sizeof(*message) + count * sizeof(message->ids[0]) + size);
+        gt_buf_add(&all, texts[i], strlen(texts[i]) + 1);
+    struct notify_message *message = all.failed ? NULL : malloc(sizeof(*message) + all.len);
     if (!message)
         return NULL;
-    char *text = (char *)&message->ids[count];
-    for (unsigned i = 0; i < count; i++) {
-        message->ids[i] = text;
-        text = stpcpy(text, ids[i]) + 1;
-    }
-    for (unsigned i = 0; i < NOTIFY_NAMES; i++) {
-        message->names[i] = text;
-        text = stpcpy(text, names[i]) + 1;
-    }
-    if (error) {
-        message->error = text;
-        stpcpy(text, error);
-    }
-    message->count = count;
+    *message = (struct notify_message){.message = {.deliver = plugin_deliver},
+                                       .events = events,
+                                       .preference = {.count = ids_count},
+                                       .allocation = {.count = ids_count}};
+    memcpy(message->texts, all.data, all.len);
+    message->preference.ids = message->allocation.ids = message->texts;
+    for (unsigned i = 0; i < count; i++)
+        ret[i] = strchr(i ? ret[i - 1] : message->texts, '\0') + 1;
     return message;
-}
-
-static void deliver_preferred(void *owner, struct gt_message *base)
-{
-    const struct gt_plugin_events *events = &((const struct notify_owner *)owner)->events;
-    const struct notify_message *message = (const struct notify_message *)base;
-    const struct gt_preference preference = {
-        .ids = message->ids,
-        .count = message->count,
-        .offered = message->offered,
-        .choice = message->choice,
-        .plan = message->plan,
-        .namespace = message->names[NOTIFY_NAMESPACE],
-        .pod = message->names[NOTIFY_POD],
-        .container = message->names[NOTIFY_CONTAINER],
-    };
-    events->preferred(events->arg, &preference);
-}
-
-static void plugin_notify_deliver_allocated(void *owner, struct gt_message *base)
-{
-    const struct gt_plugin_events *events = &((const struct notify_owner *)owner)->events;
-    const struct notify_message *message = (const struct notify_message *)base;
-    const struct gt_allocation allocation = {message->ids, message->count, message->error};
-    events->allocated(events->arg, &allocation);
-}
-
-static void plugin_notify_preferred(struct gt_mailbox *mailbox, const struct gt_preference *preference)
-{
-    const char *const names[NOTIFY_NAMES] = {preference->namespace, preference->pod, preference->container};
-    struct notify_message *message = plugin_notify_make(preference->ids, preference->count, names, NULL);
-    if (!message)
-        return;
-    message->message.deliver = deliver_preferred;
-    message->offered = preference->offered;
-    message->choice = preference->choice;
-    message->plan = preference->plan;
-    gt_mailbox_send(mailbox, &message->message);
-}
-
-static void plugin_notify_allocated(struct gt_mailbox *mailbox, const struct gt_allocation *allocation)
-{
-    static const char *const nobody[NOTIFY_NAMES] = {"", "", ""};
-    struct notify_message *message =
-        plugin_notify_make(allocation->ids, allocation->count, nobody, allocation->error);
-    if (!message)
-        return;
-    message->message.deliver = plugin_notify_deliver_allocated;
-    gt_mailbox_send(mailbox, &message->message);
 }
 
 enum { RETIRE_QUIET_MS = 300 };
 
 struct gt_plugin {
-    struct notify_owner notify; /* must be first: the mailbox's owner */
-    char *resource, *kubelet_dir, *dev_root;
-    struct gt_mailbox *mailbox;
-    struct gt_rpc *rpc;
-    struct gt_rpc_service service;
+    struct gt_plugin_events events;
+    const char *resource, *kubelet_dir, *dev_root; /* borrowed */
     struct gt_registration *registration;
     enum gt_device_strategy strategy;
     struct gt_cdi *cdi; /* not owned */
@@ -222,12 +172,13 @@ static bool on_planned(void *arg, const char *const *available, unsigned availab
     return preferring->result == GT_PLAN_HIT;
 }
 
-static uint64_t healthy_of(const struct gt_inventory *inventory, const char *const *ids, unsigned count)
+static uint64_t plugin_gpus_of(const struct gt_inventory *inventory, const char *const *ids, unsigned count,
+                               bool healthy)
 {
     uint64_t mask = 0;
     for (unsigned i = 0; i < count; i++) {
         const struct gt_device *device = gt_inventory_find(inventory, ids[i]);
-        if (device && device->gpu >= 0 && device->healthy)
+        if (device && device->gpu >= 0 && (device->healthy || !healthy))
             mask |= 1ULL << device->gpu;
     }
     return mask;
@@ -239,30 +190,43 @@ static void plugin_on_preferred(void *arg, const char *const *available, unsigne
     const struct preferring *preferring = arg;
     struct gt_plugin *plugin = preferring->plugin;
     const struct gt_plan *plan = preferring->plan;
+    const char *const names[] = {plan ? plan->namespace : "", plan ? plan->pod : "",
+                                 plan ? plan->container : ""};
+    const char *copies[GT_COUNT(names)];
     plugin_count(plugin, &plugin->stats.preferred);
-    if (!plugin->notify.events.preferred)
+    struct notify_message *message =
+        plugin->events.preferred
+            ? plugin_notify_make(&plugin->events, ids, ids_count, names, GT_COUNT(names), copies)
+            : NULL;
+    if (!message)
         return;
-    const struct gt_preference preference = {
-        .ids = ids,
-        .count = ids_count,
-        .offered = healthy_of(preferring->inventory, available, available_count),
-        .choice = *choice,
-        .plan = preferring->result,
-        .namespace = plan ? plan->namespace : "",
-        .pod = plan ? plan->pod : "",
-        .container = plan ? plan->container : "",
-    };
-    plugin_notify_preferred(plugin->mailbox, &preference);
+    struct gt_preference *preference = &message->preference;
+    preference->offered = plugin_gpus_of(preferring->inventory, available, available_count, true);
+    preference->choice = *choice;
+    preference->plan = preferring->result;
+    preference->namespace = copies[0];
+    preference->pod = copies[1];
+    preference->container = copies[2];
+    message->is_preference = true;
+    gt_mailbox_send(gt_registration_mailbox(plugin->registration), &message->message);
 }
 
 static void plugin_on_allocated(void *arg, const char *const *ids, unsigned ids_count, const char *error)
 {
     struct gt_plugin *plugin = arg;
-    const struct gt_allocation allocation = {ids, ids_count < GT_DEVICES_MAX ? ids_count : GT_DEVICES_MAX,
-                                             error};
     plugin_count(plugin, error ? &plugin->stats.allocation_errors : &plugin->stats.allocations);
-    if (plugin->notify.events.allocated)
-        plugin_notify_allocated(plugin->mailbox, &allocation);
+    gt_auto_inventory struct gt_inventory *inventory = current(plugin);
+    ids_count = ids_count < GT_DEVICES_MAX ? ids_count : GT_DEVICES_MAX;
+    const char *copy = NULL;
+    struct notify_message *message =
+        plugin->events.allocated
+            ? plugin_notify_make(&plugin->events, ids, ids_count, &error, error != NULL, &copy)
+            : NULL;
+    if (!message)
+        return;
+    message->allocation.gpus = plugin_gpus_of(inventory, ids, ids_count, false);
+    message->allocation.error = copy;
+    gt_mailbox_send(gt_registration_mailbox(plugin->registration), &message->message);
 }
 
 static enum gt_rpc_status plugin_handle_list(void *arg, const uint8_t *request, size_t len,
@@ -282,9 +246,8 @@ static enum gt_rpc_status handle_preferred(void *arg, const uint8_t *request, si
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
     struct preferring preferring = {.plugin = plugin, .inventory = inventory};
     const struct gt_preferred_callbacks callbacks = {plugin->honour_plans ? on_planned : NULL,
-                                                     plugin_on_preferred};
-    enum gt_rpc_status status =
-        gt_answer_preferred(inventory, request, len, &callbacks, &preferring, reply, err);
+                                                     plugin_on_preferred, &preferring};
+    enum gt_rpc_status status = gt_answer_preferred(inventory, &callbacks, request, len, reply, err);
     gt_plans_unref(preferring.plans);
     end_handler(plugin, &plugin->stats.prefer, start);
     return status;
@@ -327,24 +290,11 @@ static enum gt_rpc_status plugin_handle_allocate(void *arg, const uint8_t *reque
     struct gt_plugin *plugin = arg;
     uint64_t start = begin_handler(plugin);
     gt_auto_inventory struct gt_inventory *inventory = current(plugin);
-    const struct gt_allocate_options options = {plugin->dev_root, plugin->strategy, plugin->cdi,
-                                                plugin_on_claim};
-    enum gt_rpc_status status =
-        gt_answer_allocate(inventory, &options, request, len, plugin_on_allocated, plugin, reply, err);
+    const struct gt_allocate_options options = {plugin->dev_root, plugin->strategy,    plugin->cdi,
+                                                plugin_on_claim,  plugin_on_allocated, plugin};
+    enum gt_rpc_status status = gt_answer_allocate(inventory, &options, request, len, reply, err);
     end_handler(plugin, &plugin->stats.allocate, start);
     return status;
-}
-
-static void plugin_on_begun(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller)
-{
-    struct gt_plugin *plugin = arg;
-    gt_registration_begun(plugin->registration, method, caller);
-}
-
-static void plugin_on_ended(void *arg, const struct gt_rpc_caller *caller)
-{
-    struct gt_plugin *plugin = arg;
-    gt_registration_ended(plugin->registration, caller);
 }
 
 static void on_unknown(void *arg)
@@ -368,8 +318,8 @@ static void plugin_on_registered(void *arg)
     plugin->stats.registered = true;
     plugin->stats.registrations++;
     pthread_mutex_unlock(&plugin->lock);
-    if (plugin->notify.events.registered)
-        plugin->notify.events.registered(plugin->notify.events.arg);
+    if (plugin->events.registered)
+        plugin->events.registered(plugin->events.arg);
 }
 
 static void plugin_on_failed(void *arg, const char *why, unsigned retry_ms)
@@ -379,8 +329,8 @@ static void plugin_on_failed(void *arg, const char *why, unsigned retry_ms)
     plugin->stats.registered = false;
     plugin->stats.registration_failures++;
     pthread_mutex_unlock(&plugin->lock);
-    if (plugin->notify.events.registration_failed)
-        plugin->notify.events.registration_failed(plugin->notify.events.arg, why, retry_ms);
+    if (plugin->events.registration_failed)
+        plugin->events.registration_failed(plugin->events.arg, why, retry_ms);
 }
 
 static void plugin_on_streaming(void *arg, bool open)
@@ -393,8 +343,8 @@ static void plugin_on_streaming(void *arg, bool open)
     else
         plugin->stats.registered = false;
     pthread_mutex_unlock(&plugin->lock);
-    if (!open && plugin->notify.events.stream_ended)
-        plugin->notify.events.stream_ended(plugin->notify.events.arg);
+    if (!open && plugin->events.stream_ended)
+        plugin->events.stream_ended(plugin->events.arg);
 }
 
 static bool plugin_on_offered(void *arg, const struct gt_holdings *offered)
@@ -410,15 +360,6 @@ static bool plugin_on_offered(void *arg, const struct gt_holdings *offered)
     return false;
 }
 
-static int plugin_copy_options(struct gt_plugin *plugin, const struct gt_plugin_options *options,
-                               struct gt_err **err)
-{
-    GT_TRY(gt_answer_text("resource name", options->resource, &plugin->resource, err));
-    GT_TRY(gt_answer_text("kubelet directory", options->kubelet_dir, &plugin->kubelet_dir, err));
-    GT_TRY(gt_answer_text("device directory", options->dev_root, &plugin->dev_root, err));
-    return 0;
-}
-
 int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
                   const struct gt_plugin_events *events, struct gt_plugin **ret, struct gt_err **err)
 {
@@ -427,16 +368,14 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     pthread_mutex_init(&plugin->lock, NULL);
     plugin->given.complete = true;
     if (events)
-        plugin->notify.events = *events;
-    int r = plugin_copy_options(plugin, options, err);
-    if (r == 0)
-        r = gt_mailbox_new(loop, plugin, &plugin->mailbox, err);
-    if (r == 0)
-        r = gt_rpc_new(&plugin->rpc, err);
-    if (r < 0)
-        return r;
-    plugin->service = (struct gt_rpc_service){
-        methods, GT_COUNT(methods), plugin_on_begun, plugin_on_ended, on_unknown, plugin, false};
+        plugin->events = *events;
+    plugin->resource = options->resource;
+    plugin->kubelet_dir = options->kubelet_dir;
+    plugin->dev_root = options->dev_root;
+    if (!gt_text_is_utf8(options->resource) || !gt_text_is_utf8(options->dev_root))
+        return gt_fail(err, EINVAL, "device plugin: the resource or the directory of devices is not UTF-8");
+    const struct gt_rpc_service service = {
+        .methods = methods, .count = GT_COUNT(methods), .unknown = on_unknown, .arg = plugin};
     const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
                                                          .resource = plugin->resource,
                                                          .prefers = true,
@@ -450,8 +389,7 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     plugin->cdi = options->cdi;
     plugin->honour_plans = options->honour_plans;
     plugin->plan_deadline_ms = options->plan_deadline_ms;
-    GT_TRY(gt_registration_new(loop, plugin->rpc, plugin->mailbox, &plugin->service, &registration,
-                               &callbacks, &plugin->registration, err));
+    GT_TRY(gt_registration_new(loop, &service, &registration, &callbacks, &plugin->registration, err));
     *ret = gt_steal(plugin);
     return 0;
 }
@@ -493,15 +431,10 @@ void gt_plugin_free(struct gt_plugin *plugin)
     if (!plugin)
         return;
     gt_registration_free(plugin->registration); /* no messages are sent any more */
-    gt_mailbox_free(plugin->mailbox);
-    gt_rpc_free(plugin->rpc);
     gt_planner_free(plugin->planner);
     gt_inventory_unref(plugin->inventory);
     gt_plans_unref(plugin->plans);
     pthread_mutex_destroy(&plugin->lock);
-    free(plugin->resource);
-    free(plugin->kubelet_dir);
-    free(plugin->dev_root);
     free(plugin);
 }
 
@@ -518,7 +451,7 @@ uint64_t gt_plugin_quiet_ms(const struct gt_plugin *plugin)
 
 uint64_t gt_plugin_busy_ms(const struct gt_plugin *plugin)
 {
-    return gt_rpc_busy_ms(plugin->rpc);
+    return gt_registration_busy_ms(plugin->registration);
 }
 
 void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret)

@@ -14,16 +14,19 @@
  */
 struct gt_plugin;
 
-struct gt_allocation { /* one container's Allocate, for the log and metrics */
-    const char *const *ids;
+/* One container's Allocate and GetPreferredAllocation, for the log and metrics. Masks are of the GPUs of the
+ * inventory's node. */
+struct gt_allocation {
+    const char *ids; /* "a,b" */
     unsigned count;
+    uint64_t gpus;
     const char *error; /* NULL: done */
 };
 
-struct gt_preference { /* one container's GetPreferredAllocation */
-    const char *const *ids;
+struct gt_preference {
+    const char *ids;
     unsigned count;
-    uint64_t offered;                        /* the healthy GPUs of the node that were available, as a mask */
+    uint64_t offered;                        /* the healthy GPUs that were available */
     struct gt_choice choice;                 /* mask 0: the loss table was not used */
     enum gt_plan_result plan;                /* GT_PLAN_NONE also if none was searched */
     const char *namespace, *pod, *container; /* whose plan it is; "" except for GT_PLAN_HIT */
@@ -38,7 +41,7 @@ struct gt_plugin_events { /* all on the loop's thread; any may be NULL; none may
     void *arg;
 };
 
-struct gt_plugin_options {
+struct gt_plugin_options {            /* its texts are borrowed */
     const char *resource;             /* "metax-tech.com/gpu" */
     const char *kubelet_dir;          /* "/var/lib/kubelet": device-plugins/ is below it */
     const char *dev_root;             /* directory of the host's device nodes: "/dev" */

@@ -22,21 +22,20 @@ enum {
     LIMITED_FIRST_MS = 5000,
     LIMITED_MAX_MS = 60000,
     LARGE = 1 << 20, /* an answer whose memory is given back at once */
-    WHY_MAX = 512,
+    WHY_MAX = 600,
 };
 
 struct gt_podresources {
     struct gt_loop *loop;
     struct gt_podresources_options options;
     struct gt_podresources_events events;
-    char *resource, *other, *driver, *socket;
-    struct gt_pod_wanted wanted;
+    char *socket;
+    struct gt_pod_wanted wanted; /* borrowed texts */
     struct gt_mailbox *mailbox;
     struct gt_source *timer; /* for the next call, or the time limit of the current one */
     struct gt_rpc *rpc;      /* NULL until the first call */
-    struct gt_rpc_call *call;
+    struct gt_loop_call call;
     enum gt_pod_method method; /* of the call */
-    unsigned epoch;            /* likewise */
     uint64_t offer_due_ms;     /* when the next GetAllocatableResources is due */
 
     uint64_t due_ms, soon_ms; /* when the next one is due; 0: not asked for */
@@ -51,28 +50,12 @@ struct gt_podresources {
     struct gt_podresources_stats stats;
 };
 
-struct podresources_message {
-    struct gt_message mailbox_message;
-    unsigned epoch;
-    int status;
-    char message[WHY_MAX];
-    size_t len;
-    uint8_t reply[];
-};
-
 static void podresources_arm(struct gt_podresources *client)
 {
     uint64_t now = gt_clock_ms(), at = client->due_ms;
     if (client->soon_ms && client->soon_ms < at && !client->limited)
         at = client->soon_ms;
     gt_source_arm(client->timer, at > now ? at - now : 0);
-}
-
-static void end_call(struct gt_podresources *client)
-{
-    gt_rpc_call_free(client->call);
-    client->call = NULL;
-    client->epoch++; /* a message that it has sent is out of date now */
 }
 
 static unsigned next_pause(struct gt_podresources *client, bool limited)
@@ -97,11 +80,11 @@ static void podresources_fail(struct gt_podresources *client, const char *why, b
         client->events.failed(client->events.arg, why, pause);
 }
 
-static bool take_answer(struct gt_podresources *client, const struct podresources_message *done)
+static bool take_answer(struct gt_podresources *client, const uint8_t *reply, size_t len)
 {
     struct gt_pod_answer answer;
     gt_auto_err struct gt_err *err = NULL;
-    if (gt_pod_answer_read(GT_POD_LIST, done->reply, done->len, &client->wanted, &answer, &err) < 0) {
+    if (gt_pod_answer_read(GT_POD_LIST, reply, len, &client->wanted, &answer, &err) < 0) {
         podresources_fail(client, gt_err_text(err), false);
         return false;
     }
@@ -119,37 +102,17 @@ static bool take_answer(struct gt_podresources *client, const struct podresource
     if (client->events.listed)
         client->events.listed(client->events.arg, &answer.holdings);
     gt_pod_answer_done(&answer);
-    if (done->len > LARGE)
+    if (len > LARGE)
         gt_process_trim();
     return true;
 }
 
-static void podresources_deliver_done(void *owner, struct gt_message *mailbox_message);
-
-static void podresources_on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
-{
-    struct gt_podresources *client = arg;
-    struct podresources_message *mailbox_message = malloc(sizeof(*mailbox_message) + len);
-    if (!mailbox_message)
-        return; /* the timer of the call handles this */
-    *mailbox_message =
-        (struct podresources_message){.mailbox_message = {.deliver = podresources_deliver_done},
-                                      .epoch = client->epoch,
-                                      .status = status,
-                                      .len = len};
-    snprintf(mailbox_message->message, sizeof(mailbox_message->message), "%s", message);
-    if (len)
-        memcpy(mailbox_message->reply, reply, len);
-    gt_mailbox_send(client->mailbox, &mailbox_message->mailbox_message);
-}
-
 /* It does not say which containers hold devices: if it fails, only the offer is unknown. */
-static void podresources_take_offer(struct gt_podresources *client, const struct podresources_message *done)
+static void podresources_take_offer(struct gt_podresources *client, const uint8_t *reply, size_t len)
 {
     struct gt_pod_answer answer = {0};
     int others = -1;
-    if (done && done->status == GT_RPC_OK &&
-        gt_pod_answer_read(GT_POD_ALLOCATABLE, done->reply, done->len, &client->wanted, &answer, NULL) == 0) {
+    if (reply && gt_pod_answer_read(GT_POD_ALLOCATABLE, reply, len, &client->wanted, &answer, NULL) == 0) {
         others = (int)answer.holdings.others;
         gt_pod_answer_done(&answer);
     }
@@ -160,41 +123,37 @@ static void podresources_take_offer(struct gt_podresources *client, const struct
 
 static int podresources_call(struct gt_podresources *client, enum gt_pod_method method, struct gt_err **err)
 {
-    const struct gt_pod_ask ask = {client->options.timeout_ms, podresources_on_done, client};
+    const struct gt_pod_ask ask = {client->options.timeout_ms, gt_loop_call_done, &client->call};
     client->method = method;
-    return gt_pod_call_new(client->rpc, client->socket, method, &ask, &client->call, err);
+    return gt_pod_call_new(client->rpc, client->socket, method, &ask, &client->call.call, err);
 }
 
 static void query_offer(struct gt_podresources *client)
 {
-    if (!client->other || gt_clock_ms() < client->offer_due_ms)
+    if (!client->wanted.other || gt_clock_ms() < client->offer_due_ms)
         return;
     client->offer_due_ms = gt_clock_ms() + client->options.poll_ms * 3 / 2; /* every second time */
     if (podresources_call(client, GT_POD_ALLOCATABLE, NULL) < 0)
-        podresources_take_offer(client, NULL);
+        podresources_take_offer(client, NULL, 0);
     else
         gt_source_arm(client->timer, client->options.timeout_ms + 1000ULL);
 }
 
-static void podresources_deliver_done(void *owner, struct gt_message *mailbox_message)
+static void podresources_on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
-    struct gt_podresources *client = owner;
-    const struct podresources_message *done = (const struct podresources_message *)mailbox_message;
-    if (done->epoch != client->epoch || !client->call)
-        return;
-    end_call(client);
+    struct gt_podresources *client = arg;
     if (client->method == GT_POD_ALLOCATABLE) {
-        podresources_take_offer(client, done);
+        podresources_take_offer(client, status == GT_RPC_OK ? reply : NULL, len);
         return;
     }
-    if (done->status == GT_RPC_OK) {
-        if (take_answer(client, done))
+    if (status == GT_RPC_OK) {
+        if (take_answer(client, reply, len))
             query_offer(client);
         return;
     }
-    char why[WHY_MAX + 64];
-    snprintf(why, sizeof(why), "pod-resources: %s: %s", gt_rpc_status_name(done->status), done->message);
-    podresources_fail(client, why, done->status == GT_RPC_RESOURCE_EXHAUSTED);
+    char why[WHY_MAX];
+    snprintf(why, sizeof(why), "pod-resources: %s: %s", gt_rpc_status_name(status), message);
+    podresources_fail(client, why, status == GT_RPC_RESOURCE_EXHAUSTED);
 }
 
 /* If the socket is new, by its age or because it has replaced another one, the kubelet has just started. */
@@ -239,10 +198,10 @@ static void podresources_ask(struct gt_podresources *client)
 static void podresources_on_timer(void *arg)
 {
     struct gt_podresources *client = arg;
-    if (client->call) {
-        end_call(client);
+    if (client->call.call) {
+        gt_loop_call_cancel(&client->call);
         if (client->method == GT_POD_ALLOCATABLE)
-            podresources_take_offer(client, NULL);
+            podresources_take_offer(client, NULL, 0);
         else
             podresources_fail(client, "pod-resources: no answer", false);
         return;
@@ -270,16 +229,13 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
         client->options.settle_quiet_ms = SETTLE_QUIET_MS;
     if (!options->timeout_ms)
         client->options.timeout_ms = LIST_TIMEOUT_MS;
-    client->resource = strdup(options->resource);
-    client->other = options->other ? strdup(options->other) : NULL;
-    client->driver = options->driver ? strdup(options->driver) : NULL;
-    client->wanted = (struct gt_pod_wanted){client->resource, client->other, client->driver};
-    if (!client->resource || (options->other && !client->other) || (options->driver && !client->driver) ||
-        asprintf(&client->socket, "%s/pod-resources/kubelet.sock", options->kubelet_dir) < 0) {
+    client->wanted = (struct gt_pod_wanted){options->resource, options->other, options->driver};
+    if (asprintf(&client->socket, "%s/pod-resources/kubelet.sock", options->kubelet_dir) < 0) {
         client->socket = NULL;
         return gt_fail_sys(err, ENOMEM, "pod-resources");
     }
     GT_TRY(gt_mailbox_new(loop, client, &client->mailbox, err));
+    client->call = (struct gt_loop_call){client->mailbox, podresources_on_done, client, NULL, 0};
     GT_TRY(gt_loop_add_timer(loop, podresources_on_timer, client, &client->timer, err));
     podresources_arm(client);
     *ret = gt_steal(client);
@@ -291,7 +247,7 @@ void gt_podresources_soon(struct gt_podresources *client)
     if (client->soon_ms)
         return;
     client->soon_ms = gt_clock_ms() + client->options.settle_quiet_ms;
-    if (!client->call)
+    if (!client->call.call)
         podresources_arm(client);
 }
 
@@ -310,14 +266,10 @@ void gt_podresources_free(struct gt_podresources *client)
 {
     if (!client)
         return;
-    if (client->call)
-        end_call(client);
+    gt_loop_call_cancel(&client->call);
     gt_source_free(client->timer);
     gt_rpc_free(client->rpc);
     gt_mailbox_free(client->mailbox);
-    free(client->resource);
-    free(client->other);
-    free(client->driver);
     free(client->socket);
     free(client);
 }

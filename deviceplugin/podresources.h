@@ -53,7 +53,7 @@ struct gt_podresources_events { /* on the loop's thread; none may free the clien
     void *arg;
 };
 
-struct gt_podresources_options {
+struct gt_podresources_options {        /* its texts are borrowed */
     const char *kubelet_dir, *resource; /* only this resource's devices are reported */
     const char *other;                  /* devices of this one are counted; NULL: none are */
     const char *driver;                 /* devices of this driver's claims are reported, too; NULL: none */

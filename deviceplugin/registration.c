@@ -7,7 +7,6 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "deviceplugin/answers.h"
-#include "deviceplugin/callers.h"
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/listener.h"
 #include "deviceplugin/other_plugins.h"
@@ -39,11 +38,25 @@ enum registration_state {
     REGISTERED,
 };
 
+/*
+ * Which ListAndWatch is the kubelet's: other programs may call the plugin, too. It is the one on a connection
+ * that called GetDevicePluginOptions during Register, since the kubelet connects back during that call. If no
+ * connection did, it is the first ListAndWatch that is open when Register is done.
+ */
+enum { DIALLED_MAX = 4 };
+
+struct callers {
+    int dialled[DIALLED_MAX]; /* connections that called GetDevicePluginOptions during Register */
+    unsigned dialled_count;
+    unsigned stream; /* the kubelet's ListAndWatch, 0: none */
+    unsigned early;  /* one that began before Register was done and may be the kubelet's, 0: none */
+};
+
 struct gt_registration {
     struct gt_loop *loop;
     struct gt_rpc *rpc;
     struct gt_mailbox *mailbox;
-    const struct gt_rpc_service *service;
+    struct gt_rpc_service service;
     struct gt_registration_options options;
     struct gt_registration_events events;
     struct gt_kubelet_dir *dir;
@@ -58,7 +71,7 @@ struct gt_registration {
     bool held_back;   /* the last attempt ended because another plugin serves the resource */
     unsigned lacking; /* checks in a row that missed devices of ours */
     uint64_t attempt_at, stream_at;
-    struct gt_callers callers;
+    struct callers callers;
     bool stream_lost; /* one was there and ended, during this attempt */
 
     unsigned epoch; /* of the attempt; changed only while no server and no call are there */
@@ -66,40 +79,23 @@ struct gt_registration {
     char endpoint[96]; /* the name of our socket, another one with each attempt */
     struct gt_listener *listener;
     struct gt_rpc_server *server;
-    struct gt_rpc_call *call;
+    struct gt_loop_call asked;     /* what the kubelet offers */
+    struct gt_loop_call registers; /* Register; at most one of them runs */
 };
 
 struct caller_message {
     struct gt_message mailbox_message;
-    struct gt_registration *registration;
     unsigned epoch;
     enum { DIALLED, STREAMS, GONE } event;
     struct gt_rpc_caller caller;
-};
-
-struct registration_message {
-    struct gt_message mailbox_message;
-    struct gt_registration *registration;
-    unsigned epoch;
-    int status;
-    char message[WHY_MAX];
-};
-
-struct offer_message {
-    struct gt_message mailbox_message;
-    struct gt_registration *registration;
-    unsigned epoch;
-    int status;
-    size_t len;
-    uint8_t reply[];
 };
 
 static void end_attempt(struct gt_registration *registration)
 {
     gt_source_disarm(registration->timer);
     gt_other_plugins_cancel(registration->others);
-    gt_rpc_call_free(registration->call);
-    registration->call = NULL;
+    gt_loop_call_cancel(&registration->asked);
+    gt_loop_call_cancel(&registration->registers);
     gt_listener_free(registration->listener);
     registration->listener = NULL;
     gt_rpc_server_free(registration->server);
@@ -108,7 +104,7 @@ static void end_attempt(struct gt_registration *registration)
     registration->stream_lost = false;
     registration->lacking = 0;
     bool streaming = registration->callers.stream;
-    registration->callers = (struct gt_callers){0};
+    registration->callers = (struct callers){0};
     if (streaming) {
         if (registration->events.stream)
             registration->events.stream(registration->events.arg, false);
@@ -152,19 +148,15 @@ static void take_stream(struct gt_registration *registration)
         gt_source_arm(registration->timer, registration->options.check_ms);
 }
 
-static void registration_deliver_done(void *owner, struct gt_message *mailbox_message)
+/* The kubelet has answered Register. */
+static void registration_on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
-    const struct registration_message *done = (const struct registration_message *)mailbox_message;
-    struct gt_registration *registration = done->registration;
-    (void)owner;
-    if (done->epoch != registration->epoch || registration->state != REGISTERING)
-        return;
-    gt_rpc_call_free(registration->call);
-    registration->call = NULL;
-    if (done->status != GT_RPC_OK) {
+    struct gt_registration *registration = arg;
+    (void)reply, (void)len;
+    if (status != GT_RPC_OK) {
         char why[WHY_MAX + 128];
         snprintf(why, sizeof(why), "the kubelet refuses %s: %s: %s", registration->options.resource,
-                 gt_rpc_status_name(done->status), done->message);
+                 gt_rpc_status_name(status), message);
         retry_later(registration, why);
         return;
     }
@@ -173,29 +165,16 @@ static void registration_deliver_done(void *owner, struct gt_message *mailbox_me
         retry_later(registration, "the kubelet ended ListAndWatch at once");
         return;
     }
-    if (gt_callers_registered(&registration->callers))
+    struct callers *callers = &registration->callers;
+    if (callers->early && !callers->stream && !callers->dialled_count) {
+        callers->stream = callers->early;
         take_stream(registration);
+    }
     gt_source_arm(registration->timer, registration->callers.stream
                                            ? registration->options.check_ms
                                            : registration->options.stream_timeout_ms);
     if (registration->events.registered)
         registration->events.registered(registration->events.arg);
-}
-
-static void registration_on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
-{
-    struct gt_registration *registration = arg;
-    (void)reply;
-    (void)len;
-    struct registration_message *mailbox_message = calloc(1, sizeof(*mailbox_message));
-    if (!mailbox_message)
-        return; /* the timer of the attempt handles this */
-    mailbox_message->mailbox_message.deliver = registration_deliver_done;
-    mailbox_message->registration = registration;
-    mailbox_message->epoch = registration->epoch;
-    mailbox_message->status = status;
-    snprintf(mailbox_message->message, sizeof(mailbox_message->message), "%s", message);
-    gt_mailbox_send(registration->mailbox, &mailbox_message->mailbox_message);
 }
 
 static void registration_on_accepted(void *arg, int fd)
@@ -213,7 +192,7 @@ static int registration_serve(struct gt_registration *registration, struct gt_er
              (int)getpid(), registration->instance, registration->epoch);
     gt_buf_printf(&path, "%s/%s", gt_kubelet_dir_path(registration->dir), registration->endpoint);
     GT_TRY(gt_buf_check(&path, "socket path", err));
-    GT_TRY(gt_rpc_server_new(registration->rpc, registration->service, &registration->server, err));
+    GT_TRY(gt_rpc_server_new(registration->rpc, &registration->service, &registration->server, err));
     return gt_listener_new(registration->loop, path.data, registration_on_accepted, registration,
                            registration->options.refused, &registration->listener, err);
 }
@@ -226,15 +205,20 @@ static int call_register(struct gt_registration *registration, const char *endpo
     int fd = gt_unix_connect(gt_kubelet_dir_socket_path(registration->dir), err);
     if (fd < 0)
         return fd;
-    const struct gt_rpc_ask ask = {
-        GT_PATH_REGISTER,     request.data, request.len, registration->options.register_timeout_ms, false,
-        registration_on_done, registration};
-    return gt_rpc_call_new(registration->rpc, fd, &ask, &registration->call, err);
+    const struct gt_rpc_ask ask = {GT_PATH_REGISTER,
+                                   request.data,
+                                   request.len,
+                                   registration->options.register_timeout_ms,
+                                   false,
+                                   gt_loop_call_done,
+                                   &registration->registers};
+    return gt_rpc_call_new(registration->rpc, fd, &ask, &registration->registers.call, err);
 }
 
 static void register_now(struct gt_registration *registration)
 {
     gt_other_plugins_cancel(registration->others);
+    gt_loop_call_cancel(&registration->asked);
     gt_auto_err struct gt_err *err = NULL;
     registration->state = REGISTERING;
     int r = registration_serve(registration, &err);
@@ -288,20 +272,14 @@ static void registration_check(struct gt_registration *registration, const struc
     }
 }
 
-static void deliver_offer(void *owner, struct gt_message *mailbox_message)
+static void on_offer(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
-    const struct offer_message *offer = (const struct offer_message *)mailbox_message;
-    struct gt_registration *registration = offer->registration;
+    struct gt_registration *registration = arg;
     struct gt_pod_answer answer = {0};
-    (void)owner;
-    /* If the answer is late, `call` is already the Register of the same attempt. */
-    if (offer->epoch != registration->epoch || !registration->call || registration->state == REGISTERING)
-        return;
-    gt_rpc_call_free(registration->call);
-    registration->call = NULL;
     const struct gt_pod_wanted wanted = {.resource = registration->options.resource};
-    bool known = offer->status == GT_RPC_OK && gt_pod_answer_read(GT_POD_ALLOCATABLE, offer->reply,
-                                                                  offer->len, &wanted, &answer, NULL) == 0;
+    (void)message;
+    bool known = status == GT_RPC_OK &&
+                 gt_pod_answer_read(GT_POD_ALLOCATABLE, reply, len, &wanted, &answer, NULL) == 0;
     if (registration->state == QUERYING && answer.holdings.count) {
         /* Healthy devices that are not ours: those of another plugin, or of one that has ended. */
         gt_source_arm(registration->timer, GT_OTHER_PLUGINS_MS + 1000ULL);
@@ -316,29 +294,12 @@ static void deliver_offer(void *owner, struct gt_message *mailbox_message)
         gt_pod_answer_done(&answer);
 }
 
-static void on_offer(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
-{
-    struct gt_registration *registration = arg;
-    (void)message;
-    struct offer_message *mailbox_message = malloc(sizeof(*mailbox_message) + len);
-    if (!mailbox_message)
-        return; /* the timer handles this */
-    *mailbox_message = (struct offer_message){.mailbox_message = {.deliver = deliver_offer},
-                                              .registration = registration,
-                                              .epoch = registration->epoch,
-                                              .status = status,
-                                              .len = len};
-    if (len)
-        memcpy(mailbox_message->reply, reply, len);
-    gt_mailbox_send(registration->mailbox, &mailbox_message->mailbox_message);
-}
-
 /* Asks the kubelet what it offers of the resource; false: it cannot be asked. */
 static bool registration_query(struct gt_registration *registration)
 {
-    const struct gt_pod_ask ask = {QUERY_MS, on_offer, registration};
+    const struct gt_pod_ask ask = {QUERY_MS, gt_loop_call_done, &registration->asked};
     if (gt_pod_call_new(registration->rpc, registration->pod_resources, GT_POD_ALLOCATABLE, &ask,
-                        &registration->call, NULL) < 0)
+                        &registration->asked.call, NULL) < 0)
         return false;
     gt_source_arm(registration->timer, QUERY_MS + 1000ULL); /* in case its message gets lost */
     return true;
@@ -379,11 +340,8 @@ static void registration_attempt(struct gt_registration *registration)
 static void registration_on_timer(void *arg)
 {
     struct gt_registration *registration = arg;
-    bool queried = registration->call && registration->state != REGISTERING;
-    if (queried) {
-        gt_rpc_call_free(registration->call);
-        registration->call = NULL;
-    }
+    bool queried = registration->asked.call;
+    gt_loop_call_cancel(&registration->asked);
     if (registration->state == PAUSING)
         registration_attempt(registration);
     else if (registration->state == QUERYING)
@@ -442,20 +400,44 @@ static void lose_stream(struct gt_registration *registration)
     register_again(registration);
 }
 
+/* A ListAndWatch has begun; true: it is the kubelet's, which had none before. */
+static bool callers_opened(struct callers *callers, const struct gt_rpc_caller *caller, bool is_registered)
+{
+    bool is_kubelets = is_registered;
+    for (unsigned i = 0; i < callers->dialled_count; i++) {
+        is_kubelets = callers->dialled[i] == caller->connection;
+        if (is_kubelets)
+            break;
+    }
+    if (callers->stream)
+        return false;
+    if (is_kubelets)
+        callers->stream = caller->call;
+    else if (!callers->early)
+        callers->early = caller->call;
+    return is_kubelets;
+}
+
 static void deliver_caller(void *owner, struct gt_message *mailbox_message)
 {
     const struct caller_message *report = (const struct caller_message *)mailbox_message;
-    struct gt_registration *registration = report->registration;
-    (void)owner;
+    const struct gt_rpc_caller *caller = &report->caller;
+    struct gt_registration *registration = owner;
+    struct callers *callers = &registration->callers;
     if (report->epoch != registration->epoch)
         return;
-    if (report->event == STREAMS &&
-        gt_callers_opened(&registration->callers, &report->caller, registration->state == REGISTERED))
-        take_stream(registration);
-    else if (report->event == GONE && gt_callers_gone(&registration->callers, &report->caller))
-        lose_stream(registration);
-    else if (report->event == DIALLED && registration->state == REGISTERING)
-        gt_callers_dialled(&registration->callers, &report->caller);
+    if (report->event == STREAMS) {
+        if (callers_opened(callers, caller, registration->state == REGISTERED))
+            take_stream(registration);
+    } else if (report->event == GONE) {
+        callers->early = caller->call == callers->early ? 0 : callers->early;
+        if (caller->call == callers->stream) {
+            callers->stream = 0;
+            lose_stream(registration);
+        }
+    } else if (registration->state == REGISTERING && callers->dialled_count < DIALLED_MAX &&
+               caller->connection >= 0)
+        callers->dialled[callers->dialled_count++] = caller->connection;
 }
 
 static void report_caller(struct gt_registration *registration, int event, const struct gt_rpc_caller *caller)
@@ -464,41 +446,46 @@ static void report_caller(struct gt_registration *registration, int event, const
     if (!mailbox_message)
         return;
     mailbox_message->mailbox_message.deliver = deliver_caller;
-    mailbox_message->registration = registration;
     mailbox_message->epoch = registration->epoch;
     mailbox_message->event = event;
     mailbox_message->caller = *caller;
     gt_mailbox_send(registration->mailbox, &mailbox_message->mailbox_message);
 }
 
-void gt_registration_begun(struct gt_registration *registration, const struct gt_rpc_method *method,
-                           const struct gt_rpc_caller *caller)
+/* These two on gRPC's thread. */
+static void registration_on_begun(void *arg, const struct gt_rpc_method *method,
+                                  const struct gt_rpc_caller *caller)
 {
+    struct gt_registration *registration = arg;
     if (method->streams)
         report_caller(registration, STREAMS, caller);
     else if (strcmp(method->path, GT_PATH_OPTIONS) == 0)
         report_caller(registration, DIALLED, caller);
 }
 
-void gt_registration_ended(struct gt_registration *registration, const struct gt_rpc_caller *caller)
+static void registration_on_ended(void *arg, const struct gt_rpc_caller *caller)
 {
-    report_caller(registration, GONE, caller);
+    report_caller(arg, GONE, caller);
 }
 
-int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mailbox *mailbox,
-                        const struct gt_rpc_service *service, const struct gt_registration_options *options,
+int gt_registration_new(struct gt_loop *loop, const struct gt_rpc_service *service,
+                        const struct gt_registration_options *options,
                         const struct gt_registration_events *events, struct gt_registration **ret,
                         struct gt_err **err)
 {
     GT_CLEANUP(gt_registration_free) struct gt_registration *registration = calloc(1, sizeof(*registration));
     GT_NEED(registration, err, "registration");
-    *registration = (struct gt_registration){.loop = loop,
-                                             .rpc = rpc,
-                                             .mailbox = mailbox,
-                                             .service = service,
-                                             .options = *options,
-                                             .events = *events,
-                                             .state = STOPPED};
+    *registration = (struct gt_registration){
+        .loop = loop, .service = *service, .options = *options, .events = *events, .state = STOPPED};
+    registration->service.begun = registration_on_begun;
+    registration->service.ended = registration_on_ended;
+    registration->service.watcher = registration;
+    GT_TRY(gt_mailbox_new(loop, registration, &registration->mailbox, err));
+    GT_TRY(gt_rpc_new(&registration->rpc, err));
+    registration->asked =
+        (struct gt_loop_call){.mailbox = registration->mailbox, .done = on_offer, .arg = registration};
+    registration->registers = (struct gt_loop_call){
+        .mailbox = registration->mailbox, .done = registration_on_done, .arg = registration};
     gt_jitter_seed(&registration->jitter);
     registration->instance = (uint32_t)gt_jitter_below(&registration->jitter, UINT32_MAX);
     if (!options->check_ms)
@@ -514,8 +501,8 @@ int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mail
     GT_TRY(gt_loop_add_timer(loop, registration_on_timer, registration, &registration->timer, err));
     GT_TRY(gt_kubelet_dir_new(loop, options->kubelet_dir, on_dir_changed, registration, &registration->dir,
                               err));
-    GT_TRY(gt_other_plugins_new(rpc, mailbox, registration->dir, on_other_plugin, registration,
-                                &registration->others, err));
+    GT_TRY(gt_other_plugins_new(registration->rpc, registration->mailbox, registration->dir, on_other_plugin,
+                                registration, &registration->others, err));
     *ret = gt_steal(registration);
     return 0;
 }
@@ -532,6 +519,16 @@ void gt_registration_changed(struct gt_registration *registration)
         gt_rpc_server_changed(registration->server);
 }
 
+struct gt_mailbox *gt_registration_mailbox(const struct gt_registration *registration)
+{
+    return registration->mailbox;
+}
+
+uint64_t gt_registration_busy_ms(const struct gt_registration *registration)
+{
+    return gt_rpc_busy_ms(registration->rpc);
+}
+
 void gt_registration_free(struct gt_registration *registration)
 {
     if (!registration)
@@ -540,6 +537,8 @@ void gt_registration_free(struct gt_registration *registration)
     if (registration->others)
         end_attempt(registration);
     gt_other_plugins_free(registration->others);
+    gt_rpc_free(registration->rpc);
+    gt_mailbox_free(registration->mailbox);
     gt_kubelet_dir_free(registration->dir);
     gt_source_free(registration->timer);
     free(registration->pod_resources);

@@ -14,8 +14,7 @@
  * kubelet has healthy devices of it, and another socket in the directory lists one of them (other_plugins.h).
  * While registered it checks every half minute whether the kubelet still has our devices: if the kubelet gave
  * the resource to another plugin, and that one ended, it has no devices and does not report it. All on the
- * loop's thread, except gt_registration_begun() and gt_registration_ended(). Which ListAndWatch is the
- * kubelet's: callers.h.
+ * loop's thread.
  */
 struct gt_registration;
 struct gt_holdings; /* deviceplugin/podresources.h */
@@ -39,8 +38,9 @@ struct gt_registration_events {
     void *arg;
 };
 
-int gt_registration_new(struct gt_loop *loop, struct gt_rpc *rpc, struct gt_mailbox *mailbox,
-                        const struct gt_rpc_service *service, const struct gt_registration_options *options,
+/* The plugin is `service`: its methods, `unknown` and `arg`. Texts are borrowed. */
+int gt_registration_new(struct gt_loop *loop, const struct gt_rpc_service *service,
+                        const struct gt_registration_options *options,
                         const struct gt_registration_events *events, struct gt_registration **ret,
                         struct gt_err **err);
 
@@ -50,11 +50,11 @@ void gt_registration_start(struct gt_registration *registration);
 /* The list that is served has changed. */
 void gt_registration_changed(struct gt_registration *registration);
 
-/* The service's callbacks report calls here; on gRPC's thread. */
-void gt_registration_begun(struct gt_registration *registration, const struct gt_rpc_method *method,
-                           const struct gt_rpc_caller *caller);
-void gt_registration_ended(struct gt_registration *registration, const struct gt_rpc_caller *caller);
+/* For messages to the loop's thread, until the registration is freed. */
+struct gt_mailbox *gt_registration_mailbox(const struct gt_registration *registration);
+/* As gt_rpc_busy_ms(). */
+uint64_t gt_registration_busy_ms(const struct gt_registration *registration);
 
-/* Ends the server. Messages still in the mailbox must not be delivered afterwards. */
+/* Ends the server; no handler runs afterwards. */
 void gt_registration_free(struct gt_registration *registration);
 GT_DEFINE_CLEANUP(struct gt_registration *, gt_registration_free)

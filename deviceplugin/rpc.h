@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/cleanup.h"
+#include "base/mailbox.h"
 
 /*
  * gRPC calls with requests and replies as bytes, over connections that the caller has made. Only the files
@@ -52,8 +52,8 @@ enum {
 typedef enum gt_rpc_status gt_rpc_handler(void *arg, const uint8_t *request, size_t len, struct gt_buf *reply,
                                           struct gt_err **err);
 
-/* A call that is answered later, from any thread, by exactly one gt_rpc_answer() before its server is freed.
- * Meanwhile other calls are served. */
+/* A call that is answered later, from any thread, by exactly one gt_rpc_answer(), or when its server is
+ * freed: with UNAVAILABLE. Meanwhile other calls are served. */
 struct gt_rpc_reply;
 typedef void gt_rpc_later(void *arg, const uint8_t *request, size_t len, struct gt_rpc_reply *reply);
 /* `bytes` are the reply if `status` is GT_RPC_OK, else the error text. If the client has disconnected,
@@ -80,9 +80,10 @@ struct gt_rpc_service {
      * gt_rpc_server_free() causes it. */
     void (*begun)(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller);
     void (*ended)(void *arg, const struct gt_rpc_caller *caller);
+    void *watcher; /* the `arg` of these two */
     /* A path was called that is not in the table (it was answered with UNIMPLEMENTED). */
     void (*unknown)(void *arg);
-    void *arg;
+    void *arg;       /* of this, and of the handlers */
     bool keeps_idle; /* keep connections without a call open: the client takes a closed one as the end of this
                         program */
 };
@@ -128,3 +129,19 @@ int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const struct gt_rpc_ask *ask, st
  * not be called within `done`. */
 void gt_rpc_call_free(struct gt_rpc_call *call);
 GT_DEFINE_CLEANUP(struct gt_rpc_call *, gt_rpc_call_free)
+
+/*
+ * A call whose end is told on a loop's thread. It is a member of an owner that is freed after its last
+ * delivery. It is started with gt_loop_call_done() as `done` and itself as `arg`. Without memory, and where
+ * the mailbox is full, nothing is told: the owner has a timer.
+ */
+struct gt_loop_call {
+    struct gt_mailbox *mailbox;
+    gt_rpc_done *done;
+    void *arg;
+    struct gt_rpc_call *call; /* NULL: none runs; also when `done` is called */
+    unsigned serial;          /* of rpc_queue.c */
+};
+gt_rpc_done gt_loop_call_done;
+/* Ends it; nothing is told afterwards. */
+void gt_loop_call_cancel(struct gt_loop_call *call);

@@ -29,7 +29,8 @@ struct call {
     struct gt_rpc_tag received_tag, sent_tag, closed_tag, finished_tag, woken_tag;
     unsigned pending; /* batches whose event has not come */
     bool woken;
-    bool answered; /* gt_rpc_answer() has come; under server->lock, as the next */
+    bool waits;    /* for gt_rpc_answer(); under server->lock, as the next three */
+    bool answered; /* that has come */
     enum gt_rpc_status status;
     char *text; /* of the status; NULL without memory */
     bool streaming, started, sending, closed, finished;
@@ -57,6 +58,8 @@ struct gt_rpc_server {
     grpc_call_details details;
     grpc_metadata_array metadata;
 };
+
+static const char ends[] = "the plugin ends this connection";
 
 static void drop_server(struct gt_rpc_server *server)
 {
@@ -172,7 +175,7 @@ static void pump(struct call *call)
         return;
     }
     if (ending) {
-        rpc_server_finish(call, GT_RPC_UNAVAILABLE, "the plugin ends this connection");
+        rpc_server_finish(call, GT_RPC_UNAVAILABLE, ends);
         return;
     }
     if (call->started && call->generation == generation)
@@ -222,10 +225,15 @@ static void on_woken(void *owner, bool ok)
 
 static void answer_later(struct call *call)
 {
-    grpc_slice request = gt_rpc_flatten(call->received);
     pthread_mutex_lock(&call->server->lock);
-    call->pending++; /* until it is answered */
+    call->waits = !call->server->ending;
+    call->pending += call->waits; /* until it is answered */
     pthread_mutex_unlock(&call->server->lock);
+    if (!call->waits) {
+        rpc_server_finish(call, GT_RPC_UNAVAILABLE, ends);
+        return;
+    }
+    grpc_slice request = gt_rpc_flatten(call->received);
     call->method->later(call->server->service->arg, GRPC_SLICE_START_PTR(request), GRPC_SLICE_LENGTH(request),
                         (struct gt_rpc_reply *)call);
     grpc_slice_unref(request);
@@ -238,7 +246,7 @@ static void on_closed(void *owner, bool ok)
     const struct gt_rpc_service *service = call->server->service;
     call->closed = true;
     if (service->ended && !is_ending(call->server))
-        service->ended(service->arg, &call->caller);
+        service->ended(service->watcher, &call->caller);
     pump(call);
     rpc_server_release(call);
 }
@@ -255,11 +263,11 @@ static void on_received(void *owner, bool ok)
     const struct gt_rpc_service *service = call->server->service;
     bool ending = is_ending(call->server);
     if (ok && call->received && !ending && service->begun)
-        service->begun(service->arg, call->method, &call->caller);
+        service->begun(service->watcher, call->method, &call->caller);
     if (!ok || !call->received)
         rpc_server_finish(call, GT_RPC_INTERNAL, "the request has no message");
     else if (ending)
-        rpc_server_finish(call, GT_RPC_UNAVAILABLE, "the plugin ends this connection");
+        rpc_server_finish(call, GT_RPC_UNAVAILABLE, ends);
     else if (call->method->streams) {
         call->streaming = true;
         grpc_op op;
@@ -476,6 +484,21 @@ void gt_rpc_server_changed(struct gt_rpc_server *server)
     pthread_mutex_unlock(&server->lock);
 }
 
+/* The calls that nobody will answer any more. */
+static void answer_waiting(struct gt_rpc_server *server)
+{
+    for (;;) {
+        pthread_mutex_lock(&server->lock);
+        struct call *call = server->calls;
+        while (call && (!call->waits || call->answered))
+            call = call->next;
+        pthread_mutex_unlock(&server->lock);
+        if (!call)
+            return;
+        gt_rpc_answer((struct gt_rpc_reply *)call, GT_RPC_UNAVAILABLE, ends, strlen(ends));
+    }
+}
+
 /* Until nothing refers to the server, or for GRACE_MS. Under the lock. */
 static void wait_gracefully(struct gt_rpc_server *server)
 {
@@ -494,6 +517,7 @@ void gt_rpc_server_free(struct gt_rpc_server *server)
     server->references++; /* the shutdown */
     pthread_mutex_unlock(&server->lock);
     grpc_server_shutdown_and_notify(server->server, server->rpc->queue, &server->shutdown_tag);
+    answer_waiting(server);
     pthread_mutex_lock(&server->lock);
     wake_streams(server);
     wait_gracefully(server);

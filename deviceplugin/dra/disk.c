@@ -31,7 +31,7 @@ struct gt_dra_disk {
     struct gt_dra_claims known; /* the loop's */
 
     /* The thread's own. */
-    const struct gt_dra_cdi_options *cdi;
+    const struct gt_cdi_options *cdi;
     struct gt_dra_store *store;
     bool swept, specs_swept;
 
@@ -365,7 +365,7 @@ void gt_dra_disk_change(struct gt_dra_disk *disk, struct gt_dra_change *change)
     pthread_mutex_unlock(&disk->lock);
 }
 
-int gt_dra_disk_new(struct gt_loop *loop, const char *dir, const struct gt_dra_cdi_options *cdi,
+int gt_dra_disk_new(struct gt_loop *loop, const char *dir, const struct gt_cdi_options *cdi,
                     const struct gt_dra_disk_events *events, struct gt_dra_disk **ret, struct gt_err **err)
 {
     GT_CLEANUP(gt_dra_disk_free) struct gt_dra_disk *disk = calloc(1, sizeof(*disk));

@@ -92,7 +92,7 @@ struct gt_dra_disk_events {
 };
 
 /* Reads the claims once before it returns, so that none is unknown. `cdi` is borrowed. */
-int gt_dra_disk_new(struct gt_loop *loop, const char *dir, const struct gt_dra_cdi_options *cdi,
+int gt_dra_disk_new(struct gt_loop *loop, const char *dir, const struct gt_cdi_options *cdi,
                     const struct gt_dra_disk_events *events, struct gt_dra_disk **ret, struct gt_err **err);
 /* Waits for a write that has begun. Changes that wait are given up without a callback. */
 void gt_dra_disk_free(struct gt_dra_disk *disk);

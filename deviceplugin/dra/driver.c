@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "deviceplugin/cdi.h"
 #include "deviceplugin/dra/disk.h"
 #include "deviceplugin/dra/server.h"
 
@@ -27,17 +26,15 @@ struct gt_dra_read {
 struct work {
     struct gt_dra *dra;
     struct work *next;
-    struct gt_dra_call *call; /* NULL: it is answered, and stays until nothing of it is pending */
-    bool releases;            /* a call that unprepares */
-    unsigned count, open;     /* claims; of them not decided */
-    unsigned pending;         /* readings from the API server and changes on the disk that have not ended */
+    struct gt_rpc_reply *reply; /* NULL: it is answered, and stays until nothing of it is pending */
+    bool releases;              /* a call that unprepares */
+    unsigned count, open;       /* claims; of them not decided */
+    unsigned pending;           /* readings from the API server and changes on the disk that have not ended */
     struct gt_dra_read claims[];
 };
 
 struct gt_dra {
-    char *node_name, *driver, *kubelet_dir, *cdi_dir, *kind, *dev_root;
-    struct gt_dra_cdi_options cdi;
-    unsigned wait_ms;
+    struct gt_dra_options options;
     struct gt_dra_events events;
     struct gt_dra_server *server;
     struct gt_dra_disk *disk;
@@ -149,7 +146,7 @@ static void driver_attempt(struct gt_dra_read *read)
 static void wait_in_queue(struct gt_dra_read *read)
 {
     read->state = CLAIM_WAITS;
-    read->until_ms = gt_clock_ms() + read->work->dra->wait_ms;
+    read->until_ms = gt_clock_ms() + read->work->dra->options.wait_ms;
     driver_attempt(read);
 }
 
@@ -191,6 +188,15 @@ static void work_free(struct work *work)
     free(work);
 }
 
+static void driver_reply(struct gt_rpc_reply *reply, const struct gt_buf *message)
+{
+    static const char none[] = "no memory for the answer";
+    if (message->failed)
+        gt_rpc_answer(reply, GT_RPC_INTERNAL, none, strlen(none));
+    else
+        gt_rpc_answer(reply, GT_RPC_OK, message->data, message->len);
+}
+
 static void driver_answer(struct work *work)
 {
     struct gt_dra *dra = work->dra;
@@ -204,18 +210,18 @@ static void driver_answer(struct work *work)
         if (work->releases)
             gt_dra_answer_unprepare(&outcome, 1, &message);
         else
-            gt_dra_answer_prepare(&outcome, 1, dra->node_name, dra->kind, &message);
+            gt_dra_answer_prepare(&outcome, 1, dra->options.node_name, dra->options.cdi.kind, &message);
     }
-    gt_dra_call_answer(gt_steal(work->call), &message);
+    driver_reply(gt_steal(work->reply), &message);
 }
 
 /* Answers the calls for which all claims are decided. */
 static void driver_finish(struct gt_dra *dra)
 {
     for (struct work **at = &dra->works, *work; !dra->in_progress && (work = *at);) {
-        if (!work->open && work->call)
+        if (!work->open && work->reply)
             driver_answer(work);
-        if (work->call || work->pending) {
+        if (work->reply || work->pending) {
             at = &work->next;
             continue;
         }
@@ -310,19 +316,19 @@ void gt_dra_forget(struct gt_dra *dra, const char *uid)
 
 /* ---- calls from outside ---- */
 
-static void on_called(void *arg, struct gt_dra_call *call)
+static void on_called(void *arg, enum gt_dra_call_kind kind, const struct gt_dra_request *request,
+                      struct gt_rpc_reply *reply)
 {
     struct gt_dra *dra = arg;
-    const struct gt_dra_request *request = gt_dra_call_request(call);
     struct work *work = calloc(1, sizeof(*work) + request->count * sizeof(work->claims[0]));
     if (!work) {
         const struct gt_buf none = {.failed = true};
-        gt_dra_call_answer(call, &none);
+        driver_reply(reply, &none);
         return;
     }
     work->dra = dra;
-    work->call = call;
-    work->releases = gt_dra_call_kind(call) == GT_DRA_CALL_UNPREPARE;
+    work->reply = reply;
+    work->releases = kind == GT_DRA_CALL_UNPREPARE;
     work->count = work->open = request->count;
     for (unsigned i = 0; i < request->count; i++)
         work->claims[i] = (struct gt_dra_read){.work = work, .id = request->claims[i]};
@@ -422,7 +428,7 @@ static void on_tick(void *arg)
 static void send_health(struct gt_dra *dra)
 {
     gt_auto_buf struct gt_buf message = GT_BUF(DRA_ANSWER_MAX);
-    gt_dra_answer_health(dra->inventory, dra->node_name, time(NULL), &message);
+    gt_dra_answer_health(dra->inventory, dra->options.node_name, time(NULL), &message);
     if (!message.failed)
         gt_dra_server_health(dra->server, &message);
 }
@@ -481,41 +487,24 @@ uint64_t gt_dra_busy_ms(const struct gt_dra *dra)
 
 /* ---- begin and end ---- */
 
-static int driver_copy_options(struct gt_dra *dra, const struct gt_dra_options *options, struct gt_err **err)
-{
-    const struct {
-        const char *from;
-        char **to;
-    } texts[] = {
-        {options->node_name, &dra->node_name},     {options->driver, &dra->driver},
-        {options->kubelet_dir, &dra->kubelet_dir}, {options->cdi.dir, &dra->cdi_dir},
-        {options->cdi.kind, &dra->kind},           {options->cdi.dev_root, &dra->dev_root},
-    };
-    for (unsigned i = 0; i < GT_COUNT(texts); i++)
-        if (texts[i].from && !(*texts[i].to = strdup(texts[i].from)))
-            return gt_fail_sys(err, ENOMEM, "DRA driver");
-    dra->cdi = (struct gt_dra_cdi_options){dra->cdi_dir, dra->kind, dra->dev_root};
-    return 0;
-}
-
 int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const struct gt_dra_events *events,
                struct gt_dra **ret, struct gt_err **err)
 {
-    const struct gt_cdi_options cdi = {options->cdi.dir, options->cdi.kind, options->cdi.dev_root};
     GT_CLEANUP(gt_dra_free) struct gt_dra *dra = calloc(1, sizeof(*dra));
     GT_NEED(dra, err, "DRA driver");
     dra->events = *events;
-    dra->wait_ms = options->wait_ms ? options->wait_ms : GT_DRA_WAIT_MS;
-    GT_TRY(gt_cdi_check(&cdi, err));
-    GT_TRY(driver_copy_options(dra, options, err));
+    dra->options = *options;
+    if (!options->wait_ms)
+        dra->options.wait_ms = GT_DRA_WAIT_MS;
+    GT_TRY(gt_cdi_check(&options->cdi, err));
     gt_auto_free char *dir = state_dir(options->kubelet_dir, options->driver);
     GT_NEED(dir, err, "DRA driver");
     GT_TRY(gt_loop_add_timer(loop, on_tick, dra, &dra->tick, err));
     GT_TRY(gt_loop_add_timer(loop, on_health_timer, dra, &dra->health, err));
     const struct gt_dra_disk_events news = {on_claims_changed, on_claims_lost, on_specs_written,
                                             driver_on_done,    on_passed,      dra};
-    GT_TRY(gt_dra_disk_new(loop, dir, &dra->cdi, &news, &dra->disk, err));
-    const struct gt_dra_server_options server = {dra->kubelet_dir, dra->driver};
+    GT_TRY(gt_dra_disk_new(loop, dir, &dra->options.cdi, &news, &dra->disk, err));
+    const struct gt_dra_server_options server = {options->kubelet_dir, options->driver};
     const struct gt_dra_server_events callbacks = {on_called, driver_on_registered, driver_on_failed, dra};
     GT_TRY(gt_dra_server_new(loop, &server, &callbacks, &dra->server, err));
     gt_source_arm(dra->health, 1);
@@ -536,11 +525,5 @@ void gt_dra_free(struct gt_dra *dra)
     gt_source_free(dra->tick);
     gt_source_free(dra->health);
     gt_inventory_unref(dra->inventory);
-    free(dra->node_name);
-    free(dra->driver);
-    free(dra->kubelet_dir);
-    free(dra->cdi_dir);
-    free(dra->kind);
-    free(dra->dev_root);
     free(dra);
 }

@@ -53,11 +53,11 @@ struct gt_dra_options {
     const char *driver;    /* "gpu.metax-tech.com" */
     const char *node_name; /* the pool */
     const char *kubelet_dir;
-    struct gt_dra_cdi_options cdi;
+    struct gt_cdi_options cdi;
     unsigned wait_ms; /* 0: GT_DRA_WAIT_MS */
 };
 
-/* All texts are copied. */
+/* All texts are borrowed. */
 int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const struct gt_dra_events *events,
                struct gt_dra **ret, struct gt_err **err);
 /* Waiting calls are answered with UNAVAILABLE. No reading of a claim may be in progress. */

@@ -22,43 +22,28 @@ static int copy_claim(const Dra__Claim *from, struct gt_dra_claim_id *to, struct
     return 0;
 }
 
-static int copy_claims(const Dra__ClaimsRequest *from, struct gt_dra_request *to, struct gt_err **err)
+int gt_dra_request_read(const uint8_t *bytes, size_t len, struct gt_dra_request **ret, struct gt_err **err)
 {
-    if (from->n_claims > GT_DRA_REQUEST_CLAIMS_MAX)
-        return gt_fail(err, E2BIG, "more than %d claims in one request", GT_DRA_REQUEST_CLAIMS_MAX);
-    to->claims = calloc(from->n_claims + 1, sizeof(*to->claims));
-    GT_NEED(to->claims, err, "claims");
-    for (size_t i = 0; i < from->n_claims; i++) {
-        GT_TRY(copy_claim(from->claims[i], &to->claims[i], err));
-        for (unsigned k = 0; k < to->count; k++)
-            if (strcmp(to->claims[k].uid, to->claims[i].uid) == 0)
-                return gt_fail(err, EINVAL, "the claim %s is in the request twice", to->claims[k].uid);
-        to->count++;
-    }
-    return 0;
-}
-
-int gt_dra_request_read(const uint8_t *bytes, size_t len, struct gt_dra_request *ret, struct gt_err **err)
-{
-    struct gt_dra_request request = {0};
     Dra__ClaimsRequest *message =
         gt_unpack(&dra__claims_request__descriptor, bytes, len, GT_REQUEST_UNPACKED_MAX);
     if (!message)
         return gt_fail(err, EINVAL, "this is no request about claims");
-    int r = copy_claims(message, &request, err);
-    gt_unpacked_free(&message->base);
-    if (r < 0) {
-        gt_dra_request_done(&request);
-        return r;
+    bool fits = message->n_claims <= GT_DRA_REQUEST_CLAIMS_MAX;
+    gt_auto_free struct gt_dra_request *request =
+        calloc(1, sizeof(*request) + (fits ? message->n_claims : 0) * sizeof(request->claims[0]));
+    int r = fits ? request ? 0 : gt_fail_sys(err, ENOMEM, "claims")
+                 : gt_fail(err, E2BIG, "more than %d claims in one request", GT_DRA_REQUEST_CLAIMS_MAX);
+    for (size_t i = 0; r == 0 && i < message->n_claims; i++) {
+        struct gt_dra_claim_id *claim = &request->claims[i];
+        r = copy_claim(message->claims[i], claim, err);
+        if (r == 0 && GT_FIND(request->claims, request->count, uid, claim->uid))
+            r = gt_fail(err, EINVAL, "the claim %s is in the request twice", claim->uid);
+        request->count++;
     }
-    *ret = request;
-    return 0;
-}
-
-void gt_dra_request_done(struct gt_dra_request *request)
-{
-    free(request->claims);
-    *request = (struct gt_dra_request){0};
+    gt_unpacked_free(&message->base);
+    if (r == 0)
+        *ret = gt_steal(request);
+    return r;
 }
 
 /* One device of an answer with everything that it points to. */

@@ -11,22 +11,23 @@
 #include "deviceplugin/listener.h"
 #include "deviceplugin/rpc.h"
 
-enum { SOCKET_CHECK_MS = 2000, STALE_SOCKETS_MAX = 64, REASON_SIZE = 512, SOCKET_PATH_MAX = 512 };
+enum { SOCKET_CHECK_MS = 2000, REASON_SIZE = 512, SOCKET_PATH_MAX = 512 };
 
 static const char suffix[] = "-reg.sock";
 
-struct gt_dra_call {
-    struct gt_dra_server *server;
-    struct gt_dra_call *previous, *next; /* under server->lock */
-    struct gt_rpc_reply *reply;
+/* A call, on its way to the loop's thread. */
+struct dra_call_message {
+    struct gt_message message;
     enum gt_dra_call_kind kind;
-    struct gt_dra_request request;
-    bool delivered;
+    struct gt_rpc_reply *reply;
+    size_t len;
+    uint8_t bytes[];
 };
 
 struct gt_dra_server {
-    struct gt_message mailbox_message; /* embedded: there are calls, or a notice */
-    char *directory, *driver;
+    struct gt_message mailbox_message; /* embedded: there is a notice */
+    char *directory;
+    const char *driver; /* borrowed */
     char path[SOCKET_PATH_MAX];
     struct gt_dra_server_events events;
     struct gt_mailbox *mailbox;
@@ -37,9 +38,7 @@ struct gt_dra_server {
     struct gt_source *timer;
     struct gt_loop *loop;
 
-    pthread_mutex_t lock; /* of all below, which gRPC's thread uses, too */
-    struct gt_dra_call *calls, *last;
-    bool ending;
+    pthread_mutex_t lock;     /* of all below, which gRPC's thread uses, too */
     bool noticed, registered; /* the kubelet's last notice */
     char reason[REASON_SIZE];
     struct gt_buf health;
@@ -47,80 +46,33 @@ struct gt_dra_server {
 
 /* ---- calls ---- */
 
-enum gt_dra_call_kind gt_dra_call_kind(const struct gt_dra_call *call)
+static void deliver_call(void *owner, struct gt_message *base)
 {
-    return call->kind;
-}
-
-const struct gt_dra_request *gt_dra_call_request(const struct gt_dra_call *call)
-{
-    return &call->request;
-}
-
-/* Under the lock. */
-static void dra_server_unlink_call(struct gt_dra_call *call)
-{
-    struct gt_dra_server *server = call->server;
-    *(call->previous ? &call->previous->next : &server->calls) = call->next;
-    *(call->next ? &call->next->previous : &server->last) = call->previous;
-}
-
-static void dra_server_answer(struct gt_dra_call *call, enum gt_rpc_status status, const void *bytes,
-                              size_t len)
-{
-    gt_rpc_answer(call->reply, status, bytes, len);
-    gt_dra_request_done(&call->request);
-    free(call);
-}
-
-void gt_dra_call_answer(struct gt_dra_call *call, const struct gt_buf *message)
-{
-    static const char none[] = "no memory for the answer";
-    pthread_mutex_lock(&call->server->lock);
-    dra_server_unlink_call(call);
-    pthread_mutex_unlock(&call->server->lock);
-    if (message->failed)
-        dra_server_answer(call, GT_RPC_INTERNAL, none, strlen(none));
+    struct gt_dra_server *server = owner;
+    const struct dra_call_message *call = (const struct dra_call_message *)base;
+    gt_auto_free struct gt_dra_request *request = NULL;
+    gt_auto_err struct gt_err *err = NULL;
+    if (gt_dra_request_read(call->bytes, call->len, &request, &err) < 0)
+        gt_rpc_answer(call->reply, GT_RPC_INVALID_ARGUMENT, gt_err_text(err), strlen(gt_err_text(err)));
     else
-        dra_server_answer(call, GT_RPC_OK, message->data, message->len);
-}
-
-static void dra_server_refuse(struct gt_rpc_reply *reply, enum gt_rpc_status status, const char *why)
-{
-    gt_rpc_answer(reply, status, why, strlen(why));
+        server->events.called(server->events.arg, call->kind, request, call->reply);
 }
 
 /* On gRPC's thread. */
 static void take_call(struct gt_dra_server *server, enum gt_dra_call_kind kind, const uint8_t *bytes,
                       size_t len, struct gt_rpc_reply *reply)
 {
-    gt_auto_err struct gt_err *err = NULL;
-    struct gt_dra_call *call = calloc(1, sizeof(*call));
+    static const char none[] = "no memory for the call";
+    struct dra_call_message *call = malloc(sizeof(*call) + len);
     if (!call) {
-        dra_server_refuse(reply, GT_RPC_INTERNAL, "no memory for the call");
+        gt_rpc_answer(reply, GT_RPC_INTERNAL, none, strlen(none));
         return;
     }
-    *call = (struct gt_dra_call){.server = server, .reply = reply, .kind = kind};
-    if (gt_dra_request_read(bytes, len, &call->request, &err) < 0) {
-        free(call);
-        dra_server_refuse(reply, GT_RPC_INVALID_ARGUMENT, gt_err_text(err));
-        return;
-    }
-    pthread_mutex_lock(&server->lock);
-    bool ending = server->ending;
-    if (!ending) {
-        call->previous = server->last;
-        *(server->last ? &server->last->next : &server->calls) = call;
-        server->last = call;
-    }
-    pthread_mutex_unlock(&server->lock);
-    if (!ending) {
-        gt_mailbox_send(server->mailbox, &server->mailbox_message);
-        return;
-    }
-    gt_dra_request_done(&call->request);
-    free(call);
-    dra_server_refuse(reply, GT_RPC_UNAVAILABLE, "the driver ends");
+    *call = (struct dra_call_message){
+        .message = {.deliver = deliver_call}, .kind = kind, .reply = reply, .len = len};
+    if (len)
+        memcpy(call->bytes, bytes, len);
+    gt_mailbox_send(server->mailbox, &call->message);
 }
 
 static void on_prepare(void *arg, const uint8_t *bytes, size_t len, struct gt_rpc_reply *reply)
@@ -211,18 +163,6 @@ static void dra_server_deliver(void *owner, struct gt_message *mailbox_message)
         server->events.registered(server->events.arg);
     else if (noticed)
         server->events.failed(server->events.arg, reason);
-    for (;;) {
-        pthread_mutex_lock(&server->lock);
-        struct gt_dra_call *call = server->calls;
-        while (call && call->delivered)
-            call = call->next;
-        if (call)
-            call->delivered = true;
-        pthread_mutex_unlock(&server->lock);
-        if (!call)
-            return;
-        server->events.called(server->events.arg, call);
-    }
 }
 
 /* ---- the socket ---- */
@@ -233,26 +173,6 @@ static void dra_server_on_accepted(void *arg, int fd)
     gt_rpc_server_add(server->rpc_server, fd);
 }
 
-/* Removes sockets of earlier processes, on which nobody listens. */
-static void dra_server_clean(const struct gt_dra_server *server)
-{
-    gt_auto_dir DIR *dir = opendir(server->directory);
-    size_t len = strlen(server->driver);
-    unsigned removed = 0;
-    for (const struct dirent *entry; dir && removed < STALE_SOCKETS_MAX && (entry = readdir(dir));) {
-        char path[SOCKET_PATH_MAX];
-        const char *name = entry->d_name + (entry->d_name[0] == '.');
-        size_t all = strlen(name);
-        if (strncmp(name, server->driver, len) != 0 || name[len] != '-' || all < len + strlen(suffix) ||
-            strcmp(name + all - strlen(suffix), suffix) != 0)
-            continue;
-        snprintf(path, sizeof(path), "%s/%s", server->directory, entry->d_name);
-        gt_auto_close int fd = gt_unix_connect(path, NULL);
-        if (fd == -ECONNREFUSED && unlinkat(dirfd(dir), entry->d_name, 0) == 0)
-            removed++;
-    }
-}
-
 static int listen_again(struct gt_dra_server *server, struct gt_err **err)
 {
     char hidden[SOCKET_PATH_MAX];
@@ -261,7 +181,9 @@ static int listen_again(struct gt_dra_server *server, struct gt_err **err)
     gt_listener_free(gt_steal(server->listener));
     if (stat(server->directory, &st) < 0)
         return gt_fail_sys(err, errno, "%s", server->directory);
-    dra_server_clean(server);
+    gt_listener_sweep(server->directory, server->driver, suffix); /* of earlier processes */
+    snprintf(hidden, sizeof(hidden), ".%s", server->driver);
+    gt_listener_sweep(server->directory, hidden, suffix);
     if (getrandom(&number, sizeof(number), 0) < 0)
         return gt_fail_sys(err, errno, "a random number");
     /* The kubelet calls when it finds the name; it ignores names that begin with a dot. */
@@ -301,10 +223,10 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
     server->health = (struct gt_buf)GT_BUF(GT_RPC_MESSAGE_MAX);
     server->service = (struct gt_rpc_service){
         .methods = methods, .count = GT_COUNT(methods), .arg = server, .keeps_idle = true};
-    server->driver = strdup(options->driver);
+    server->driver = options->driver;
     if (asprintf(&server->directory, "%s/plugins_registry", options->kubelet_dir) < 0)
         server->directory = NULL;
-    GT_NEED(server->driver && server->directory, err, "DRA driver");
+    GT_NEED(server->directory, err, "DRA driver");
     GT_TRY(gt_loop_add_timer(loop, dra_server_on_timer, server, &server->timer, err));
     GT_TRY(gt_mailbox_new(loop, server, &server->mailbox, err));
     GT_TRY(gt_rpc_new(&server->rpc, err));
@@ -314,28 +236,11 @@ int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *
     return 0;
 }
 
-static void end_calls(struct gt_dra_server *server)
-{
-    static const char why[] = "the driver ends";
-    for (;;) {
-        pthread_mutex_lock(&server->lock);
-        server->ending = true;
-        struct gt_dra_call *call = server->calls;
-        if (call)
-            dra_server_unlink_call(call);
-        pthread_mutex_unlock(&server->lock);
-        if (!call)
-            return;
-        dra_server_answer(call, GT_RPC_UNAVAILABLE, why, strlen(why));
-    }
-}
-
 void gt_dra_server_free(struct gt_dra_server *server)
 {
     if (!server)
         return;
     gt_listener_free(server->listener);
-    end_calls(server);
     gt_rpc_server_free(server->rpc_server);
     gt_rpc_free(server->rpc);
     gt_mailbox_free(server->mailbox);
@@ -343,6 +248,5 @@ void gt_dra_server_free(struct gt_dra_server *server)
     gt_buf_done(&server->health);
     pthread_mutex_destroy(&server->lock);
     free(server->directory);
-    free(server->driver);
     free(server);
 }

@@ -26,12 +26,11 @@
 enum { GT_DRA_REQUEST_CLAIMS_MAX = 256 };
 struct gt_dra_request {
     unsigned count;
-    struct gt_dra_claim_id *claims; /* owned */
+    struct gt_dra_claim_id claims[];
 };
 /* -EINVAL for bytes that are not such a request, for more than GT_DRA_REQUEST_CLAIMS_MAX claims, for a claim
  * twice, and for texts that are not valid names. */
-int gt_dra_request_read(const uint8_t *bytes, size_t len, struct gt_dra_request *ret, struct gt_err **err);
-void gt_dra_request_done(struct gt_dra_request *request);
+int gt_dra_request_read(const uint8_t *bytes, size_t len, struct gt_dra_request **ret, struct gt_err **err);
 
 /* The result for one claim: it is prepared, or `error` says why not. */
 struct gt_dra_outcome {
@@ -65,15 +64,10 @@ struct gt_dra_server;
 
 enum gt_dra_call_kind { GT_DRA_CALL_PREPARE, GT_DRA_CALL_UNPREPARE };
 
-/* A call that waits for its answer. */
-struct gt_dra_call;
-enum gt_dra_call_kind gt_dra_call_kind(const struct gt_dra_call *call);
-const struct gt_dra_request *gt_dra_call_request(const struct gt_dra_call *call);
-/* Answers with this message, and frees the call. */
-void gt_dra_call_answer(struct gt_dra_call *call, const struct gt_buf *message);
-
 struct gt_dra_server_events { /* all on the loop's thread; none may free the server */
-    void (*called)(void *arg, struct gt_dra_call *call); /* to be answered within the callback or later */
+    /* To be answered with gt_rpc_answer() within the callback or later, but not after the server is freed. */
+    void (*called)(void *arg, enum gt_dra_call_kind kind, const struct gt_dra_request *request,
+                   struct gt_rpc_reply *reply);
     /* The kubelet has registered the driver; or it refused, or the socket cannot be made (`why`). */
     void (*registered)(void *arg);
     void (*failed)(void *arg, const char *why);
@@ -88,7 +82,7 @@ struct gt_dra_server_options {
 int gt_dra_server_new(struct gt_loop *loop, const struct gt_dra_server_options *options,
                       const struct gt_dra_server_events *events, struct gt_dra_server **ret,
                       struct gt_err **err);
-/* Answers waiting calls with UNAVAILABLE and frees them: no gt_dra_call may be used afterwards. */
+/* Calls that wait for an answer get UNAVAILABLE. */
 void gt_dra_server_free(struct gt_dra_server *server);
 GT_DEFINE_CLEANUP(struct gt_dra_server *, gt_dra_server_free)
 

@@ -98,7 +98,7 @@ static double worst_k(const struct gt_inventory *inventory, unsigned must)
         for (unsigned i = 0; i < ROUNDS; i++) {
             gt_auto_buf struct gt_buf reply = GT_BUF(GT_RPC_MESSAGE_MAX);
             double start = now_us();
-            if (gt_answer_preferred(inventory, bytes, len, NULL, NULL, &reply, NULL) != GT_RPC_OK)
+            if (gt_answer_preferred(inventory, NULL, bytes, len, &reply, NULL) != GT_RPC_OK)
                 abort();
             times[i] = now_us() - start;
         }

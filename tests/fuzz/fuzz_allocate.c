@@ -104,13 +104,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (!cdi)
         make_all();
-    const struct gt_allocate_options options = {
-        .dev_root = dev_root, .strategy = (enum gt_device_strategy)(data[0] % 3), .cdi = cdi};
+    const struct gt_allocate_options options = {.dev_root = dev_root,
+                                                .strategy = (enum gt_device_strategy)(data[0] % 3),
+                                                .cdi = cdi,
+                                                .allocated = receive};
     gt_auto_buf struct gt_buf reply = GT_BUF(64 << 20);
     gt_auto_err struct gt_err *err = NULL;
     received = 0;
     enum gt_rpc_status status =
-        gt_answer_allocate(fuzz_inventory(), &options, data + 1, size - 1, receive, NULL, &reply, &err);
+        gt_answer_allocate(fuzz_inventory(), &options, data + 1, size - 1, &reply, &err);
     if ((status == GT_RPC_OK) == (err != NULL) || (status != GT_RPC_OK && reply.len))
         abort();
     unsigned nodes;

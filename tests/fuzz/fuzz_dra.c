@@ -11,13 +11,13 @@
  * composite's name, which is never that of other GPUs. */
 static void read_request(const uint8_t *data, size_t size)
 {
-    struct gt_dra_request request;
+    struct gt_dra_request *request = NULL;
     if (gt_dra_request_read(data, size, &request, NULL) < 0)
         return;
-    for (unsigned i = 0; i < request.count; i++)
-        if (!gt_dra_claim_id_is_valid(&request.claims[i]))
+    for (unsigned i = 0; i < request->count; i++)
+        if (!gt_dra_claim_id_is_valid(&request->claims[i]))
             abort();
-    gt_dra_request_done(&request);
+    free(request);
 }
 
 static void read_notice(const uint8_t *data, size_t size)

@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     gt_auto_buf struct gt_buf reply = GT_BUF(64 << 20);
     gt_auto_err struct gt_err *err = NULL;
-    enum gt_rpc_status status = gt_answer_preferred(fuzz_inventory(), data, size, NULL, NULL, &reply, &err);
+    enum gt_rpc_status status = gt_answer_preferred(fuzz_inventory(), NULL, data, size, &reply, &err);
     if ((status == GT_RPC_OK) == (err != NULL) || (status != GT_RPC_OK && reply.len))
         abort();
     if (status != GT_RPC_OK)

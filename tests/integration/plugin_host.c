@@ -42,14 +42,15 @@ static void say(const char *event, const char *key, const char *text)
     puts(line.data ? line.data : "{}");
 }
 
-static void say_ids(const char *event, const char *const *ids, unsigned count, const char *error,
-                    const struct gt_choice *choice)
+static void say_ids(const char *event, const char *ids, const char *error, const struct gt_choice *choice)
 {
     gt_auto_buf struct gt_buf line = GT_BUF(1 << 20);
+    gt_auto_free char *copy = strdup(ids);
+    char *rest = copy && *copy ? copy : NULL;
     gt_buf_printf(&line, "{\"event\": \"%s\", \"ids\": [", event);
-    for (unsigned i = 0; i < count; i++) {
-        gt_buf_puts(&line, i ? ", " : "");
-        gt_text_quote(&line, ids[i]);
+    for (const char *id; (id = strsep(&rest, ","));) {
+        gt_buf_puts(&line, id != copy ? ", " : "");
+        gt_text_quote(&line, id);
     }
     gt_buf_puts(&line, "]");
     if (error) {
@@ -85,13 +86,13 @@ static void on_stream_ended(void *arg)
 static void on_allocated(void *arg, const struct gt_allocation *allocation)
 {
     (void)arg;
-    say_ids("allocated", allocation->ids, allocation->count, allocation->error, NULL);
+    say_ids("allocated", allocation->ids, allocation->error, NULL);
 }
 
 static void on_preferred(void *arg, const struct gt_preference *preference)
 {
     (void)arg;
-    say_ids("preferred", preference->ids, preference->count, NULL, &preference->choice);
+    say_ids("preferred", preference->ids, NULL, &preference->choice);
 }
 
 static int read_node(struct host *host, struct gt_err **err)

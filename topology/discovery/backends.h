@@ -3,11 +3,11 @@
 
 #include "topology/discovery/facts.h"
 
-/* The backends, private to topology/discovery. Each adds to the facts, and fails only if it found nothing to
- * read. `root` is the directory that holds sys/ and proc/. */
+/* The backends, private to topology/discovery. Each adds to the facts, whose `vendor` says which GPUs are
+ * searched, and fails only if it found nothing to read. `root` is the directory that holds sys/ and proc/. */
 
 /* libpci: all devices, and sysfs.c's details of the devices of interest (gt_fact_is_of_interest). */
-int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struct gt_err **err);
+int gt_pci_scan(const char *root, struct gt_facts *facts, struct gt_err **err);
 
 /* The details of a device from its attributes in sysfs; `rootfd` is the root. Missing attributes stay
  * unknown. */
@@ -27,13 +27,12 @@ void gt_sysfs_fill_module(int rootfd, struct gt_facts *facts);
 /*
  * hwloc on a machine below `root` ("/": this one). Completes the devices that were found (locality, names),
  * adds direct links, and adds the devices of interest if the PCI backend failed. *ret_xml is the topology as
- * XML, which the caller frees; ret_xml may be NULL.
+ * XML, which the caller frees.
  *
  * hwloc reads some settings, and a root other than "/", only from the environment. They are written if they
  * differ from those of the call before.
  */
-int gt_hwloc_scan(const char *root, unsigned vendor, struct gt_facts *facts, char **ret_xml,
-                  struct gt_err **err);
+int gt_hwloc_scan(const char *root, struct gt_facts *facts, char **ret_xml, struct gt_err **err);
 
 /* Writes those settings in advance, so that scans of this root do not write them. */
 void gt_hwloc_prepare(const char *root);
@@ -47,7 +46,7 @@ void gt_host_health_pci(const char *root, struct gt_node *node);
 void gt_host_health_device_nodes(const char *dev_root, struct gt_node *node);
 
 /* As gt_hwloc_scan(), from XML text that hwloc has exported. `text` is NUL-terminated after `len` bytes. */
-int gt_hwloc_read(const char *text, size_t len, const char *source, unsigned vendor, struct gt_facts *facts,
+int gt_hwloc_read(const char *text, size_t len, const char *source, struct gt_facts *facts,
                   struct gt_err **err);
 
 /* Checks the text before hwloc's XML reader gets it, since that reader does no checks: tags must match;

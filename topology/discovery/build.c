@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/err.h"
-#include "topology/discovery/facts.h"
-
 #include <string.h>
 
 #include "base/text.h"
+#include "topology/discovery/replay.h"
+#include "topology/probe/answers.h"
 
-/* Copies a text that may come from anywhere: what is not printable UTF-8 becomes a question mark. */
+/* Copies a text that may come from anywhere. */
 static void copy_clean(char *to, size_t size, const char *from)
 {
-    if (!gt_text_copy(to, size, from))
-        return;
-    bool utf8 = gt_text_is_utf8(to);
-    for (char *p = to; *p; p++) {
-        unsigned char c = (unsigned char)*p;
-        if (c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8))
-            *p = '?';
-    }
+    if (gt_text_copy(to, size, from))
+        gt_text_make_printable(to);
 }
 
 static void fill_gpu(struct gt_gpu *gpu, const struct gt_fact *fact)
@@ -107,29 +100,44 @@ static void note_gaps(struct gt_node *node)
     }
 }
 
-int gt_facts_to_node(const struct gt_facts *facts, unsigned vendor, const char (*extra)[GT_BDF_SIZE],
-                     unsigned extra_count, struct gt_node **ret, struct gt_err **err)
+static void apply_answers(struct gt_node *node, const char *answers, const char *why_none)
 {
+    gt_auto_err struct gt_err *err = NULL;
+    unsigned unmatched = 0;
+    if (!answers)
+        gt_node_missing(node, GT_MISSING_VENDOR, "%s", why_none && why_none[0] ? why_none : "not asked");
+    else if (gt_answers_apply(answers, strlen(answers), node, &unmatched, &err) < 0)
+        gt_node_missing(node, GT_MISSING_VENDOR, "%s", gt_err_text(err));
+    else if (unmatched)
+        gt_node_missing(node, "vendor devices",
+                        "%u devices of the vendor library are at no PCI address known here", unmatched);
+}
+
+int gt_assemble(const struct gt_facts *facts, const char *answers, const char *why_none, const char *name,
+                struct gt_node **ret, struct gt_err **err)
+{
+    char extra[GT_GPUS_MAX][GT_BDF_SIZE];
     unsigned gpus = 0, nics = 0;
+    int extras = 0;
     for (unsigned i = 0; i < facts->count; i++) {
-        gpus += gt_fact_is_gpu(&facts->devices[i], vendor);
+        gpus += gt_fact_is_gpu(&facts->devices[i], facts->vendor);
         nics += gt_fact_is_nic(&facts->devices[i]);
     }
-    bool by_extra = gpus == 0;
+    if (answers && !gpus)
+        extras = gt_answers_bdfs(answers, strlen(answers), extra, NULL);
     unsigned kept = nics > GT_NICS_MAX ? GT_NICS_MAX : nics;
     gt_auto_node struct gt_node *node = NULL;
-    GT_TRY(gt_node_new(by_extra ? extra_count : gpus, kept, &node, err));
+    GT_TRY(gt_node_new(extras > 0 ? (unsigned)extras : gpus, kept, &node, err));
 
     unsigned gpu = 0, nic = 0;
     for (unsigned i = 0; i < facts->count; i++) {
-        if (gt_fact_is_gpu(&facts->devices[i], vendor))
+        if (gt_fact_is_gpu(&facts->devices[i], facts->vendor))
             fill_gpu(&node->gpus[gpu++], &facts->devices[i]);
         if (gt_fact_is_nic(&facts->devices[i]) && nic < kept)
             fill_nic(&node->nics[nic++], &facts->devices[i]);
     }
-    if (by_extra)
-        for (unsigned i = 0; i < extra_count; i++)
-            memcpy(node->gpus[i].bdf, extra[i], GT_BDF_SIZE);
+    for (int i = 0; i < extras; i++)
+        memcpy(node->gpus[i].bdf, extra[i], GT_BDF_SIZE);
     gt_node_sort(node);
     fill_direct(node, facts);
     memcpy(node->driver_version, facts->driver_version, sizeof(node->driver_version));
@@ -139,6 +147,10 @@ int gt_facts_to_node(const struct gt_facts *facts, unsigned vendor, const char (
         gt_node_missing(node, "NICs", "%u of %u are left out: at most %d are kept", nics - kept, nics,
                         GT_NICS_MAX);
     note_gaps(node);
+    if (name && gt_text_is_printable(name)) /* it may be that of a recording */
+        gt_text_copy(node->name, sizeof(node->name), name);
+    apply_answers(node, answers, why_none);
+    GT_TRY(gt_node_finish(node, err));
     *ret = gt_steal(node);
     return 0;
 }

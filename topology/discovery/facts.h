@@ -86,11 +86,3 @@ char *gt_facts_to_json(const struct gt_facts *facts);
 /* Reads that text into empty facts. -EINVAL if it is not of this form; `source` is its name in the error. */
 int gt_facts_from_json(const char *text, size_t len, const char *source, struct gt_facts *facts,
                        struct gt_err **err);
-
-/*
- * Makes a node from the facts: sorted, with all links and their direct bandwidths, but without
- * gt_node_finish(). If the facts have no GPU, the node's GPUs are those of `extra`: BDFs known from another
- * source (the vendor library).
- */
-int gt_facts_to_node(const struct gt_facts *facts, unsigned vendor, const char (*extra)[GT_BDF_SIZE],
-                     unsigned extra_count, struct gt_node **ret, struct gt_err **err);

@@ -120,14 +120,13 @@ static void copy_os_device(hwloc_obj_t os, struct gt_fact *fact)
     }
 }
 
-static int apply_devices(hwloc_topology_t topology, unsigned vendor, struct gt_facts *facts,
-                         struct gt_err **err)
+static int apply_devices(hwloc_topology_t topology, struct gt_facts *facts, struct gt_err **err)
 {
     for (hwloc_obj_t device = NULL; (device = hwloc_get_next_pcidev(topology, device));) {
         const struct hwloc_pcidev_attr_s *attr = &device->attr->pcidev;
         struct gt_fact seen = {.vendor = attr->vendor_id, .device = attr->device_id, .class = attr->class_id};
         char bdf[GT_BDF_SIZE];
-        if (!gt_fact_is_of_interest(&seen, vendor) || !bdf_of(attr, bdf))
+        if (!gt_fact_is_of_interest(&seen, facts->vendor) || !bdf_of(attr, bdf))
             continue;
         struct gt_fact *fact = gt_facts_find(facts, bdf);
         if (!fact) {
@@ -195,9 +194,9 @@ static int apply_matrix(hwloc_topology_t topology, const char *name, struct gt_f
     return r;
 }
 
-static int apply(hwloc_topology_t topology, unsigned vendor, struct gt_facts *facts, struct gt_err **err)
+static int apply(hwloc_topology_t topology, struct gt_facts *facts, struct gt_err **err)
 {
-    GT_TRY(apply_devices(topology, vendor, facts, err));
+    GT_TRY(apply_devices(topology, facts, err));
     GT_TRY(apply_matrix(topology, "NVLinkBandwidth", facts, err));
     return apply_matrix(topology, "XGMIBandwidth", facts, err);
 }
@@ -260,20 +259,17 @@ static int discovery_hwloc_load(hwloc_topology_t topology, const char *root)
     return r;
 }
 
-int gt_hwloc_scan(const char *root, unsigned vendor, struct gt_facts *facts, char **ret_xml,
-                  struct gt_err **err)
+int gt_hwloc_scan(const char *root, struct gt_facts *facts, char **ret_xml, struct gt_err **err)
 {
     auto_topology hwloc_topology_t topology = NULL;
     GT_TRY(topology_new(&topology, err));
     if (discovery_hwloc_load(topology, root) < 0)
         return gt_fail_sys(err, errno, "no CPUs or memory found below %s", root);
-    GT_TRY(apply(topology, vendor, facts, err));
-    if (ret_xml)
-        GT_TRY(export(topology, ret_xml, err));
-    return 0;
+    GT_TRY(apply(topology, facts, err));
+    return export(topology, ret_xml, err);
 }
 
-int gt_hwloc_read(const char *text, size_t len, const char *source, unsigned vendor, struct gt_facts *facts,
+int gt_hwloc_read(const char *text, size_t len, const char *source, struct gt_facts *facts,
                   struct gt_err **err)
 {
     GT_TRY(gt_xml_check(text, len, source, err));
@@ -282,5 +278,5 @@ int gt_hwloc_read(const char *text, size_t len, const char *source, unsigned ven
     if (len >= INT32_MAX || hwloc_topology_set_xmlbuffer(topology, text, (int)len + 1) < 0 ||
         hwloc_topology_load(topology) < 0)
         return gt_fail(err, EINVAL, "%s: not an XML file that hwloc 2 has written", source);
-    return apply(topology, vendor, facts, err);
+    return apply(topology, facts, err);
 }

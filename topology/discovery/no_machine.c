@@ -11,19 +11,16 @@ static int no_machine(const char *library, struct gt_err **err)
     return gt_fail(err, ENOTSUP, "this program is built without %s; the gputopo of a node has it", library);
 }
 
-int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struct gt_err **err)
+int gt_pci_scan(const char *root, struct gt_facts *facts, struct gt_err **err)
 {
     (void)root;
-    (void)vendor;
     (void)facts;
     return no_machine("libpci", err);
 }
 
-int gt_hwloc_scan(const char *root, unsigned vendor, struct gt_facts *facts, char **ret_xml,
-                  struct gt_err **err)
+int gt_hwloc_scan(const char *root, struct gt_facts *facts, char **ret_xml, struct gt_err **err)
 {
     (void)root;
-    (void)vendor;
     (void)facts;
     (void)ret_xml;
     return no_machine("hwloc", err);
@@ -34,13 +31,12 @@ void gt_hwloc_prepare(const char *root)
     (void)root;
 }
 
-int gt_hwloc_read(const char *text, size_t len, const char *source, unsigned vendor, struct gt_facts *facts,
+int gt_hwloc_read(const char *text, size_t len, const char *source, struct gt_facts *facts,
                   struct gt_err **err)
 {
     (void)text;
     (void)len;
     (void)source;
-    (void)vendor;
     (void)facts;
     return no_machine("hwloc", err);
 }

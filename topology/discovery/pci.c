@@ -98,7 +98,7 @@ static bool parse_bdf(const char *bdf, struct pci_call *call)
     return *end == '\0';
 }
 
-static int discovery_pci_read_device(struct pci_call *call, const char *name, int rootfd, unsigned vendor,
+static int discovery_pci_read_device(struct pci_call *call, const char *name, int rootfd,
                                      struct gt_facts *facts, struct gt_err **err)
 {
     char bdf[GT_BDF_SIZE];
@@ -113,7 +113,7 @@ static int discovery_pci_read_device(struct pci_call *call, const char *name, in
     struct gt_fact found = {.vendor = call->device->vendor_id,
                             .device = call->device->device_id,
                             .class = call->device->device_class};
-    if (!gt_fact_is_of_interest(&found, vendor))
+    if (!gt_fact_is_of_interest(&found, facts->vendor))
         return 0;
     struct gt_fact *fact;
     GT_TRY(gt_facts_add(facts, bdf, &fact, err));
@@ -128,8 +128,8 @@ static int discovery_pci_read_device(struct pci_call *call, const char *name, in
     return 0;
 }
 
-static int scan_entries(DIR *dir, struct pci_access *access, int rootfd, unsigned vendor,
-                        struct gt_facts *facts, struct gt_err **err)
+static int scan_entries(DIR *dir, struct pci_access *access, int rootfd, struct gt_facts *facts,
+                        struct gt_err **err)
 {
     for (;;) {
         errno = 0;
@@ -137,7 +137,7 @@ static int scan_entries(DIR *dir, struct pci_access *access, int rootfd, unsigne
         if (!entry)
             return errno ? gt_fail_sys(err, errno, "sys/bus/pci/devices") : 0;
         struct pci_call call = {.access = access};
-        int r = discovery_pci_read_device(&call, entry->d_name, rootfd, vendor, facts, err);
+        int r = discovery_pci_read_device(&call, entry->d_name, rootfd, facts, err);
         if (call.device)
             pci_free_dev(call.device);
         if (r < 0)
@@ -145,7 +145,7 @@ static int scan_entries(DIR *dir, struct pci_access *access, int rootfd, unsigne
     }
 }
 
-int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struct gt_err **err)
+int gt_pci_scan(const char *root, struct gt_facts *facts, struct gt_err **err)
 {
     gt_auto_free char *sysfs = NULL;
     if (asprintf(&sysfs, "%s/sys/bus/pci", strcmp(root, "/") == 0 ? "" : root) < 0) {
@@ -172,7 +172,7 @@ int gt_pci_scan(const char *root, unsigned vendor, struct gt_facts *facts, struc
     if (!guarded(call_init, &call))
         return gt_fail(err, EIO, "libpci: %s", escape_text);
 
-    GT_TRY(scan_entries(dir, access, rootfd, vendor, facts, err));
+    GT_TRY(scan_entries(dir, access, rootfd, facts, err));
     gt_lldp_fill_saved(rootfd, facts);
     gt_sysfs_fill_module(rootfd, facts);
     facts->pci_read = true;

@@ -97,20 +97,17 @@ static int replay_raw(const struct gt_scan_options *options, const cJSON *node, 
     } else {
         gt_facts_missing(&facts, GT_MISSING_PCI, "%s", recorded_why(node, GT_MISSING_PCI));
     }
-    unsigned vendor = options->vendor ? options->vendor : facts.vendor ? facts.vendor : GT_VENDOR_METAX;
+    if (options->vendor || !facts.vendor)
+        facts.vendor = options->vendor ? options->vendor : GT_VENDOR_METAX;
     if (raw->hwloc) {
-        int r = gt_hwloc_read(raw->hwloc, strlen(raw->hwloc), "raw.hwloc", vendor, &facts, err);
+        int r = gt_hwloc_read(raw->hwloc, strlen(raw->hwloc), "raw.hwloc", &facts, err);
         if (r < 0)
             return gt_wrap(err, "%s", source);
     } else {
         gt_facts_missing(&facts, GT_MISSING_HWLOC, "%s", recorded_why(node, GT_MISSING_HWLOC));
     }
-    struct gt_material material = {.facts = &facts,
-                                   .vendor = vendor,
-                                   .answers = raw->vendor,
-                                   .answers_why = recorded_why(node, GT_MISSING_VENDOR),
-                                   .name = options->node_name ? options->node_name : name};
-    int r = gt_assemble(&material, ret, err);
+    int r = gt_assemble(&facts, raw->vendor, recorded_why(node, GT_MISSING_VENDOR),
+                        options->node_name ? options->node_name : name, ret, err);
     return r < 0 ? gt_wrap(err, "%s", source) : r;
 }
 
@@ -158,12 +155,8 @@ static int replay_xml(const struct gt_scan_options *options, const char *text, s
     raw->pci = gt_facts_to_json(&facts); /* the vendor that was searched, and why there is no more */
     raw->hwloc = strdup(text);
     GT_NEED(raw->pci && raw->hwloc, err, "%s", options->from);
-    GT_TRY(gt_hwloc_read(text, len, options->from, facts.vendor, &facts, err));
-    struct gt_material material = {.facts = &facts,
-                                   .vendor = facts.vendor,
-                                   .answers_why = "not asked: an hwloc XML file is read",
-                                   .name = options->node_name};
-    int r = gt_assemble(&material, ret, err);
+    GT_TRY(gt_hwloc_read(text, len, options->from, &facts, err));
+    int r = gt_assemble(&facts, NULL, "not asked: an hwloc XML file is read", options->node_name, ret, err);
     return r < 0 ? gt_wrap(err, "%s", options->from) : r;
 }
 

@@ -6,17 +6,13 @@
 
 /* What scan.c and recording.c share; private to topology/discovery. */
 
-/* The data of one machine, live or recorded, that a node is made from. The texts are borrowed. */
-struct gt_material {
-    const struct gt_facts *facts;
-    unsigned vendor;
-    const char *answers;     /* the vendor call log, NULL: there is none */
-    const char *answers_why; /* why there is none */
-    const char *name;        /* the node's name, may be NULL */
-};
-
-/* Makes the node and finishes it. */
-int gt_assemble(const struct gt_material *material, struct gt_node **ret, struct gt_err **err);
+/*
+ * The last step of a live scan and of a replay alike: facts and vendor answers become a node. `answers` is
+ * the vendor call log, NULL: there is none, and `why_none` says why. Without any GPU in the facts, the vendor
+ * library's devices are the GPUs. `name` is the node's, and may be NULL.
+ */
+int gt_assemble(const struct gt_facts *facts, const char *answers, const char *why_none, const char *name,
+                struct gt_node **ret, struct gt_err **err);
 
 /* Reads the file that --from names (options->from): hwloc XML, a recording, a node's JSON, or a matrix. */
 int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struct gt_raw *ret_raw,

@@ -55,21 +55,15 @@ static int scan_root(const char *root, const struct gt_scan_options *options, st
 
     gt_auto_facts struct gt_facts facts = {.vendor = options->vendor ? options->vendor : GT_VENDOR_METAX};
     gt_auto_err struct gt_err *pci_err = NULL, *hwloc_err = NULL, *probe_err = NULL;
-    if (gt_pci_scan(root, facts.vendor, &facts, &pci_err) < 0)
+    if (gt_pci_scan(root, &facts, &pci_err) < 0)
         gt_facts_missing(&facts, GT_MISSING_PCI, "%s", gt_err_text(pci_err));
     raw->pci = gt_facts_to_json(&facts); /* before other backends add to it */
     GT_NEED(raw->pci, err, "PCI devices");
-    if (gt_hwloc_scan(root, facts.vendor, &facts, &raw->hwloc, &hwloc_err) < 0)
+    if (gt_hwloc_scan(root, &facts, &raw->hwloc, &hwloc_err) < 0)
         gt_facts_missing(&facts, GT_MISSING_HWLOC, "%s", gt_err_text(hwloc_err));
     if (probe && gt_probe_scan_within(probe, options->probe_wait_ms, &raw->vendor, &probe_err) < 0)
         no_probe_why = gt_err_text(probe_err);
-
-    struct gt_material material = {.facts = &facts,
-                                   .vendor = facts.vendor,
-                                   .answers = raw->vendor,
-                                   .answers_why = no_probe_why,
-                                   .name = options->node_name};
-    return gt_assemble(&material, ret, err);
+    return gt_assemble(&facts, raw->vendor, no_probe_why, options->node_name, ret, err);
 }
 
 const char *gt_scan_root(const struct gt_scan_options *options)

@@ -133,26 +133,16 @@ void gt_shorten(const char *text, unsigned characters, char *to, size_t size)
     static const char ellipsis[] = "\xe2\x80\xa6";
     size_t cut = 0, len = 0;
     unsigned count = 0;
-    while (text[len]) {
+    for (; text[len]; count++) {
         unsigned n = gt_text_utf8_length(text + len);
-        if (count + 1 == characters)
-            cut = len; /* room for the ellipsis behind it */
         len += n ? n : 1;
-        count++;
+        if (count + 1 < characters && len + sizeof(ellipsis) <= size)
+            cut = len; /* with room for the ellipsis behind it */
     }
     if (count <= characters && len < size) {
         memcpy(to, text, len + 1);
         return;
     }
-    if (count <= characters) /* too many bytes: cut where the characters still fit */
-        for (cut = 0; text[cut];) {
-            unsigned n = gt_text_utf8_length(text + cut);
-            if (cut + (n ? n : 1) + sizeof(ellipsis) > size)
-                break;
-            cut += n ? n : 1;
-        }
-    if (cut + sizeof(ellipsis) > size)
-        cut = 0;
     memcpy(to, text, cut);
     memcpy(to + cut, ellipsis, sizeof(ellipsis));
 }

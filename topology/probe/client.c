@@ -32,7 +32,7 @@ struct gt_probe_client {
     int fd;                  /* the connection, -1 none */
     int event_in, event_out; /* read here; passed to the probe */
     int deadline_ms;
-    bool quiet, knows_no_health;    /* the probe at the other end */
+    bool quiet;                     /* the probe at the other end */
     const char *request;            /* that is asked for */
     int patience_ms;                /* for a socket that is not there yet; spent by the first connection */
     int64_t patient_until;          /* of that one, 0: it was not tried yet */
@@ -97,7 +97,6 @@ static void probe_client_disconnect(struct gt_probe_client *client)
     if (client->fd >= 0)
         close(client->fd);
     client->fd = -1;
-    client->knows_no_health = false;
     if (client->child)
         gt_child_end(client->child, PARTING_MS);
     client->child = 0;
@@ -402,20 +401,7 @@ int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char 
 
 int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err)
 {
-    gt_auto_err struct gt_err *why = NULL;
-    int r = client->knows_no_health
-                ? -ECONNRESET
-                : query_within(client, health_request, GT_PROBE_LATE_MS, ret_answers, &why);
-    if (r != -ECONNRESET) {
-        if (r < 0 && err)
-            *err = gt_steal(why);
-        return r;
-    }
-    /* An older probe closes the connection after an unknown request. If it then answers `scan`, it is an
-     * older one. */
-    r = gt_probe_scan(client, ret_answers, err);
-    client->knows_no_health = r >= 0;
-    return r;
+    return query_within(client, health_request, GT_PROBE_LATE_MS, ret_answers, err);
 }
 
 bool gt_probe_scan_is_due(const struct gt_probe_client *client)

@@ -46,10 +46,9 @@ bool gt_probe_scan_is_due(const struct gt_probe_client *client);
 enum { GT_PROBE_LATE_MS = 4000 }; /* the probe's 3 s for a call, and a margin */
 
 /*
- * The same as gt_probe_scan() for health only, which costs less. An older probe that does not know this
- * request gets a full one instead. -EINPROGRESS as above if the answer is overdue after GT_PROBE_LATE_MS:
- * vendor calls take long, or the probe does nothing. A child that is stopped by a signal is replaced then,
- * and the new one is asked.
+ * The same as gt_probe_scan() for health only, which costs less. -EINPROGRESS as above if the answer is
+ * overdue after GT_PROBE_LATE_MS: vendor calls take long, or the probe does nothing. A child that is stopped
+ * by a signal is replaced then, and the new one is asked.
  */
 int gt_probe_health(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
 

@@ -10,8 +10,7 @@
  * - `ping`: `ok 0 0`.
  * - `scan`: `ok LENGTH RESTARTS`, then a call log (docs/probe-protocol.md) of LENGTH bytes; RESTARTS counts
  *   the workers that were replaced.
- * - `health`: the same with the calls about health only. An older probe closes the connection: the agent then
- *   sends `scan`.
+ * - `health`: the same with the calls about health only.
  * - `watch`, with a datagram or sequenced-packet socket passed along (SCM_RIGHTS): `ok 0 0`. The probe then
  *   sends one byte to that socket for events of the library, at most once a second, without waiting.
  *

@@ -24,7 +24,9 @@ gt_vendor_function *gt_vendor_symbol(const char *name);
 struct gt_vendor_call {
     const char *name;
     unsigned args;
-    void (*run)(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to);
+    void (*run)(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
+                struct gt_buf *to);
+    const struct gt_vendor_shape *shape; /* of what it fills; for `run` */
 };
 extern const struct gt_vendor_call gt_vendor_calls[];
 extern const unsigned gt_vendor_call_count;

@@ -92,15 +92,107 @@ static void vendor_calls_add_link(struct gt_buf *to, const char *key, float spee
     gt_json_end(to, '}');
 }
 
-static void run_init(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+/* What a call fills: a struct, or (`key` NULL) a number. */
+struct gt_vendor_shape {
+    size_t size;
+    struct member {
+        const char *key;
+        enum { NO_MORE, UNSIGNED, SIGNED, SIGNED_LONG, REAL, TEXT } type;
+        size_t at, size;
+    } members[9];
+};
+
+#define MEMBER(of, type, key, member)                                                                        \
+    {                                                                                                        \
+        key, type, offsetof(struct of, member), sizeof(((struct of *)NULL)->member)                          \
+    }
+
+static const struct gt_vendor_shape an_unsigned = {sizeof(uint32_t), {{NULL, UNSIGNED, 0, 0}}};
+static const struct gt_vendor_shape an_int = {sizeof(int32_t), {{NULL, SIGNED, 0, 0}}};
+static const struct gt_vendor_shape info = {
+    sizeof(struct mx_device_info),
+    {MEMBER(mx_device_info, UNSIGNED, "deviceId", device_id), MEMBER(mx_device_info, TEXT, "bdfId", bdf),
+     MEMBER(mx_device_info, UNSIGNED, "gpuId", gpu_id), MEMBER(mx_device_info, UNSIGNED, "nodeId", node_id),
+     MEMBER(mx_device_info, TEXT, "uuid", uuid), MEMBER(mx_device_info, UNSIGNED, "brand", brand),
+     MEMBER(mx_device_info, UNSIGNED, "mode", mode), MEMBER(mx_device_info, TEXT, "deviceName", name)}};
+static const struct gt_vendor_shape memory = {sizeof(struct mx_memory),
+                                              {MEMBER(mx_memory, SIGNED_LONG, "vramTotal", vram_total),
+                                               MEMBER(mx_memory, SIGNED_LONG, "vramUse", vram_used)}};
+static const struct gt_vendor_shape one_link = {
+    sizeof(struct mx_link),
+    {MEMBER(mx_link, REAL, "speed", speed), MEMBER(mx_link, UNSIGNED, "width", width)}};
+static const struct gt_vendor_shape remote = {
+    sizeof(struct mx_remote),
+    {MEMBER(mx_remote, SIGNED, "deviceId", device_id), MEMBER(mx_remote, TEXT, "bdfId", bdf)}};
+static const struct gt_vendor_shape link_topology = {
+    sizeof(struct mx_link_topology),
+    {MEMBER(mx_link_topology, UNSIGNED, "topologyId", topology_id),
+     MEMBER(mx_link_topology, UNSIGNED, "socketId", socket_id),
+     MEMBER(mx_link_topology, UNSIGNED, "dieId", die_id)}};
+static const struct gt_vendor_shape reason = {
+    sizeof(struct mx_reason),
+    {MEMBER(mx_reason, SIGNED, "code", code), MEMBER(mx_reason, TEXT, "text", text)}};
+static const struct gt_vendor_shape ecc = {
+    sizeof(struct mx_ecc),
+    {MEMBER(mx_ecc, UNSIGNED, "sramCE", sram_ce), MEMBER(mx_ecc, UNSIGNED, "sramUE", sram_ue),
+     MEMBER(mx_ecc, UNSIGNED, "dramCE", dram_ce), MEMBER(mx_ecc, UNSIGNED, "dramUE", dram_ue),
+     MEMBER(mx_ecc, UNSIGNED, "retiredPage", retired_pages)}};
+
+static void add_member(struct gt_buf *to, const struct member *member, const void *from)
 {
+    const char *key = member->key ? member->key : "value";
+    switch (member->type) {
+    case UNSIGNED:
+        gt_json_add_unsigned(to, key, *(const uint32_t *)from);
+        break;
+    case SIGNED:
+        gt_json_add_int(to, key, *(const int32_t *)from);
+        break;
+    case SIGNED_LONG:
+        gt_json_add_int(to, key, *(const int64_t *)from);
+        break;
+    case REAL:
+        gt_json_add_real(to, key, (double)*(const float *)from, 9);
+        break;
+    case TEXT:
+        vendor_calls_add_text(to, key, from, member->size);
+        break;
+    case NO_MORE:
+        break;
+    }
+}
+
+/* All calls that fill a struct or a number of one device, or of one and another number. */
+static void run_shape(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
+                      struct gt_buf *to)
+{
+    const struct gt_vendor_shape *shape = call->shape;
+    unsigned char *filled = fresh(shape->size);
+    uint32_t code = call->args == 1 ? ((mx_fill *)function)(args[0], filled)
+                                    : ((mx_fill_of *)function)(args[0], args[1], filled);
+    if (!vendor_calls_begin(to, code))
+        return;
+    if (shape->members->key)
+        gt_json_begin(to, "value", '{');
+    for (const struct member *member = shape->members; member->type; member++)
+        add_member(to, member, filled + member->at);
+    if (shape->members->key)
+        gt_json_end(to, '}');
+}
+
+static void run_init(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
+                     struct gt_buf *to)
+{
+    (void)call;
     (void)args;
     fresh(0);
     vendor_calls_begin(to, ((mx_init *)function)());
 }
 
-static void run_count(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+static void run_count(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
+                      struct gt_buf *to)
 {
+    (void)call;
     (void)args;
     fresh(0);
     gt_json_add_unsigned(to, "rc", 0);
@@ -108,16 +200,16 @@ static void run_count(gt_vendor_function *function, const uint32_t *args, struct
 }
 
 /* All calls that fill a text: with 0, 1 or 2 arguments before it. Asks again where it wants more room. */
-static void run_text_n(gt_vendor_function *function, const uint32_t *args, unsigned n, uint32_t capacity,
-                       struct gt_buf *to)
+static void run_text(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
+                     struct gt_buf *to)
 {
-    uint32_t code = MX_INSUFFICIENT_SIZE;
+    uint32_t code = MX_INSUFFICIENT_SIZE, capacity = 64;
     for (unsigned attempt = 0; attempt < 2 && code == MX_INSUFFICIENT_SIZE; attempt++) {
         uint32_t size = capacity;
         char *text = fresh(capacity);
-        if (n == 0)
+        if (call->args == 0)
             code = ((mx_text *)function)(text, &size);
-        else if (n == 1)
+        else if (call->args == 1)
             code = ((mx_device_text *)function)(args[0], text, &size);
         else
             code = ((mx_unit_text *)function)(args[0], args[1], text, &size);
@@ -132,40 +224,10 @@ static void run_text_n(gt_vendor_function *function, const uint32_t *args, unsig
     gt_json_end(to, '}');
 }
 
-static void run_text(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+static void run_ids(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
+                    struct gt_buf *to)
 {
-    run_text_n(function, args, 0, 64, to);
-}
-
-static void run_device_text(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
-    run_text_n(function, args, 1, 64, to);
-}
-
-static void run_unit_text(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
-    run_text_n(function, args, 2, 64, to);
-}
-
-static void run_info(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
-    struct mx_device_info *info = fresh(sizeof(*info));
-    if (!vendor_calls_begin(to, ((mx_get_info *)function)(args[0], info)))
-        return;
-    gt_json_begin(to, "value", '{');
-    gt_json_add_unsigned(to, "deviceId", info->device_id);
-    vendor_calls_add_text(to, "bdfId", info->bdf, sizeof(info->bdf));
-    gt_json_add_unsigned(to, "gpuId", info->gpu_id);
-    gt_json_add_unsigned(to, "nodeId", info->node_id);
-    vendor_calls_add_text(to, "uuid", info->uuid, sizeof(info->uuid));
-    gt_json_add_unsigned(to, "brand", info->brand);
-    gt_json_add_unsigned(to, "mode", info->mode);
-    vendor_calls_add_text(to, "deviceName", info->name, sizeof(info->name));
-    gt_json_end(to, '}');
-}
-
-static void run_ids(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
+    (void)call;
     (void)args;
     struct mx_id_list *list = fresh(sizeof(*list));
     if (!vendor_calls_begin(to, ((mx_get_ids *)function)(list)))
@@ -178,48 +240,10 @@ static void run_ids(gt_vendor_function *function, const uint32_t *args, struct g
     gt_buf_puts(to, "]}");
 }
 
-static void run_unsigned(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+static void run_mask(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
+                     struct gt_buf *to)
 {
-    uint32_t *value = fresh(sizeof(*value));
-    if (vendor_calls_begin(to, ((mx_get_unsigned *)function)(args[0], value)))
-        gt_json_add_unsigned(to, "value", *value);
-}
-
-static void run_int(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
-    int32_t *value = fresh(sizeof(*value));
-    if (vendor_calls_begin(to, ((mx_get_int *)function)(args[0], value)))
-        gt_json_add_int(to, "value", *value);
-}
-
-static void run_memory(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
-    struct mx_memory *memory = fresh(sizeof(*memory));
-    if (!vendor_calls_begin(to, ((mx_get_memory *)function)(args[0], memory)))
-        return;
-    gt_json_begin(to, "value", '{');
-    gt_json_add_int(to, "vramTotal", memory->vram_total);
-    gt_json_add_int(to, "vramUse", memory->vram_used);
-    gt_json_end(to, '}');
-}
-
-static void run_link(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
-    struct mx_link *link = fresh(sizeof(*link));
-    if (!vendor_calls_begin(to, ((mx_get_link *)function)(args[0], link)))
-        return;
-    vendor_calls_add_link(to, "value", link->speed, link->width);
-}
-
-static void run_pair(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
-    uint32_t *value = fresh(sizeof(*value));
-    if (vendor_calls_begin(to, ((mx_get_pair *)function)(args[0], args[1], value)))
-        gt_json_add_unsigned(to, "value", *value);
-}
-
-static void run_mask(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
+    (void)call;
     uint32_t words = args[1] < WORDS_MAX ? args[1] : WORDS_MAX;
     uint32_t *mask = fresh(words * sizeof(*mask));
     if (!vendor_calls_begin(to, ((mx_get_mask *)function)(args[0], words, mask)))
@@ -230,8 +254,10 @@ static void run_mask(gt_vendor_function *function, const uint32_t *args, struct 
     gt_json_end(to, ']');
 }
 
-static void run_port_links(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+static void run_port_links(const struct gt_vendor_call *call, gt_vendor_function *function,
+                           const uint32_t *args, struct gt_buf *to)
 {
+    (void)call;
     struct mx_port_links *links = fresh(sizeof(*links));
     if (!vendor_calls_begin(to, ((mx_get_port_links *)function)(args[0], links)))
         return;
@@ -241,8 +267,10 @@ static void run_port_links(gt_vendor_function *function, const uint32_t *args, s
     gt_json_end(to, ']');
 }
 
-static void run_port_links_v2(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+static void run_port_links_v2(const struct gt_vendor_call *call, gt_vendor_function *function,
+                              const uint32_t *args, struct gt_buf *to)
 {
+    (void)call;
     uint32_t size = MX_PORTS;
     struct mx_link *links = fresh(PORT_SLOTS * sizeof(*links));
     if (!vendor_calls_begin(to, ((mx_get_port_links_v2 *)function)(args[0], &size, links)))
@@ -253,31 +281,10 @@ static void run_port_links_v2(gt_vendor_function *function, const uint32_t *args
     gt_json_end(to, ']');
 }
 
-static void run_remote(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+static void run_link_state(const struct gt_vendor_call *call, gt_vendor_function *function,
+                           const uint32_t *args, struct gt_buf *to)
 {
-    struct mx_remote *remote = fresh(sizeof(*remote));
-    if (!vendor_calls_begin(to, ((mx_get_remote *)function)(args[0], args[1], remote)))
-        return;
-    gt_json_begin(to, "value", '{');
-    gt_json_add_int(to, "deviceId", remote->device_id);
-    vendor_calls_add_text(to, "bdfId", remote->bdf, sizeof(remote->bdf));
-    gt_json_end(to, '}');
-}
-
-static void run_link_topology(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
-    struct mx_link_topology *topology = fresh(sizeof(*topology));
-    if (!vendor_calls_begin(to, ((mx_get_link_topology *)function)(args[0], topology)))
-        return;
-    gt_json_begin(to, "value", '{');
-    gt_json_add_unsigned(to, "topologyId", topology->topology_id);
-    gt_json_add_unsigned(to, "socketId", topology->socket_id);
-    gt_json_add_unsigned(to, "dieId", topology->die_id);
-    gt_json_end(to, '}');
-}
-
-static void run_link_state(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
+    (void)call;
     enum { CAPACITY = 128 };
     uint32_t state = 0, size = CAPACITY;
     char *text = fresh(CAPACITY);
@@ -289,8 +296,10 @@ static void run_link_state(gt_vendor_function *function, const uint32_t *args, s
     gt_json_end(to, '}');
 }
 
-static void run_port_states(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+static void run_port_states(const struct gt_vendor_call *call, gt_vendor_function *function,
+                            const uint32_t *args, struct gt_buf *to)
 {
+    (void)call;
     /* Whether the size counts ports or bytes is not written down: asked for ports first, then as it wants. */
     uint32_t size = MX_PORTS;
     uint32_t *states = fresh(PORT_SLOTS * sizeof(*states));
@@ -307,40 +316,10 @@ static void run_port_states(gt_vendor_function *function, const uint32_t *args, 
     gt_json_end(to, ']');
 }
 
-static void run_reason(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+static void run_pci_events(const struct gt_vendor_call *call, gt_vendor_function *function,
+                           const uint32_t *args, struct gt_buf *to)
 {
-    struct mx_reason *reason = fresh(sizeof(*reason));
-    if (!vendor_calls_begin(to, ((mx_get_reason *)function)(args[0], reason)))
-        return;
-    gt_json_begin(to, "value", '{');
-    gt_json_add_int(to, "code", reason->code);
-    vendor_calls_add_text(to, "text", reason->text, sizeof(reason->text));
-    gt_json_end(to, '}');
-}
-
-static void run_ecc(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
-    struct mx_ecc *ecc = fresh(sizeof(*ecc));
-    if (!vendor_calls_begin(to, ((mx_get_ecc *)function)(args[0], ecc)))
-        return;
-    gt_json_begin(to, "value", '{');
-    gt_json_add_unsigned(to, "sramCE", ecc->sram_ce);
-    gt_json_add_unsigned(to, "sramUE", ecc->sram_ue);
-    gt_json_add_unsigned(to, "dramCE", ecc->dram_ce);
-    gt_json_add_unsigned(to, "dramUE", ecc->dram_ue);
-    gt_json_add_unsigned(to, "retiredPage", ecc->retired_pages);
-    gt_json_end(to, '}');
-}
-
-static void run_sensor(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
-    int32_t *value = fresh(sizeof(*value));
-    if (vendor_calls_begin(to, ((mx_get_sensor *)function)(args[0], args[1], value)))
-        gt_json_add_int(to, "value", *value);
-}
-
-static void run_pci_events(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
-{
+    (void)call;
     uint32_t size = PCI_EVENTS;
     struct mx_pci_event *events = fresh(PCI_EVENTS * sizeof(*events));
     if (!vendor_calls_begin(to, ((mx_get_pci_events *)function)(args[0], args[1], events, &size)))
@@ -355,8 +334,10 @@ static void run_pci_events(gt_vendor_function *function, const uint32_t *args, s
     gt_json_end(to, ']');
 }
 
-static void run_remote_server(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+static void run_remote_server(const struct gt_vendor_call *call, gt_vendor_function *function,
+                              const uint32_t *args, struct gt_buf *to)
 {
+    (void)call;
     (void)args;
     uint32_t size = REMOTE_CAPACITY;
     char *texts = fresh((size_t)2 * REMOTE_TEXT);
@@ -368,8 +349,10 @@ static void run_remote_server(gt_vendor_function *function, const uint32_t *args
     gt_json_end(to, '}');
 }
 
-static void run_remote_servers(gt_vendor_function *function, const uint32_t *args, struct gt_buf *to)
+static void run_remote_servers(const struct gt_vendor_call *call, gt_vendor_function *function,
+                               const uint32_t *args, struct gt_buf *to)
 {
+    (void)call;
     (void)args;
     static char *remotes[REMOTES];
     uint32_t count = REMOTES, size = REMOTE_CAPACITY;
@@ -391,36 +374,36 @@ static void run_remote_servers(gt_vendor_function *function, const uint32_t *arg
 }
 
 const struct gt_vendor_call gt_vendor_calls[] = {
-    {"mxSmlInit", 0, run_init},
-    {"mxSmlGetDeviceCount", 0, run_count},
-    {"mxSmlGetPfDeviceCount", 0, run_count},
-    {"mxSmlGetMacaVersion", 0, run_text},
-    {"mxSmlGetDeviceVersion", 2, run_unit_text},
-    {"mxSmlGetDeviceInfo", 1, run_info},
-    {"mxSmlGetAllLimitedDevices", 0, run_ids},
-    {"mxSmlGetLimitedDeviceInfo", 1, run_info},
-    {"mxSmlGetDeviceDieCount", 1, run_unsigned},
-    {"mxSmlGetBoardSerial", 1, run_device_text},
-    {"mxSmlGetChipSerial", 1, run_device_text},
-    {"mxSmlGetMemoryInfo", 1, run_memory},
-    {"mxSmlGetPcieInfo", 1, run_link},
-    {"mxSmlGetPcieMaxLinkInfo", 1, run_link},
-    {"mxSmlGetDeviceTopology", 2, run_pair},
-    {"mxSmlGetCpuAffinity", 2, run_mask},
-    {"mxSmlGetNodeAffinity", 2, run_mask},
-    {"mxSmlGetMetaXLinkInfo", 1, run_port_links},
-    {"mxSmlGetMetaXLinkInfo_v2", 1, run_port_links_v2},
-    {"mxSmlGetMetaXLinkRemoteInfo", 2, run_remote},
-    {"mxSmlGetMetaXLinkTopo", 1, run_link_topology},
-    {"mxSmlGetMetaXLinkState", 1, run_link_state},
-    {"mxSmlGetMetaXLinkPortState", 1, run_port_states},
-    {"mxSmlGetLocalAndRemoteUuid", 0, run_remote_server},
-    {"mxSmlGetLocalAndMultipleRemoteUuid", 0, run_remote_servers},
-    {"mxSmlGetDeviceState", 1, run_int},
-    {"mxSmlGetDeviceUnavailableReason", 1, run_reason},
-    {"mxSmlGetTotalEccErrors", 1, run_ecc},
-    {"mxSmlGetEccState", 1, run_unsigned},
-    {"mxSmlGetTemperatureInfo", 2, run_sensor},
-    {"mxSmlGetPciEventInfo", 2, run_pci_events},
+    {"mxSmlInit", 0, run_init, NULL},
+    {"mxSmlGetDeviceCount", 0, run_count, NULL},
+    {"mxSmlGetPfDeviceCount", 0, run_count, NULL},
+    {"mxSmlGetMacaVersion", 0, run_text, NULL},
+    {"mxSmlGetDeviceVersion", 2, run_text, NULL},
+    {"mxSmlGetDeviceInfo", 1, run_shape, &info},
+    {"mxSmlGetAllLimitedDevices", 0, run_ids, NULL},
+    {"mxSmlGetLimitedDeviceInfo", 1, run_shape, &info},
+    {"mxSmlGetDeviceDieCount", 1, run_shape, &an_unsigned},
+    {"mxSmlGetBoardSerial", 1, run_text, NULL},
+    {"mxSmlGetChipSerial", 1, run_text, NULL},
+    {"mxSmlGetMemoryInfo", 1, run_shape, &memory},
+    {"mxSmlGetPcieInfo", 1, run_shape, &one_link},
+    {"mxSmlGetPcieMaxLinkInfo", 1, run_shape, &one_link},
+    {"mxSmlGetDeviceTopology", 2, run_shape, &an_unsigned},
+    {"mxSmlGetCpuAffinity", 2, run_mask, NULL},
+    {"mxSmlGetNodeAffinity", 2, run_mask, NULL},
+    {"mxSmlGetMetaXLinkInfo", 1, run_port_links, NULL},
+    {"mxSmlGetMetaXLinkInfo_v2", 1, run_port_links_v2, NULL},
+    {"mxSmlGetMetaXLinkRemoteInfo", 2, run_shape, &remote},
+    {"mxSmlGetMetaXLinkTopo", 1, run_shape, &link_topology},
+    {"mxSmlGetMetaXLinkState", 1, run_link_state, NULL},
+    {"mxSmlGetMetaXLinkPortState", 1, run_port_states, NULL},
+    {"mxSmlGetLocalAndRemoteUuid", 0, run_remote_server, NULL},
+    {"mxSmlGetLocalAndMultipleRemoteUuid", 0, run_remote_servers, NULL},
+    {"mxSmlGetDeviceState", 1, run_shape, &an_int},
+    {"mxSmlGetDeviceUnavailableReason", 1, run_shape, &reason},
+    {"mxSmlGetTotalEccErrors", 1, run_shape, &ecc},
+    {"mxSmlGetEccState", 1, run_shape, &an_unsigned},
+    {"mxSmlGetTemperatureInfo", 2, run_shape, &an_int},
+    {"mxSmlGetPciEventInfo", 2, run_pci_events, NULL},
 };
 const unsigned gt_vendor_call_count = GT_COUNT(gt_vendor_calls);

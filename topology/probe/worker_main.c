@@ -99,7 +99,7 @@ static void worker_main_call(const char *request, struct gt_buf *to)
             continue;
         gt_vendor_function *function = gt_vendor_symbol(known->name);
         if (function && read_numbers(request + name, args, GT_CALL_ARGS_MAX, &count) && count == known->args)
-            known->run(function, args, to);
+            known->run(known, function, args, to);
         else
             gt_json_add_text(to, "error", "missing");
         return;

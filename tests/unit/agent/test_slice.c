@@ -70,7 +70,7 @@ static void only_what_is_offered(void **state)
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
     struct gt_slice_facts facts = {.node_name = "n", .node_uid = "u", .supernode = "", .others = 0x81};
     (void)state;
-    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
+    assert_int_equal(gt_inventory_withhold(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
     facts.inventory = unhealthy;
     facts.usage = make_usage(0x7a, 0x81);
     assert_null(strstr(order_of(&facts), "2"));
@@ -98,7 +98,7 @@ static void isolated_gpus_keep_their_pods(void **state)
     struct gt_gpu *gpus = inventory->node->gpus;
     gpus[2].cause = GT_CAUSE_ISOLATED;
     gt_text_copy(gpus[2].unhealthy_reason, sizeof(gpus[2].unhealthy_reason), "isolated: x");
-    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
+    assert_int_equal(gt_inventory_withhold(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
     facts.inventory = unhealthy;
     gt_slice_write(&facts, &text);
     assert_non_null(strstr(text.data, "\"value\":\"isolated\",\"effect\":\"NoSchedule\""));
@@ -108,7 +108,7 @@ static void isolated_gpus_keep_their_pods(void **state)
     assert_non_null(strstr(evicting.data, "\"value\":\"isolated\",\"effect\":\"NoExecute\""));
     gt_text_copy(gpus[2].unhealthy_reason, sizeof(gpus[2].unhealthy_reason), "isolated: x");
     gt_inventory_unref(unhealthy);
-    assert_int_equal(gt_inventory_withhold_some(inventory, 0x14, "unhealthy", &unhealthy, NULL), 0);
+    assert_int_equal(gt_inventory_withhold(inventory, 0x14, "unhealthy", &unhealthy, NULL), 0);
     gpus[4].cause = GT_SIGNAL_RECORDED;
     facts.inventory = unhealthy;
     gt_slice_write(&facts, &both);
@@ -160,7 +160,7 @@ static void composites(void **state)
                              strlen("node-8 zone-0000-14-00-0-4 zone-0000-10-00-0-4 " PAIR(1, 3) PAIR(4, 5))),
                      0);
     /* What has a GPU that is not offered is not, or has its taint. */
-    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
+    assert_int_equal(gt_inventory_withhold(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
     facts.inventory = unhealthy;
     facts.usage = make_usage(0xfb, 0);
     assert_string_equal(composites_of(&facts),
@@ -194,7 +194,7 @@ static void held_composites(void **state)
     facts.composites = true;
     assert_string_equal(order_of(&facts), "0 3 4 5 6 7 1 2");
     assert_non_null(strstr(composites_of(&facts), PAIR(1, 2)));
-    assert_int_equal(gt_inventory_withhold_some(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
+    assert_int_equal(gt_inventory_withhold(inventory, 0x04, "unhealthy", &unhealthy, NULL), 0);
     facts.inventory = unhealthy;
     assert_string_equal(order_of(&facts), "0 3 4 5 6 7");
     assert_null(strstr(composites_of(&facts), "-11-"));

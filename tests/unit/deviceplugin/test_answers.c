@@ -103,9 +103,8 @@ static enum gt_rpc_status allocate(const struct dev *dev, const struct gt_invent
     gt_auto_buf struct gt_buf request = GT_BUF(4096);
     allocate_request(&request, containers);
     *received = (struct received){0};
-    const struct gt_allocate_options options = {.dev_root = dev->path};
-    return gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, receive,
-                              received, reply, err);
+    const struct gt_allocate_options options = {.dev_root = dev->path, .allocated = receive, .arg = received};
+    return gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, reply, err);
 }
 
 static bool refuse_gpu_1(void *arg, const char *id)
@@ -119,16 +118,16 @@ static bool refuse_gpu_1(void *arg, const char *id)
 static void asks_before_it_gives(void **state)
 {
     const struct dev *dev = *state;
-    const struct gt_allocate_options options = {.dev_root = dev->path, .claim = refuse_gpu_1};
+    unsigned asked = 0;
+    const struct gt_allocate_options options = {.dev_root = dev->path, .claim = refuse_gpu_1, .arg = &asked};
     const char *const first[] = {"GPU-0", NULL}, *const second[] = {"GPU-1", NULL};
     gt_auto_buf struct gt_buf request = GT_BUF(4096), reply = GT_BUF(1 << 16);
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(2, 0), NULL);
     gt_auto_err struct gt_err *err = NULL;
-    unsigned asked = 0;
     allocate_request(&request, (const char *const *const[]){first, second, NULL});
-    assert_int_equal(gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, NULL,
-                                        &asked, &reply, &err),
-                     GT_RPC_NOT_FOUND);
+    assert_int_equal(
+        gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, &reply, &err),
+        GT_RPC_NOT_FOUND);
     assert_int_equal(asked, 2);
     assert_int_equal(reply.len, 0);
     assert_non_null(strstr(gt_err_text(err), "served by another ID now"));
@@ -200,12 +199,13 @@ static void check_variables(const struct dev *dev, const struct gt_inventory *in
                             const char *const *ids, const char *expected)
 {
     struct received received = {0};
-    const struct gt_allocate_options options = {.dev_root = dev->path};
+    const struct gt_allocate_options options = {
+        .dev_root = dev->path, .allocated = receive, .arg = &received};
     gt_auto_buf struct gt_buf request = GT_BUF(4096), reply = GT_BUF(1 << 16), told = GT_BUF(4096);
     allocate_request(&request, (const char *const *const[]){ids, NULL});
-    assert_int_equal(gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len,
-                                        receive, &received, &reply, NULL),
-                     GT_RPC_OK);
+    assert_int_equal(
+        gt_answer_allocate(inventory, &options, (const uint8_t *)request.data, request.len, &reply, NULL),
+        GT_RPC_OK);
     Dp__AllocateResponse *response =
         dp__allocate_response__unpack(NULL, reply.len, (const uint8_t *)reply.data);
     assert_non_null(response);
@@ -368,23 +368,22 @@ static void survives_other_bytes(void **state)
 {
     struct received received = {0};
     const struct dev *dev = *state;
-    const struct gt_allocate_options options = {.dev_root = dev->path};
+    const struct gt_allocate_options options = {
+        .dev_root = dev->path, .allocated = receive, .arg = &received};
     gt_auto_inventory struct gt_inventory *inventory = machine_inventory(machine_new(2, 0), NULL);
     static const uint8_t garbage[] = {0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x41};
     for (size_t len = 1; len <= sizeof(garbage); len++) {
         gt_auto_buf struct gt_buf reply = GT_BUF(1 << 16);
         gt_auto_err struct gt_err *first = NULL, *second = NULL;
-        assert_int_equal(
-            gt_answer_allocate(inventory, &options, garbage, len, receive, &received, &reply, &first),
-            GT_RPC_INVALID_ARGUMENT);
-        assert_int_equal(gt_answer_preferred(inventory, garbage, len, NULL, NULL, &reply, &second),
+        assert_int_equal(gt_answer_allocate(inventory, &options, garbage, len, &reply, &first),
+                         GT_RPC_INVALID_ARGUMENT);
+        assert_int_equal(gt_answer_preferred(inventory, NULL, garbage, len, &reply, &second),
                          GT_RPC_INVALID_ARGUMENT);
         assert_int_equal(reply.len, 0);
     }
     gt_auto_buf struct gt_buf reply = GT_BUF(1 << 16); /* the empty request is one */
-    assert_int_equal(gt_answer_allocate(inventory, &options, NULL, 0, receive, &received, &reply, NULL),
-                     GT_RPC_OK);
-    assert_int_equal(gt_answer_preferred(inventory, NULL, 0, NULL, NULL, &reply, NULL), GT_RPC_OK);
+    assert_int_equal(gt_answer_allocate(inventory, &options, NULL, 0, &reply, NULL), GT_RPC_OK);
+    assert_int_equal(gt_answer_preferred(inventory, NULL, NULL, 0, &reply, NULL), GT_RPC_OK);
     assert_int_equal(reply.len, 0);
     assert_int_equal(received.count, 0);
 }
@@ -430,7 +429,7 @@ static void preferred_has_the_exact_size(void **state)
         uint8_t packed[256];
         size_t len = dp__preferred_request__pack(&request, packed);
         gt_auto_buf struct gt_buf bytes = GT_BUF(1 << 16);
-        assert_int_equal(gt_answer_preferred(inventory, packed, len, NULL, NULL, &bytes, NULL), GT_RPC_OK);
+        assert_int_equal(gt_answer_preferred(inventory, NULL, packed, len, &bytes, NULL), GT_RPC_OK);
         Dp__PreferredResponse *response =
             dp__preferred_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.data);
         assert_non_null(response);

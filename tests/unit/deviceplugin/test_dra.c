@@ -137,7 +137,7 @@ static void last_guard(void **state)
     assert_int_equal(check(inventory, &claims, 8, &other, "gpu-0000-13-00-0 is in use by a container"),
                      -EAGAIN);
     assert_int_equal(check(inventory, &claims, 0, &none, "is no GPU of this node"), -ENODEV);
-    assert_return_code(gt_inventory_withhold_some(inventory, 4, "it burns", &unhealthy, NULL), 0);
+    assert_return_code(gt_inventory_withhold(inventory, 4, "it burns", &unhealthy, NULL), 0);
     /* unhealthy is for good, whoever holds the other one */
     assert_int_equal(check(unhealthy, &claims, 0, &wants, "gpu-0000-12-00-0 is unhealthy: it burns"),
                      -ENODEV);
@@ -208,7 +208,7 @@ static void composites_become_gpus(void **state)
     assert_int_equal(check(inventory, &claims, 0, &claim,
                            "zone-0000-10-00-0-3: gpu-0000-11-00-0 is held by the claim ns/held"),
                      -EAGAIN);
-    assert_return_code(gt_inventory_withhold_some(inventory, 4, "it burns", &unhealthy, NULL), 0);
+    assert_return_code(gt_inventory_withhold(inventory, 4, "it burns", &unhealthy, NULL), 0);
     assert_int_equal(
         check(unhealthy, &claims, 0, &claim, "zone-0000-10-00-0-3: gpu-0000-12-00-0 is unhealthy: it burns"),
         -ENODEV);
@@ -403,7 +403,7 @@ static void specs_of_claims(void **state)
     struct gt_dra_claim claim = make_claim("a", 3);
     struct gt_dra_claims claims = {&claim, 1};
     gt_auto_free char *cdi = strdup(path_of("cdi")), *text = NULL;
-    const struct gt_dra_cdi_options own = {cdi, kind, directory};
+    const struct gt_cdi_options own = {cdi, kind, directory};
     struct stat first, again;
     (void)state;
     snprintf(claim.devices[1].request, sizeof(claim.devices[1].request), "second");
@@ -471,7 +471,7 @@ static void requests_are_checked(void **state)
     char uid[8] = "u", name[8] = "n", namespace[8] = "ns";
     Dra__Claim one, other, *claims[] = {&one, &other};
     Dra__ClaimsRequest message = DRA__CLAIMS_REQUEST__INIT;
-    struct gt_dra_request request;
+    struct gt_dra_request *request = NULL;
     (void)state;
     dra__claim__init(&one);
     dra__claim__init(&other);
@@ -487,8 +487,8 @@ static void requests_are_checked(void **state)
         assert_int_equal(r, count == 2 ? -EINVAL : 0); /* one claim twice */
         if (r < 0)
             continue;
-        assert_int_equal(request.count, count);
-        gt_dra_request_done(&request);
+        assert_int_equal(request->count, count);
+        free(request);
     }
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
     message.n_claims = 1;

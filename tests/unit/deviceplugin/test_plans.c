@@ -219,7 +219,7 @@ static bool planned(void *arg, const char *const *available, unsigned count, uns
 
 static Dp__PreferredResponse *prefer(unsigned containers, unsigned must, struct asked *asked)
 {
-    static const struct gt_preferred_callbacks callbacks = {planned, NULL};
+    const struct gt_preferred_callbacks callbacks = {planned, NULL, asked};
     char text[8][8], *ids[8];
     for (unsigned i = 0; i < 8; i++) {
         assert_true(gt_text_copy(text[i], sizeof(text[i]), all[i]));
@@ -237,7 +237,7 @@ static Dp__PreferredResponse *prefer(unsigned containers, unsigned must, struct 
     size_t len = dp__preferred_request__pack(&request, bytes);
     gt_auto_buf struct gt_buf reply = GT_BUF(4096);
     *asked = (struct asked){.knows = asked->knows};
-    assert_int_equal(gt_answer_preferred(inventory, bytes, len, &callbacks, asked, &reply, NULL), GT_RPC_OK);
+    assert_int_equal(gt_answer_preferred(inventory, &callbacks, bytes, len, &reply, NULL), GT_RPC_OK);
     Dp__PreferredResponse *response =
         dp__preferred_response__unpack(NULL, reply.len, (const uint8_t *)reply.data);
     assert_non_null(response);

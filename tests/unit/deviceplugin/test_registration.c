@@ -33,6 +33,8 @@ enum { LETTERS = 8 };
 
 static struct {
     struct gt_source timer;
+    void *owner;                          /* of the mailbox */
+    const struct gt_rpc_service *service; /* as it is served */
     struct gt_message *messages[LETTERS];
     unsigned message_count;
 
@@ -86,6 +88,38 @@ void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *mailbox_mess
     (void)mailbox;
     assert_true(w.message_count < LETTERS);
     w.messages[w.message_count++] = mailbox_message;
+}
+
+int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, struct gt_err **err)
+{
+    (void)loop;
+    (void)err;
+    w.owner = owner;
+    *ret = NULL;
+    return 0;
+}
+
+void gt_mailbox_free(struct gt_mailbox *mailbox)
+{
+    (void)mailbox;
+}
+
+int gt_rpc_new(struct gt_rpc **ret, struct gt_err **err)
+{
+    (void)err;
+    *ret = NULL;
+    return 0;
+}
+
+void gt_rpc_free(struct gt_rpc *rpc)
+{
+    (void)rpc;
+}
+
+uint64_t gt_rpc_busy_ms(const struct gt_rpc *rpc)
+{
+    (void)rpc;
+    return 0;
 }
 
 int gt_kubelet_dir_new(struct gt_loop *loop, const char *kubelet_dir, gt_kubelet_dir_changed *changed,
@@ -217,8 +251,8 @@ int gt_rpc_server_new(struct gt_rpc *rpc, const struct gt_rpc_service *service, 
                       struct gt_err **err)
 {
     (void)rpc;
-    (void)service;
     (void)err;
+    w.service = service;
     *ret = NULL;
     return 0;
 }
@@ -335,7 +369,7 @@ static bool on_lacks(void *arg, const struct gt_holdings *offered)
 static void deliver(void)
 {
     for (unsigned i = 0; i < w.message_count; i++) {
-        w.messages[i]->deliver(NULL, w.messages[i]);
+        w.messages[i]->deliver(w.owner, w.messages[i]);
         free(w.messages[i]);
     }
     w.message_count = 0;
@@ -360,8 +394,7 @@ static int set_up(void **state)
         .registered = on_registered, .failed = on_failed, .stream = on_streaming, .lacks = on_lacks};
     struct gt_registration *registration = NULL;
     memset(&w, 0, sizeof(w));
-    assert_int_equal(gt_registration_new(NULL, NULL, NULL, &service, &options, &events, &registration, NULL),
-                     0);
+    assert_int_equal(gt_registration_new(NULL, &service, &options, &events, &registration, NULL), 0);
     *state = registration;
     return 0;
 }
@@ -373,28 +406,28 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void dials(struct gt_registration *registration, int connection, unsigned call)
+static void dials(int connection, unsigned call)
 {
-    gt_registration_begun(registration, &(struct gt_rpc_method){.path = GT_PATH_OPTIONS},
-                          &(struct gt_rpc_caller){connection, call});
+    w.service->begun(w.service->watcher, &(struct gt_rpc_method){.path = GT_PATH_OPTIONS},
+                     &(struct gt_rpc_caller){connection, call});
 }
 
-static void streams(struct gt_registration *registration, int connection, unsigned call)
+static void streams(int connection, unsigned call)
 {
-    gt_registration_begun(registration, &(struct gt_rpc_method){.path = GT_PATH_LIST, .streams = true},
-                          &(struct gt_rpc_caller){connection, call});
+    w.service->begun(w.service->watcher, &(struct gt_rpc_method){.path = GT_PATH_LIST, .streams = true},
+                     &(struct gt_rpc_caller){connection, call});
 }
 
-static void ends(struct gt_registration *registration, int connection, unsigned call)
+static void ends(int connection, unsigned call)
 {
-    gt_registration_ended(registration, &(struct gt_rpc_caller){connection, call});
+    w.service->ended(w.service->watcher, &(struct gt_rpc_caller){connection, call});
 }
 
-static void accept_and_stream(struct gt_registration *registration)
+static void accept_and_stream(void)
 {
-    dials(registration, 7, 1);
+    dials(7, 1);
     answer(&w.reg, GT_RPC_OK, "");
-    streams(registration, 7, 2);
+    streams(7, 2);
     deliver();
 }
 
@@ -409,7 +442,7 @@ static void a_late_answer(void **state)
     assert_int_equal(w.registers, 1);
     deliver();
     assert_non_null(w.reg.done); /* Register goes on */
-    accept_and_stream(*state);
+    accept_and_stream();
     assert_int_equal(w.registered, 1);
     assert_int_equal(w.failures, 0);
 }
@@ -430,7 +463,7 @@ static void what_was_is_forgiven(void **state)
     w.offered = 0;
     answer(&w.ask, GT_RPC_OK, "");
     deliver();
-    accept_and_stream(*state);
+    accept_and_stream();
     assert_int_equal(w.registered, 1);
     for (unsigned i = 0; i < 3; i++) { /* looks: well, lost, lost again */
         w.lacks = i > 0;
@@ -473,28 +506,28 @@ static void the_reason_is_the_same(void **state)
 static void whose_stream_it_is(void **state)
 {
     gt_registration_start(*state);
-    streams(*state, 3, 1);
-    streams(*state, 4, 2);
-    dials(*state, 7, 3);
-    ends(*state, 3, 1);
+    streams(3, 1);
+    streams(4, 2);
+    dials(7, 3);
+    ends(3, 1);
     deliver();
     answer(&w.reg, GT_RPC_OK, "");
     deliver();
     assert_int_equal(w.registered, 1);
     assert_int_equal(w.streams_open, 0); /* the kubelet's is still to come */
-    dials(*state, 4, 4);                 /* too late: nobody's Register is under way */
-    streams(*state, 4, 5);
+    dials(4, 4);                         /* too late: nobody's Register is under way */
+    streams(4, 5);
     deliver();
     assert_int_equal(w.streams_open, 0);
-    streams(*state, 7, 6);
+    streams(7, 6);
     deliver();
     assert_int_equal(w.streams_open, 1);
-    ends(*state, 4, 5);
-    ends(*state, 4, 2);
+    ends(4, 5);
+    ends(4, 2);
     deliver();
     assert_int_equal(w.registers, 1);
-    streams(*state, 4, 7);
-    ends(*state, 7, 6);
+    streams(4, 7);
+    ends(7, 6);
     deliver();
     assert_int_equal(w.streams_open, 0);
     assert_int_equal(w.registers, 2);
@@ -506,17 +539,17 @@ static void a_kubelet_that_does_not_dial_back(void **state)
     for (int connection = -1; connection < 1; connection++) {
         gt_registration_start(*state);
         if (connection < 0) /* before Register is done, the first time */
-            streams(*state, connection, 1);
+            streams(connection, 1);
         answer(&w.reg, GT_RPC_OK, "");
         deliver();
         if (connection >= 0)
-            streams(*state, connection, 1);
-        streams(*state, 5, 2);
-        ends(*state, 5, 2);
+            streams(connection, 1);
+        streams(5, 2);
+        ends(5, 2);
         deliver();
         assert_int_equal(w.streams_open, 1);
         assert_int_equal(w.registers, connection + 2);
-        ends(*state, connection, 1);
+        ends(connection, 1);
         deliver();
         assert_int_equal(w.streams_open, 0);
     }
@@ -535,10 +568,10 @@ static void devices_that_nobody_serves(void **state)
         assert_int_equal(w.others_queried, i + 1);
         if (w.others_late)
             pass();
-        accept_and_stream(*state);
+        accept_and_stream();
         assert_int_equal(w.registered, i + 1);
         assert_int_equal(w.failures, 0);
-        ends(*state, 7, 2);
+        ends(7, 2);
         deliver(); /* and the next attempt begins */
     }
 }

@@ -84,10 +84,10 @@ static void calls(void **state)
         void *address;
         mx_init *init;
         mx_count *count;
-        mx_get_info *info;
-        mx_get_ecc *ecc;
-        mx_get_memory *memory;
-        mx_get_pair *pair;
+        mx_fill *info;
+        mx_fill *ecc;
+        mx_fill *memory;
+        mx_fill_of *pair;
     } f;
     f.address = resolve(library, "mxSmlInit");
     assert_int_equal(f.init(), 0);
