@@ -61,20 +61,12 @@ int gt_hyper_node_read(const cJSON *object, struct gt_hyper_node *ret, struct gt
 
 void gt_hyper_node_write(const struct gt_hyper_node *node, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "labels", '{');
-    gt_json_add_text(to, "volcano.sh/network-topology-source", "gputopo");
-    gt_json_end(to, '}');
-    gt_json_begin(to, "spec", '{');
-    gt_json_add_unsigned(to, "tier", node->tier);
-    gt_json_begin(to, "members", '[');
-    for (unsigned i = 0; i < node->count; i++) {
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "type", type_names[node->members[i].is_node]);
-        gt_json_begin(to, "selector", '{');
-        gt_json_begin(to, "exactMatch", '{');
-        gt_json_add_text(to, "name", node->members[i].name);
-        gt_buf_puts(to, "}}}");
-    }
+    gt_json_printf(to,
+                   "{'labels': {'volcano.sh/network-topology-source': 'gputopo'},"
+                   "'spec': {'tier': %u, 'members': [",
+                   node->tier);
+    for (unsigned i = 0; i < node->count; i++)
+        gt_json_printf(to, "{'type': %s, 'selector': {'exactMatch': {'name': %s}}}",
+                       type_names[node->members[i].is_node], node->members[i].name);
     gt_buf_puts(to, "]}}");
 }

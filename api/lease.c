@@ -43,25 +43,14 @@ const char *gt_lease_note(const cJSON *object)
 
 void gt_lease_write(struct gt_buf *to, const char *namespace_, const char *name, const struct gt_lease *lease)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "coordination.k8s.io/v1");
-    gt_json_add_text(to, "kind", "Lease");
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "name", name);
-    gt_json_add_text_if(to, "namespace", namespace_);
-    gt_json_add_text_if(to, "resourceVersion", lease->resource_version);
-    if (lease->note && *lease->note) {
-        gt_json_begin(to, "annotations", '{');
-        gt_json_add_text(to, GT_ANNOTATION_LEASE_NOTE, lease->note);
-        gt_json_end(to, '}');
-    }
-    gt_json_end(to, '}');
-    gt_json_begin(to, "spec", '{');
-    gt_json_add_unsigned(to, "leaseTransitions", lease->transitions);
-    if (lease->duration_s)
-        gt_json_add_unsigned(to, "leaseDurationSeconds", lease->duration_s);
-    gt_json_add_text_if(to, "holderIdentity", lease->holder);
-    gt_json_add_text_if(to, "acquireTime", lease->acquired);
-    gt_json_add_text_if(to, "renewTime", lease->renewed);
-    gt_json_ends(to, "}}");
+    gt_json_printf(to,
+                   "{'apiVersion': 'coordination.k8s.io/v1', 'kind': 'Lease',"
+                   "'metadata': {'name': %s, ?'namespace': %s, ?'resourceVersion': %s",
+                   name, namespace_, lease->resource_version);
+    if (lease->note && *lease->note)
+        gt_json_printf(to, "'annotations': {'" GT_ANNOTATION_LEASE_NOTE "': %s}", lease->note);
+    gt_json_printf(to,
+                   "}, 'spec': {'leaseTransitions': %u, ?'leaseDurationSeconds': %u, ?'holderIdentity': %s,"
+                   "?'acquireTime': %s, ?'renewTime': %s}}",
+                   lease->transitions, lease->duration_s, lease->holder, lease->acquired, lease->renewed);
 }

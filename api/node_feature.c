@@ -6,37 +6,19 @@
 #include "api/names.h"
 #include "base/json_write.h"
 
-static void node_feature_add_number(struct gt_buf *to, const char *key, unsigned number)
-{
-    char text[16];
-    snprintf(text, sizeof(text), "%u", number);
-    gt_json_add_text(to, key, text);
-}
-
 void gt_node_feature_gpus(const struct gt_node *node, struct gt_buf *to)
 {
     gt_json_begin(to, NULL, '[');
     for (unsigned i = 0; i < node->gpu_count; i++) {
         const struct gt_gpu *gpu = &node->gpus[i];
-        gt_json_begin(to, NULL, '{');
-        gt_json_begin(to, "attributes", '{');
-        node_feature_add_number(to, "index", i);
-        gt_json_add_text_if(to, "product", gpu->product);
-        gt_json_add_text(to, "bdf", gpu->bdf);
+        gt_json_printf(to, "{'attributes': {'index': $%u, ?'product': %s, 'bdf': %s", i, gpu->product,
+                       gpu->bdf);
         if (gpu->numa_node >= 0)
-            node_feature_add_number(to, "numaNode", (unsigned)gpu->numa_node);
-        node_feature_add_number(to, "zone", gpu->zone);
-        gt_json_add_text(to, "health", gt_gpu_health_name(gpu->health));
-        gt_json_add_text(to, "healthy", gt_gpu_usable(gpu) ? "true" : "false");
-        gt_buf_puts(to, "}}");
+            gt_json_printf(to, "'numaNode': $%d", gpu->numa_node);
+        gt_json_printf(to, "'zone': $%u, 'health': %s, 'healthy': %s}}", gpu->zone,
+                       gt_gpu_health_name(gpu->health), gt_gpu_usable(gpu) ? "true" : "false");
     }
     gt_json_end(to, ']');
-}
-
-static void begin_elements(struct gt_buf *to, const char *feature)
-{
-    gt_json_begin(to, feature, '{');
-    gt_json_begin(to, "elements", '{');
 }
 
 /* A label for the supernode, and one for each around it: what places pods by one label of nodes can take any.
@@ -56,37 +38,23 @@ static void node_feature_write_attributes(const struct gt_node_feature *feature,
 {
     static const char *const links[] = {
         [GT_CONDITION_TRUE] = "up", [GT_CONDITION_FALSE] = "down", [GT_CONDITION_UNKNOWN] = "unknown"};
-    gt_json_begin(to, "attributes", '{');
-    begin_elements(to, "metax.node");
-    node_feature_add_number(to, "gpus", feature->gpus < 0 ? 0 : (unsigned)feature->gpus);
-    gt_json_add_text(to, "links", links[feature->links]);
-    gt_buf_puts(to, "}}");
-    if (feature->supernode_count) {
-        begin_elements(to, "metax.supernode");
-        gt_json_add_text(to, "name", feature->supernodes[0].name);
-        node_feature_add_number(to, "tier", feature->supernodes[0].tier);
-        gt_json_add_text(to, "source", feature->source);
-        if (feature->supernode_count > 1)
-            gt_json_add_text(to, "parent", feature->supernodes[1].name);
-        gt_buf_puts(to, "}}");
-    }
+    gt_json_printf(to, "'attributes': {'metax.node': {'elements': {'gpus': $%d, 'links': %s}}",
+                   feature->gpus < 0 ? 0 : feature->gpus, links[feature->links]);
+    if (feature->supernode_count)
+        gt_json_printf(
+            to, "'metax.supernode': {'elements': {'name': %s, 'tier': $%u, 'source': %s, ?'parent': %s}}",
+            feature->supernodes[0].name, feature->supernodes[0].tier, feature->source,
+            feature->supernode_count > 1 ? feature->supernodes[1].name : "");
     gt_json_end(to, '}');
 }
 
 /* NFD wants all three kinds of features to be there. */
 void gt_node_feature_write(const struct gt_node_feature *feature, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "labels", '{');
-    gt_json_add_text(to, "nfd.node.kubernetes.io/node-name", feature->node);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "spec", '{');
+    gt_json_printf(to, "{'labels': {'nfd.node.kubernetes.io/node-name': %s}, 'spec': {", feature->node);
     write_labels(feature, to);
-    gt_json_begin(to, "features", '{');
-    gt_json_add_raw(to, "flags", "{}");
+    gt_json_printf(to, "'features': {'flags': {},");
     node_feature_write_attributes(feature, to);
-    gt_json_begin(to, "instances", '{');
-    gt_json_begin(to, "metax.gpu", '{');
-    gt_json_add_raw(to, "elements", feature->gpu_attributes ? feature->gpu_attributes : "[]");
-    gt_buf_puts(to, "}}}}}");
+    gt_json_printf(to, "'instances': {'metax.gpu': {'elements': =%s}}}}}",
+                   feature->gpu_attributes ? feature->gpu_attributes : "[]");
 }

@@ -25,9 +25,7 @@ static void pod_json_patch_begin(struct gt_buf *to, const char *operation, const
     for (; *key; key++)
         *key == '~' || *key == '/' ? gt_buf_puts(&full, *key == '~' ? "~0" : "~1")
                                    : gt_buf_add(&full, key, 1);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "op", operation);
-    gt_json_add_text(to, "path", full.data ? full.data : "");
+    gt_json_printf(to, "{'op': %s, 'path': %s", operation, full.data ? full.data : "");
 }
 
 /* Likewise, for what is added to a list: its value is an object, which end_item() ends. A list that is not
@@ -37,9 +35,7 @@ static void begin_item(struct gt_buf *to, const char *list, bool is_there)
     char path[POINTER_SIZE];
     snprintf(path, sizeof(path), "%s%s", list, is_there ? "/-" : "");
     pod_json_patch_begin(to, "add", path, "");
-    gt_json_begin(to, "value", is_there ? '{' : '[');
-    if (!is_there)
-        gt_json_begin(to, NULL, '{');
+    gt_json_printf(to, "'value': =%s", is_there ? "{" : "[{");
 }
 
 static void end_item(struct gt_buf *to, bool is_there)
@@ -162,8 +158,7 @@ static void pod_json_patch_add_request(unsigned number, struct gt_buf *to)
 {
     char request[GT_CLAIM_REQUEST_SIZE];
     gt_claim_request_name(number, request);
-    gt_json_add_text(to, "name", GT_CLAIM_OF_POD);
-    gt_json_add_text(to, "request", request);
+    gt_json_printf(to, "'name': '" GT_CLAIM_OF_POD "', 'request': %s", request);
 }
 
 /* Claims that it has already stay: each of ours is added to them. */
@@ -202,8 +197,7 @@ bool gt_pod_json_add_claim(const cJSON *object, const char *resource, struct gt_
     gt_claim_template_name(&claim.sizes, template);
     bool has_claims = cJSON_IsArray(gt_get(spec, "resourceClaims"));
     begin_item(to, "/spec/resourceClaims", has_claims);
-    gt_json_add_text(to, "name", GT_CLAIM_OF_POD);
-    gt_json_add_text(to, "resourceClaimTemplateName", template);
+    gt_json_printf(to, "'name': '" GT_CLAIM_OF_POD "', 'resourceClaimTemplateName': %s", template);
     end_item(to, has_claims);
     for (unsigned i = 0; i < containers.count; i++) {
         const struct gt_pod_container *container = &containers.list[i];

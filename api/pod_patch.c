@@ -119,32 +119,26 @@ void gt_pod_write_affinity(const char *terms, const char *node, struct gt_buf *t
 
 static void write_metadata(const struct gt_pod_patch *patch, struct gt_buf *to)
 {
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text_if(to, "uid", patch->uid);
-    gt_json_add_text_if(to, "resourceVersion", patch->resource_version);
+    gt_json_printf(to, "'metadata': {?'uid': %s, ?'resourceVersion': %s", patch->uid,
+                   patch->resource_version);
     if (patch->annotation_count)
         gt_json_begin(to, "annotations", '{');
     for (unsigned i = 0; i < patch->annotation_count; i++)
         gt_json_add_text(to, patch->annotations[i].key, patch->annotations[i].value);
-    if (patch->annotation_count)
-        gt_json_end(to, '}');
-    gt_json_end(to, '}');
+    gt_buf_puts(to, patch->annotation_count ? "}}" : "}");
 }
 
 static void pod_patch_write_spec(const struct gt_pod_patch *patch, struct gt_buf *to)
 {
     gt_json_begin(to, "spec", '{');
     if (patch->node) {
-        gt_json_begin(to, "affinity", '{');
-        gt_json_key(to, "nodeAffinity");
+        gt_json_printf(to, "'affinity': {'nodeAffinity':");
         gt_pod_write_affinity(patch->lists->terms, patch->node, to);
         gt_json_end(to, '}');
     }
-    if (patch->ungate && patch->lists->gates) {
-        gt_json_begin(to, "schedulingGates", '[');
-        gt_json_add_raw(to, NULL, patch->lists->gates);
-        gt_json_end(to, ']');
-    } else if (patch->ungate)
+    if (patch->ungate && patch->lists->gates)
+        gt_json_printf(to, "'schedulingGates': [=%s]", patch->lists->gates);
+    else if (patch->ungate)
         gt_json_add_null(to, "schedulingGates");
     gt_json_end(to, '}');
 }
@@ -153,7 +147,7 @@ static void pod_patch_write_status(const struct gt_pod_patch *patch, struct gt_b
 {
     gt_json_begin(to, "status", '{');
     if (patch->nominates)
-        gt_json_add_text_or_null(to, "nominatedNodeName", patch->nominated_node);
+        gt_json_printf(to, "'nominatedNodeName': %s", patch->nominated_node);
     if (patch->placement) {
         gt_json_begin(to, "conditions", '[');
         if (patch->lists->conditions)

@@ -149,44 +149,36 @@ void gt_supernode_object_done(struct gt_supernode_object *supernode)
 
 /* ---- writing ---- */
 
-static void write_members(const struct gt_supernode_object *supernode, struct gt_buf *to)
-{
-    gt_json_begin(to, "members", '[');
-    for (unsigned i = 0; i < supernode->member_count && i < GT_SUPERNODE_MEMBERS_MAX; i++) {
-        const struct gt_supernode_member *member = &supernode->members[i];
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "node", member->node);
-        gt_json_add_text_if(to, "server", member->server);
-        if (member->gpus >= 0)
-            gt_json_add_int(to, "gpus", member->gpus);
-        if (member->free >= 0)
-            gt_json_add_int(to, "free", member->free);
-        gt_json_end(to, '}');
-    }
-    gt_json_end(to, ']');
-}
-
 static void write_count(const char *key, int64_t count, struct gt_buf *to)
 {
     if (count >= 0)
         gt_json_add_int(to, key, count);
 }
 
+static void write_members(const struct gt_supernode_object *supernode, struct gt_buf *to)
+{
+    gt_json_begin(to, "members", '[');
+    for (unsigned i = 0; i < supernode->member_count && i < GT_SUPERNODE_MEMBERS_MAX; i++) {
+        const struct gt_supernode_member *member = &supernode->members[i];
+        gt_json_printf(to, "{'node': %s, ?'server': %s", member->node, member->server);
+        write_count("gpus", member->gpus, to);
+        write_count("free", member->free, to);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, ']');
+}
+
 void gt_supernode_object_write_status(const struct gt_supernode_object *supernode, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "status", '{');
-    gt_json_add_unsigned(to, "tier", supernode->tier);
-    gt_json_add_text_if(to, "source", supernode->source);
-    gt_json_add_text_if(to, "parent", supernode->parent);
+    gt_json_printf(to, "{'status': {'tier': %u, ?'source': %s, ?'parent': %s", supernode->tier,
+                   supernode->source, supernode->parent);
     if (supernode->tier == 1)
         write_members(supernode, to);
     write_count("nodes", supernode->nodes, to);
     write_count("capacity", supernode->capacity, to);
     write_count("free", supernode->free, to);
     write_count("spares", supernode->spares, to);
-    if (supernode->gbps > 0)
-        gt_json_add_real(to, "bandwidthGBps", supernode->gbps, 9);
+    gt_json_printf(to, "?'bandwidthGBps': %g", supernode->gbps > 0 ? supernode->gbps : 0);
     if (supernode->links_healthy != GT_CONDITION_UNKNOWN)
         gt_json_add_bool(to, "linksHealthy", supernode->links_healthy == GT_CONDITION_TRUE);
     gt_conditions_write(supernode->conditions, condition_names, GT_SUPERNODE_CONDITIONS, to);

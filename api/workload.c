@@ -2,6 +2,7 @@
 #include "api/workload.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,15 +245,10 @@ static void workload_begin_object(const char *api_version, const char *kind, con
 {
     char api[64];
     snprintf(api, sizeof(api), GT_KUEUE_GROUP "/%s", api_version);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", api);
-    gt_json_add_text(to, "kind", kind);
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text_if(to, "namespace", namespace_);
-    gt_json_add_text(to, "name", name);
-    gt_json_add_text_if(to, "resourceVersion", version);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "status", '{');
+    gt_json_printf(to,
+                   "{'apiVersion': %s, 'kind': %s, 'metadata': {?'namespace': %s, 'name': %s,"
+                   "?'resourceVersion': %s}, 'status': {",
+                   api, kind, namespace_, name, version);
 }
 
 void gt_workload_write_checks(const char *version, const struct gt_workload *workload,
@@ -265,11 +261,8 @@ void gt_workload_write_checks(const char *version, const struct gt_workload *wor
                           to);
     gt_json_begin(to, "admissionChecks", '[');
     for (unsigned i = 0; i < count; i++) {
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "name", names[i]);
-        gt_json_add_text(to, "state", state_names[verdict->state]);
-        gt_json_add_text(to, "lastTransitionTime", now);
-        gt_json_add_text(to, "message", verdict->message);
+        gt_json_printf(to, "{'name': %s, 'state': %s, 'lastTransitionTime': %s, 'message': %s", names[i],
+                       state_names[verdict->state], now, verdict->message);
         if (verdict->state == GT_CHECK_RETRY)
             gt_json_add_unsigned(to, "requeueAfterSeconds", verdict->requeue_s);
         gt_json_end(to, '}');
@@ -302,14 +295,10 @@ int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret,
 void gt_admission_check_write(const char *version, const struct gt_admission_check *check,
                               const struct gt_condition *active, struct gt_buf *to)
 {
-    workload_begin_object(version, GT_KIND_ADMISSION_CHECK, NULL, check->name, NULL, to);
-    gt_json_begin(to, "conditions", '[');
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "type", "Active");
-    gt_json_add_text(to, "status", gt_condition_status_name(active->status));
-    gt_json_add_text(to, "reason", active->reason);
-    gt_json_add_text(to, "message", active->message);
-    gt_json_add_text(to, "lastTransitionTime", active->since);
-    gt_json_add_unsigned(to, "observedGeneration", check->generation);
-    gt_buf_puts(to, "}]}}");
+    workload_begin_object(version, GT_KIND_ADMISSION_CHECK, "", check->name, "", to);
+    gt_json_printf(to,
+                   "'conditions': [{'type': 'Active', 'status': %s, 'reason': %s, 'message': %s,"
+                   "'lastTransitionTime': %s, 'observedGeneration': %" PRIu64 "}]}}",
+                   gt_condition_status_name(active->status), active->reason, active->message, active->since,
+                   check->generation);
 }

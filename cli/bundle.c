@@ -423,12 +423,8 @@ static void tell_about(const struct collecting *bundle, struct gt_buf *to)
 {
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(time(NULL), now);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_int(to, "version", 1);
-    gt_json_add_text(to, "time", now);
-    gt_json_add_text(to, "gputopo", gt_version);
-    gt_json_add_bool(to, "anonymous", bundle->options->anonymous);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "{'version': 1, 'time': %s, 'gputopo': %s, 'anonymous': !%d}", now, gt_version,
+                   bundle->options->anonymous);
     gt_buf_puts(to, "\n");
 }
 

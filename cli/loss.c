@@ -25,25 +25,20 @@ enum { ANSWER_MAX = 4096 };
 static void add_choice(const struct gt_choice *choice, struct gt_buf *to)
 {
     gt_json_add_mask(to, "gpus", choice->mask);
-    gt_json_add_unsigned(to, "score", choice->score);
-    gt_json_add_unsigned(to, "loss", choice->loss);
+    gt_json_printf(to, "'score': %" PRIu32 ", 'loss': %" PRIu32, choice->score, choice->loss);
 }
 
 static void cli_answer_json(const struct cli_answer *answer, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
-    gt_json_begin(&text, NULL, '{');
-    gt_json_add_unsigned(&text, "k", answer->k);
+    gt_json_printf(&text, "{'k': %u", answer->k);
     gt_json_add_mask(&text, "free", answer->free);
     add_choice(&answer->chosen, &text);
-    gt_json_add_bool(&text, "exact", answer->chosen.exact);
-    if (answer->has_runner_up) {
-        gt_json_begin(&text, "runnerUp", '{');
+    gt_json_printf(&text, "'exact': !%d, 'runnerUp': =%s", answer->chosen.exact,
+                   answer->has_runner_up ? "{" : "null");
+    if (answer->has_runner_up)
         add_choice(&answer->runner_up, &text);
-        gt_json_end(&text, '}');
-    } else
-        gt_json_add_null(&text, "runnerUp");
-    gt_json_end(&text, '}');
+    gt_buf_puts(&text, answer->has_runner_up ? "}}" : "}");
     gt_json_indent(&text, to);
 }
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+
 #include "base/json_write.h"
 #include "cli/plan.h"
 
@@ -32,11 +34,9 @@ static void plan_json_add_supernodes(struct gt_buf *to, const struct cli_plan *p
 
 static void plan_json_add_pod(struct gt_buf *to, const struct cli_plan *plan, uint32_t pod)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_unsigned(to, "rank", pod);
-    gt_json_add_text(to, "node", cli_plan_node(plan, plan->pods[pod].node));
+    gt_json_printf(to, "{'rank': %u, 'node': %s", pod, cli_plan_node(plan, plan->pods[pod].node));
     gt_json_add_mask(to, "gpus", plan->pods[pod].mask);
-    gt_json_add_unsigned(to, "score", cli_plan_score(plan, pod));
+    gt_json_printf(to, "'score': %u", cli_plan_score(plan, pod));
     if (plan->aware)
         gt_json_add_unsigned(to, "loss", plan->losses[pod]);
     gt_json_end(to, '}');
@@ -48,13 +48,10 @@ static void add_unit(struct gt_buf *to, const struct cli_plan *plan, uint32_t nu
     begin_member(to, indent, NULL, '{');
     gt_json_add_unsigned(to, "unit", number);
     plan_json_add_supernodes(to, plan, unit);
-    if (unit->supernode == GT_NONE) {
-        gt_json_add_null(to, "within");
-        gt_json_add_null(to, "tier");
-    } else {
-        gt_json_add_text(to, "within", cli_plan_supernode(plan, unit->supernode));
-        gt_json_add_unsigned(to, "tier", unit->tier);
-    }
+    if (unit->supernode == GT_NONE)
+        gt_json_printf(to, "'within': null, 'tier': null");
+    else
+        gt_json_printf(to, "'within': %s, 'tier': %u", cli_plan_supernode(plan, unit->supernode), unit->tier);
     if (plan->explain && !plan->aware) {
         gt_auto_buf struct gt_buf why = GT_BUF(8192);
         gt_plan_unit_text(plan->cluster, unit, number, &why);
@@ -82,9 +79,8 @@ static void plan_json_begin_moved(struct gt_buf *to, const struct cli_plan *plan
     const struct gt_cluster_pod *pod = &plan->file->pods[number];
     const struct gt_running_pod *at = &plan->file->running[number];
     begin_member(to, 6, NULL, '{');
-    gt_json_add_text(to, "name", pod->name);
-    gt_json_add_text_if(to, "job", pod->job);
-    gt_json_add_text(to, "node", cli_plan_node(plan, at->node));
+    gt_json_printf(to, "'name': %s, ?'job': %s, 'node': %s", pod->name, pod->job,
+                   cli_plan_node(plan, at->node));
     gt_json_add_mask(to, "gpus", at->mask);
 }
 
@@ -107,10 +103,8 @@ static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *p
 {
     const struct gt_relocation *relocation = &plan->relocation;
     begin_member(to, 2, "relocation", '{');
-    gt_json_add_bool(to, "possible", relocation->possible);
-    gt_json_add_bool(to, "exact", relocation->exact);
-    gt_json_add_unsigned(to, "jobs", relocation->jobs);
-    gt_json_add_unsigned(to, "cost", relocation->cost);
+    gt_json_printf(to, "'possible': !%d, 'exact': !%d, 'jobs': %u, 'cost': %" PRIu64, relocation->possible,
+                   relocation->exact, relocation->jobs, (uint64_t)relocation->cost);
     begin_member(to, 4, "move", '[');
     for (uint32_t i = 0; i < relocation->count; i++) {
         plan_json_begin_moved(to, plan, relocation->moves[i].pod);
@@ -126,16 +120,15 @@ static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *p
 
 void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
 {
+    gt_auto_buf struct gt_buf crossing = GT_BUF(4096);
+    cli_plan_crossing(plan, &crossing);
     gt_json_begin(to, NULL, '{');
     gt_json_new_line(to, 2);
     gt_json_add_bool(to, "placed", plan->placed);
     if (!plan->placed)
         gt_json_add_text(to, "reason", plan->reason.data ? plan->reason.data : "");
-    gt_json_add_text(to, "policy", plan->aware ? "gpu-aware" : "gpu-podaffinity");
-    gt_json_add_text_if(to, "warning", plan->warning);
-    gt_auto_buf struct gt_buf crossing = GT_BUF(4096);
-    cli_plan_crossing(plan, &crossing);
-    gt_json_add_text_if(to, "crossing", crossing.len ? crossing.data : NULL);
+    gt_json_printf(to, "'policy': %s, ?'warning': %s, ?'crossing': %s",
+                   plan->aware ? "gpu-aware" : "gpu-podaffinity", plan->warning, crossing.data);
     plan_json_add_units(to, plan, 2);
     if (plan->advise && !plan->placed)
         plan_json_add_advice(to, plan);
