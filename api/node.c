@@ -8,7 +8,7 @@
 #include "api/condition.h"
 #include "api/meta.h"
 #include "api/names.h"
-#include "api/quantity.h"
+#include "api/resources.h"
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
