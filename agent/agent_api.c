@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "kube/kubeconfig.h"
+#include "kube/config.h"
 
 /* The kubelet's configuration as it runs with it, by the API server (--kubelet-configz): with its flags and
  * its drop-in directory. */

@@ -49,13 +49,9 @@ bool gt_condition_has(const struct gt_condition *condition, const char *reason)
 
 void gt_condition_write(const struct gt_condition *condition, const char *type, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "type", type);
-    gt_json_add_text(to, "status", status_names[condition->status]);
-    gt_json_add_text_if(to, "lastTransitionTime", condition->since);
-    gt_json_add_text(to, "reason", condition->reason);
-    gt_json_add_text(to, "message", condition->message);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "{'type': %s, 'status': %s, ?'lastTransitionTime': %s, 'reason': %s, 'message': %s}",
+                   type, status_names[condition->status], condition->since, condition->reason,
+                   condition->message);
 }
 
 void gt_conditions_write(const struct gt_condition list[], const char *const types[], unsigned count,

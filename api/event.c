@@ -14,27 +14,16 @@ void gt_event_write(const struct gt_event_object *event, const struct gt_event_o
 {
     char note[EVENT_NOTE_MAX + 1];
     gt_text_shorten(note, sizeof(note), event->note);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "events.k8s.io/v1");
-    gt_json_add_text(to, "kind", "Event");
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "name", origin->name);
-    gt_json_add_text(to, "namespace", origin->namespace_);
-    gt_json_end(to, '}');
-    gt_json_add_text(to, "eventTime", origin->time);
-    gt_json_add_text(to, "type", event->warning ? "Warning" : "Normal");
-    gt_json_add_text_if(to, "reason", event->reason);
-    gt_json_add_text_if(to, "action", event->action);
-    gt_json_add_text_if(to, "note", note);
-    gt_json_add_text_if(to, "reportingController", origin->controller);
-    gt_json_add_text_if(to, "reportingInstance", origin->instance);
-    gt_json_begin(to, "regarding", '{');
-    gt_json_add_text_if(to, "apiVersion", event->api_version);
-    gt_json_add_text_if(to, "kind", event->kind);
-    gt_json_add_text_if(to, "namespace", event->namespace_);
-    gt_json_add_text_if(to, "name", event->name);
-    gt_json_add_text_if(to, "uid", event->uid);
-    gt_json_ends(to, "}}");
+    gt_json_printf(
+        to,
+        "{'apiVersion': 'events.k8s.io/v1', 'kind': 'Event', 'metadata': {'name': %s, 'namespace': %s},"
+        "'eventTime': %s, 'type': %s, ?'reason': %s, ?'action': %s, ?'note': %s,"
+        "?'reportingController': %s, ?'reportingInstance': %s,",
+        origin->name, origin->namespace_, origin->time, event->warning ? "Warning" : "Normal", event->reason,
+        event->action, note, origin->controller, origin->instance);
+    gt_json_printf(
+        to, "'regarding': {?'apiVersion': %s, ?'kind': %s, ?'namespace': %s, ?'name': %s, ?'uid': %s}}",
+        event->api_version, event->kind, event->namespace_, event->name, event->uid);
 }
 
 static uint64_t later(uint64_t time, const cJSON *text)

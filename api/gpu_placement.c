@@ -2,6 +2,7 @@
 #include "api/gpu_placement.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "api/names.h"
 #include "api/pod_plan.h"
 #include "base/err.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "topology/model/node.h"
@@ -45,18 +47,66 @@ static void reader_done(struct placement_reader *reader)
     free(reader->pods);
 }
 
-static int gpu_placement_read_name(const struct gt_at *at, const cJSON *object, const char *key,
-                                   const char **ret)
+/* The texts of the object itself, and where they stand in it. */
+enum placement_place { OF_OBJECT, OF_METADATA, OF_OWNER, OF_SPEC, OF_STATUS };
+enum placement_form { ANY_TEXT, NEEDED_TEXT, TIME_TEXT };
+
+static const struct placement_text {
+    size_t at;
+    const char *key; /* NULL: read by itself */
+    unsigned max;
+    enum placement_place place;
+    enum placement_form form;
+} texts[] = {
+#define PLACEMENT_TEXT(member, ...)                                                                          \
+    {                                                                                                        \
+        offsetof(struct gt_gpu_placement, member), __VA_ARGS__                                               \
+    }
+    PLACEMENT_TEXT(name, NULL, 0, OF_OBJECT, ANY_TEXT),
+    PLACEMENT_TEXT(resource_version, NULL, 0, OF_OBJECT, ANY_TEXT),
+    PLACEMENT_TEXT(namespace_, "namespace", GT_API_NAME_MAX, OF_METADATA, NEEDED_TEXT),
+    PLACEMENT_TEXT(uid, "uid", GT_API_TEXT_MAX, OF_METADATA, ANY_TEXT),
+    PLACEMENT_TEXT(owner_api_version, "apiVersion", GT_API_NAME_MAX, OF_OWNER, NEEDED_TEXT),
+    PLACEMENT_TEXT(owner_kind, "kind", GT_API_NAME_MAX, OF_OWNER, NEEDED_TEXT),
+    PLACEMENT_TEXT(owner_name, "name", GT_API_NAME_MAX, OF_OWNER, NEEDED_TEXT),
+    PLACEMENT_TEXT(owner_uid, "uid", GT_API_NAME_MAX, OF_OWNER, NEEDED_TEXT),
+    PLACEMENT_TEXT(job, "job", GT_GPU_PLACEMENT_JOB_MAX, OF_SPEC, NEEDED_TEXT),
+    PLACEMENT_TEXT(part_of, "partOf", GT_API_NAME_MAX, OF_SPEC, ANY_TEXT),
+    PLACEMENT_TEXT(on_lost_plan, "onLostPlan", GT_API_TEXT_MAX, OF_SPEC, ANY_TEXT),
+    PLACEMENT_TEXT(reason, "reason", GT_API_TEXT_MAX, OF_STATUS, ANY_TEXT),
+    PLACEMENT_TEXT(message, "message", GT_GPU_PLACEMENT_MESSAGE_MAX, OF_STATUS, ANY_TEXT),
+    PLACEMENT_TEXT(behind, "behind", GT_GPU_PLACEMENT_JOB_MAX, OF_STATUS, ANY_TEXT),
+    PLACEMENT_TEXT(where, "where", GT_GPU_PLACEMENT_MESSAGE_MAX, OF_STATUS, ANY_TEXT),
+    PLACEMENT_TEXT(promised_until, "promisedUntil", GT_TIME_TEXT_SIZE - 1, OF_STATUS, TIME_TEXT),
+    PLACEMENT_TEXT(waiting_since, "waitingSince", GT_TIME_TEXT_SIZE - 1, OF_STATUS, TIME_TEXT),
+    PLACEMENT_TEXT(planned_at, "plannedAt", GT_TIME_TEXT_SIZE - 1, OF_STATUS, TIME_TEXT),
+    PLACEMENT_TEXT(reserved_until, "reservedUntil", GT_TIME_TEXT_SIZE - 1, OF_STATUS, TIME_TEXT),
+    PLACEMENT_TEXT(moving, "moving", GT_API_TEXT_MAX, OF_STATUS, ANY_TEXT),
+    PLACEMENT_TEXT(moving_before, "movingBefore", GT_TIME_TEXT_SIZE - 1, OF_STATUS, TIME_TEXT),
+    PLACEMENT_TEXT(moves, "moves", GT_GPU_PLACEMENT_MOVES_MAX, OF_STATUS, ANY_TEXT),
+#undef PLACEMENT_TEXT
+};
+
+static const char **gpu_placement_text_of(struct gt_gpu_placement *placement, size_t i)
 {
-    int r = gt_api_text(at, object, key, GT_API_NAME_MAX, ret);
-    return r < 0 || (*ret)[0] ? r : gt_at_fail(at, key, "is missing");
+    return (const char **)(void *)((char *)placement + texts[i].at);
 }
 
-static int gpu_placement_read_time(const struct gt_at *at, const cJSON *object, const char *key,
-                                   const char **ret)
+/* Those of one place, which is `object`. */
+static int gpu_placement_read_texts(const struct gt_at *at, const cJSON *object, enum placement_place place,
+                                    struct gt_gpu_placement *to)
 {
-    int r = gt_api_text(at, object, key, GT_TIME_TEXT_SIZE - 1, ret);
-    return r < 0 || !(*ret)[0] || gt_time_of_text(*ret) ? r : gt_at_fail(at, key, "is no time");
+    for (size_t i = 0; i < GT_COUNT(texts); i++) {
+        const char **text = gpu_placement_text_of(to, i);
+        if (texts[i].place != place)
+            continue;
+        GT_TRY(gt_api_text(at, object, texts[i].key, texts[i].max, text));
+        if (texts[i].form == NEEDED_TEXT && !**text)
+            return gt_at_fail(at, texts[i].key, "is missing");
+        if (texts[i].form == TIME_TEXT && **text && !gt_time_of_text(*text))
+            return gt_at_fail(at, texts[i].key, "is no time");
+    }
+    return 0;
 }
 
 static int gpu_placement_read_priority(const struct gt_at *at, const cJSON *spec, int32_t *ret)
@@ -78,15 +128,9 @@ static int gpu_placement_read_metadata(const struct gt_at *above, const cJSON *o
     const struct gt_at below = {above->source, "metadata.ownerReferences[0]", above->err};
     const cJSON *metadata = gt_get(object, "metadata"), *owner = gt_get(metadata, "ownerReferences");
     GT_TRY(gt_api_meta(above, object, &to->name, &to->resource_version));
-    GT_TRY(gpu_placement_read_name(&at, metadata, "namespace", &to->namespace_));
-    GT_TRY(gt_api_text(&at, metadata, "uid", GT_API_TEXT_MAX, &to->uid));
+    GT_TRY(gpu_placement_read_texts(&at, metadata, OF_METADATA, to));
     owner = cJSON_IsArray(owner) ? owner->child : NULL;
-    if (!owner)
-        return 0;
-    GT_TRY(gpu_placement_read_name(&below, owner, "apiVersion", &to->owner_api_version));
-    GT_TRY(gpu_placement_read_name(&below, owner, "kind", &to->owner_kind));
-    GT_TRY(gpu_placement_read_name(&below, owner, "name", &to->owner_name));
-    return gpu_placement_read_name(&below, owner, "uid", &to->owner_uid);
+    return owner ? gpu_placement_read_texts(&below, owner, OF_OWNER, to) : 0;
 }
 
 static int read_template(const struct gt_at *at, const cJSON *item, struct gt_gpu_placement_template *to)
@@ -124,14 +168,9 @@ static int read_templates(const struct gt_at *at, const cJSON *spec, struct plac
 static int gpu_placement_read_spec(const struct gt_at *above, const cJSON *spec, struct placement_reader *to)
 {
     const struct gt_at at = {above->source, "spec", above->err};
-    struct gt_gpu_placement *placement = &to->placement;
-    GT_TRY(gt_api_text(&at, spec, "job", GT_GPU_PLACEMENT_JOB_MAX, &placement->job));
-    if (!placement->job[0])
-        return gt_at_fail(&at, "job", "is missing");
-    GT_TRY(gt_api_text(&at, spec, "partOf", GT_API_NAME_MAX, &placement->part_of));
+    GT_TRY(gpu_placement_read_texts(&at, spec, OF_SPEC, &to->placement));
     GT_TRY(read_templates(&at, spec, to));
-    GT_TRY(gpu_placement_read_priority(&at, spec, &placement->priority));
-    return gt_api_text(&at, spec, "onLostPlan", GT_API_TEXT_MAX, &placement->on_lost_plan);
+    return gpu_placement_read_priority(&at, spec, &to->placement.priority);
 }
 
 /* ---- the plan ---- */
@@ -271,68 +310,31 @@ static int gpu_placement_read_status(const struct gt_at *above, const cJSON *sta
     const struct gt_at at = {above->source, "status", above->err};
     struct gt_gpu_placement *to = &reader->placement;
     GT_TRY(read_phase(&at, status, &to->phase));
-    GT_TRY(gt_api_text(&at, status, "reason", GT_API_TEXT_MAX, &to->reason));
-    GT_TRY(gt_api_text(&at, status, "message", GT_GPU_PLACEMENT_MESSAGE_MAX, &to->message));
-    GT_TRY(gt_api_text(&at, status, "behind", GT_GPU_PLACEMENT_JOB_MAX, &to->behind));
-    GT_TRY(gt_api_text(&at, status, "where", GT_GPU_PLACEMENT_MESSAGE_MAX, &to->where));
+    GT_TRY(gpu_placement_read_texts(&at, status, OF_STATUS, to));
     GT_TRY(gt_get_integer(&at, status, "epoch", UINT64_C(1) << 53, &to->epoch));
-    GT_TRY(gpu_placement_read_time(&at, status, "promisedUntil", &to->promised_until));
-    GT_TRY(gpu_placement_read_time(&at, status, "waitingSince", &to->waiting_since));
-    GT_TRY(gpu_placement_read_time(&at, status, "plannedAt", &to->planned_at));
-    GT_TRY(gpu_placement_read_time(&at, status, "reservedUntil", &to->reserved_until));
-    GT_TRY(gt_api_text(&at, status, "moving", GT_API_TEXT_MAX, &to->moving));
-    GT_TRY(gpu_placement_read_time(&at, status, "movingBefore", &to->moving_before));
-    GT_TRY(gt_api_text(&at, status, "moves", GT_GPU_PLACEMENT_MOVES_MAX, &to->moves));
     return gpu_placement_read_plan(&at, status, reader);
 }
 
 /* ---- one block ---- */
 
-/* The texts of the object itself. */
-static const size_t texts[] = {
-    offsetof(struct gt_gpu_placement, namespace_),
-    offsetof(struct gt_gpu_placement, name),
-    offsetof(struct gt_gpu_placement, uid),
-    offsetof(struct gt_gpu_placement, resource_version),
-    offsetof(struct gt_gpu_placement, owner_api_version),
-    offsetof(struct gt_gpu_placement, owner_kind),
-    offsetof(struct gt_gpu_placement, owner_name),
-    offsetof(struct gt_gpu_placement, owner_uid),
-    offsetof(struct gt_gpu_placement, job),
-    offsetof(struct gt_gpu_placement, part_of),
-    offsetof(struct gt_gpu_placement, on_lost_plan),
-    offsetof(struct gt_gpu_placement, reason),
-    offsetof(struct gt_gpu_placement, message),
-    offsetof(struct gt_gpu_placement, behind),
-    offsetof(struct gt_gpu_placement, where),
-    offsetof(struct gt_gpu_placement, promised_until),
-    offsetof(struct gt_gpu_placement, waiting_since),
-    offsetof(struct gt_gpu_placement, planned_at),
-    offsetof(struct gt_gpu_placement, reserved_until),
-    offsetof(struct gt_gpu_placement, moving),
-    offsetof(struct gt_gpu_placement, moving_before),
-    offsetof(struct gt_gpu_placement, moves),
-};
-
-static const char **gpu_placement_text_of(struct gt_gpu_placement *placement, size_t i)
+static size_t gpu_placement_size_of(const char *const *list, uint32_t count)
 {
-    return (const char **)(void *)((char *)placement + texts[i]);
+    size_t size = 0;
+    for (uint32_t i = 0; i < count; i++)
+        size += strlen(list[i]) + 1;
+    return size;
 }
 
 static size_t gpu_placement_size_of_texts(const struct gt_gpu_placement *of)
 {
     struct gt_gpu_placement copy = *of;
-    size_t size = 0;
+    size_t size = gpu_placement_size_of(of->nodes, of->node_count) +
+                  gpu_placement_size_of(of->units, of->unit_count) +
+                  gpu_placement_size_of(of->parts, of->part_count);
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         size += strlen(*gpu_placement_text_of(&copy, i)) + 1;
     for (unsigned i = 0; i < of->template_count; i++)
         size += strlen(of->templates[i].role) + strlen(of->templates[i].claim) + 2;
-    for (uint32_t i = 0; i < of->node_count; i++)
-        size += strlen(of->nodes[i]) + 1;
-    for (uint32_t i = 0; i < of->unit_count; i++)
-        size += strlen(of->units[i]) + 1;
-    for (uint32_t i = 0; i < of->part_count; i++)
-        size += strlen(of->parts[i]) + 1;
     for (uint32_t i = 0; i < of->pod_count; i++)
         size += of->pods[i].name ? strlen(of->pods[i].name) + 1 : 0;
     return size;
@@ -340,9 +342,18 @@ static size_t gpu_placement_size_of_texts(const struct gt_gpu_placement *of)
 
 static const char *gpu_placement_move_text(const char *text, char **next)
 {
-    size_t size = strlen(text) + 1;
-    const char *moved = memcpy(*next, text, size);
-    *next += size;
+    const char *moved = *next;
+    *next = stpcpy(*next, text) + 1;
+    return moved;
+}
+
+/* Both the list, to *at, and its texts. */
+static const char *const *gpu_placement_move_list(const char *const *list, uint32_t count, const char ***at,
+                                                  char **next)
+{
+    const char **moved = *at;
+    for (uint32_t i = 0; i < count; i++)
+        *(*at)++ = gpu_placement_move_text(list[i], next);
     return moved;
 }
 
@@ -356,24 +367,21 @@ static int gpu_placement_copy(const struct gt_gpu_placement *from, struct gt_gpu
     _Static_assert(_Alignof(struct gt_gpu_placement_pod) >= _Alignof(char *) &&
                        _Alignof(char *) >= _Alignof(struct gt_gpu_placement_template),
                    "what is aligned most comes first");
+    const size_t lists = (size_t)from->node_count + from->unit_count + from->part_count;
     struct placement_block *block =
-        malloc(sizeof(*block) + from->pod_count * sizeof(*from->pods) +
-               ((size_t)from->node_count + from->unit_count + from->part_count) * sizeof(char *) +
+        malloc(sizeof(*block) + from->pod_count * sizeof(*from->pods) + lists * sizeof(char *) +
                from->template_count * sizeof(*from->templates) + gpu_placement_size_of_texts(from));
     GT_NEED(block, err, "%s", from->name);
     struct gt_gpu_placement *to = &block->placement;
-    struct gt_gpu_placement_pod *pods = block->pods;
-    const char **nodes = (const char **)(pods + from->pod_count), **units = nodes + from->node_count,
-               **parts = units + from->unit_count;
-    struct gt_gpu_placement_template *templates =
-        (struct gt_gpu_placement_template *)(parts + from->part_count);
+    const char **at = (const char **)(block->pods + from->pod_count);
+    struct gt_gpu_placement_template *templates = (struct gt_gpu_placement_template *)(at + lists);
     char *next = (char *)(templates + from->template_count);
     *to = *from;
-    to->pods = pods;
-    to->nodes = nodes;
-    to->units = units;
-    to->parts = parts;
+    to->pods = block->pods;
     to->templates = templates;
+    to->nodes = gpu_placement_move_list(from->nodes, from->node_count, &at, &next);
+    to->units = gpu_placement_move_list(from->units, from->unit_count, &at, &next);
+    to->parts = gpu_placement_move_list(from->parts, from->part_count, &at, &next);
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         *gpu_placement_text_of(to, i) = gpu_placement_move_text(*gpu_placement_text_of(to, i), &next);
     for (unsigned i = 0; i < from->template_count; i++) {
@@ -381,15 +389,9 @@ static int gpu_placement_copy(const struct gt_gpu_placement *from, struct gt_gpu
         templates[i].role = gpu_placement_move_text(from->templates[i].role, &next);
         templates[i].claim = gpu_placement_move_text(from->templates[i].claim, &next);
     }
-    for (uint32_t i = 0; i < from->node_count; i++)
-        nodes[i] = gpu_placement_move_text(from->nodes[i], &next);
-    for (uint32_t i = 0; i < from->unit_count; i++)
-        units[i] = gpu_placement_move_text(from->units[i], &next);
-    for (uint32_t i = 0; i < from->part_count; i++)
-        parts[i] = gpu_placement_move_text(from->parts[i], &next);
     for (uint32_t i = 0; i < from->pod_count; i++) {
-        pods[i] = from->pods[i];
-        pods[i].name = from->pods[i].name ? gpu_placement_move_text(from->pods[i].name, &next) : NULL;
+        block->pods[i] = from->pods[i];
+        block->pods[i].name = from->pods[i].name ? gpu_placement_move_text(from->pods[i].name, &next) : NULL;
     }
     *ret = to;
     return 0;
@@ -420,4 +422,132 @@ int gt_gpu_placement_read(const cJSON *object, struct gt_gpu_placement **ret, st
         r = gpu_placement_copy(&reader.placement, ret, err);
     reader_done(&reader);
     return r;
+}
+
+/* ---- writing ---- */
+
+static void write_templates(const struct gt_gpu_placement *placement, struct gt_buf *to)
+{
+    for (unsigned i = 0; i < placement->template_count; i++) {
+        const struct gt_gpu_placement_template *template = &placement->templates[i];
+        gt_json_printf(to,
+                       "{?'role': %s, 'pods': %u, 'gpus': %u, ?'groupSize': %u, ?'atomicGroupSize': %u,"
+                       "?'claimTemplate': %s}",
+                       template->role, template->pods, template->gpus, template->group, template->atomic,
+                       template->claim);
+    }
+}
+
+/* In a patch null takes away what may be in the object. */
+static void write_text(const char *key, const char *text, bool patch, struct gt_buf *to)
+{
+    if (*text || patch)
+        gt_json_printf(to, "%s: ~%s", key, text);
+}
+
+static void gpu_placement_write_spec(const struct gt_gpu_placement *placement, bool patch, struct gt_buf *to)
+{
+    uint64_t pods = 0, gpus = 0;
+    for (unsigned i = 0; i < placement->template_count; i++) {
+        const struct gt_gpu_placement_template *template = &placement->templates[i];
+        pods += template->pods;
+        gpus += (uint64_t) template->pods * template->gpus;
+    }
+    gt_json_printf(to, "'spec': {?'job': %s, ?'partOf': %s", patch ? "" : placement->job, placement->part_of);
+    if (!placement->part_of[0]) {
+        gt_json_printf(to, "'pods': %" PRIu64 ", 'gpus': %" PRIu64 ", 'templates': [", pods, gpus);
+        write_templates(placement, to);
+        gt_json_printf(to, "], 'priority': %d", placement->priority);
+        write_text("onLostPlan", placement->on_lost_plan, patch, to);
+    }
+    gt_json_end(to, '}');
+}
+
+static void write_texts(const char *key, const char *const *list, uint32_t count, struct gt_buf *to)
+{
+    gt_json_begin(to, key, '[');
+    for (uint32_t i = 0; i < count; i++)
+        gt_json_add_text(to, NULL, list[i]);
+    gt_json_end(to, ']');
+}
+
+static void add_position(struct gt_buf *to, uint32_t position)
+{
+    gt_text_add_unsigned(to, position);
+    gt_buf_puts(to, ":");
+}
+
+static void write_pods(const struct gt_gpu_placement *placement, struct gt_buf *to)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_GPU_PLACEMENT_TEXT_MAX);
+    gt_json_begin(to, "pods", '[');
+    for (uint32_t i = 0; i < placement->pod_count; i++) {
+        const struct gt_gpu_placement_pod *pod = &placement->pods[i];
+        gt_buf_consume(&text, text.len);
+        add_position(&text, pod->rank);
+        add_position(&text, pod->unit);
+        add_position(&text, pod->node);
+        gt_text_add_mask(&text, pod->gpus);
+        if (pod->name) {
+            gt_buf_puts(&text, ":");
+            gt_buf_puts(&text, pod->name);
+        }
+        to->failed = to->failed || text.failed;
+        gt_json_add_text(to, NULL, text.data ? text.data : "");
+    }
+    gt_json_end(to, ']');
+}
+
+static void gpu_placement_write_plan(const struct gt_gpu_placement *placement, bool patch, struct gt_buf *to)
+{
+    if (placement->part_count)
+        write_texts("parts", placement->parts, placement->part_count, to);
+    else if (patch)
+        gt_json_add_null(to, "parts");
+    if (placement->pod_count) {
+        write_texts("nodes", placement->nodes, placement->node_count, to);
+        write_texts("units", placement->units, placement->unit_count, to);
+        write_pods(placement, to);
+    } else if (patch) {
+        gt_json_printf(to, "'nodes': null, 'units': null, 'pods': null");
+    }
+}
+
+static void gpu_placement_write_status(const struct gt_gpu_placement *placement, bool patch, bool with_plan,
+                                       struct gt_buf *to)
+{
+    struct gt_gpu_placement copy = *placement;
+    gt_json_printf(to, "'status': {'phase': %s, 'epoch': %" PRIu64, phases[placement->phase],
+                   placement->epoch);
+    for (size_t i = 0; i < GT_COUNT(texts); i++)
+        if (texts[i].place == OF_STATUS)
+            write_text(texts[i].key, *gpu_placement_text_of(&copy, i), patch, to);
+    if (with_plan)
+        gpu_placement_write_plan(placement, patch, to);
+    gt_json_end(to, '}');
+}
+
+void gt_gpu_placement_write(const struct gt_gpu_placement *placement, struct gt_buf *to)
+{
+    gt_json_printf(to,
+                   "{'apiVersion': '" GT_API_GROUP_VERSION "', 'kind': '" GT_KIND_GPU_PLACEMENT
+                   "', 'metadata': {'namespace': %s, 'name': %s",
+                   placement->namespace_, placement->name);
+    if (placement->owner_kind[0])
+        gt_json_printf(to, "'ownerReferences': [{'apiVersion': %s, 'kind': %s, 'name': %s, 'uid': %s}]",
+                       placement->owner_api_version, placement->owner_kind, placement->owner_name,
+                       placement->owner_uid);
+    gt_json_end(to, '}');
+    gpu_placement_write_spec(placement, false, to);
+    gpu_placement_write_status(placement, false, true, to);
+    gt_json_end(to, '}');
+}
+
+void gt_gpu_placement_write_patch(const struct gt_gpu_placement *placement, bool with_plan, struct gt_buf *to)
+{
+    gt_json_printf(to, "{'metadata': {?'uid': %s, ?'resourceVersion': %s}", placement->uid,
+                   placement->resource_version);
+    gpu_placement_write_spec(placement, true, to);
+    gpu_placement_write_status(placement, true, with_plan, to);
+    gt_json_end(to, '}');
 }

@@ -11,6 +11,52 @@
 
 /* ---- the name ---- */
 
+/* A DNS subdomain: parts of letters, digits and '-' with dots between them, each with a letter or digit at
+ * both ends. */
+static bool is_subdomain(const char *text)
+{
+    static const char ends[] = "abcdefghijklmnopqrstuvwxyz0123456789",
+                      all[] = "-abcdefghijklmnopqrstuvwxyz0123456789";
+    for (;; text++) {
+        size_t len = strspn(text, all);
+        if (!len || !strchr(ends, text[0]) || !strchr(ends, text[len - 1]))
+            return false;
+        text += len;
+        if (*text != '.')
+            return !*text;
+    }
+}
+
+void gt_gpu_placement_name(const char *kind, const char *job, struct gt_buf *to)
+{
+    enum { DIGEST = 17 }; /* '-' and 16 digits */
+    char name[GT_API_NAME_MAX + 1];
+    size_t kind_len = strlen(kind), len = 0;
+    bool same = kind_len + 1 + strlen(job) < sizeof(name);
+    for (const char *p = kind; *p && len < GT_API_NAME_MAX; p++) {
+        same = same && isalnum((unsigned char)*p);
+        name[len++] = (char)tolower((unsigned char)*p);
+    }
+    if (len < GT_API_NAME_MAX)
+        name[len++] = '-';
+    for (const char *p = job; *p && len < GT_API_NAME_MAX; p++)
+        name[len++] = *p;
+    name[len] = '\0';
+    if (same && is_subdomain(name)) {
+        gt_buf_puts(to, name);
+        return;
+    }
+    uint64_t digest = gt_digest_bytes(GT_DIGEST_EMPTY, kind, kind_len + 1);
+    digest = gt_digest_bytes(digest, job, strlen(job));
+    len = len < GT_API_NAME_MAX - DIGEST ? len : GT_API_NAME_MAX - DIGEST;
+    for (size_t i = 0; i < len; i++)
+        name[i] = isalnum((unsigned char)name[i]) ? (char)tolower((unsigned char)name[i]) : i ? '-' : 'x';
+    gt_buf_add(to, name, len);
+    gt_buf_printf(to, "-%016" PRIx64, digest);
+}
+
+/* ---- the name of a part ---- */
+
 /* With the NUL: "a", "b" is not "ab", "". */
 static uint64_t gpu_placement_part_add_text(uint64_t digest, const char *text)
 {

@@ -21,13 +21,8 @@ const cJSON *gt_isolated_entries(const cJSON *object)
 bool gt_isolated_patch_write(const char *resource_version, const cJSON *entries, struct gt_buf *to)
 {
     char *list = cJSON_PrintUnformatted(entries);
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "resourceVersion", resource_version);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "spec", '{');
-    gt_json_add_raw(to, "isolated", list ? list : "[]");
-    gt_json_ends(to, "}}");
+    gt_json_printf(to, "{'metadata': {'resourceVersion': %s}, 'spec': {'isolated': =%s}}", resource_version,
+                   list ? list : "[]");
     cJSON_free(list);
     return list != NULL;
 }
@@ -124,34 +119,19 @@ int gt_fault_list_read(const cJSON *file, struct gt_isolations *to, struct gt_er
 
 void gt_isolations_write(const struct gt_isolations *isolations, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "uid", isolations->object);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "spec", '{');
-    gt_json_begin(to, "isolated", '[');
+    gt_json_printf(to, "{'metadata': {'uid': %s}, 'spec': {'isolated': [", isolations->object);
     for (unsigned i = 0; i < isolations->count; i++) {
         const struct gt_isolation *isolation = &isolations->of[i];
         char until[GT_TIME_TEXT_SIZE] = "";
         if (isolation->until_s)
             gt_time_text(isolation->until_s, until);
-        gt_json_begin(to, NULL, '{');
-        if (isolation->peer[0]) {
-            gt_json_begin(to, "link", '[');
-            gt_json_add_text(to, NULL, isolation->gpu);
-            gt_json_add_text(to, NULL, isolation->peer);
-            gt_json_end(to, ']');
-        } else if (isolation->gpu[0])
-            gt_json_add_text(to, "gpu", isolation->gpu);
+        if (isolation->peer[0])
+            gt_json_printf(to, "{'link': [%s, %s]", isolation->gpu, isolation->peer);
         else
-            gt_json_add_bool(to, "all", true);
-        gt_json_add_text_if(to, "grade", gt_gpu_grade_name(isolation->grade));
-        gt_json_add_text_if(to, "value", isolation->value);
-        gt_json_add_text(to, "reason", isolation->reason);
-        if (isolation->evicts)
-            gt_json_add_bool(to, "evict", true);
-        gt_json_add_text_if(to, "until", until);
-        gt_json_end(to, '}');
+            gt_json_printf(to, "{?'gpu': %s, ?'all': !%d", isolation->gpu, !isolation->gpu[0]);
+        gt_json_printf(to, "?'grade': %s, ?'value': %s, 'reason': %s, ?'evict': !%d, ?'until': %s}",
+                       gt_gpu_grade_name(isolation->grade), isolation->value, isolation->reason,
+                       isolation->evicts, until);
     }
-    gt_json_ends(to, "]}}");
+    gt_buf_puts(to, "]}}");
 }

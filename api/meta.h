@@ -7,6 +7,10 @@
 #include "base/buf.h"
 #include "base/json_get.h"
 
+struct gt_pair { /* a label or annotation */
+    const char *key, *value;
+};
+
 /* The metadata of objects of any kind. Texts belong to the object; "" if there is none. */
 const char *gt_meta_namespace(const cJSON *object);
 const char *gt_meta_name(const cJSON *object);

@@ -8,7 +8,7 @@
 #include "api/condition.h"
 #include "api/meta.h"
 #include "api/names.h"
-#include "api/quantity.h"
+#include "api/resources.h"
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
@@ -122,13 +122,8 @@ bool gt_node_taint_write(const cJSON *node, const char *key, const char *effect,
     if (effect && !cJSON_AddItemToArray(taints, own))
         return false;
     gt_auto_free char *list = cJSON_PrintUnformatted(taints);
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "resourceVersion", gt_meta_version(node));
-    gt_json_end(to, '}');
-    gt_json_begin(to, "spec", '{');
-    gt_json_add_raw(to, "taints", list ? list : "[]");
-    gt_json_ends(to, "}}");
+    gt_json_printf(to, "{'metadata': {'resourceVersion': %s}, 'spec': {'taints': =%s}}",
+                   gt_meta_version(node), list ? list : "[]");
     return list != NULL;
 }
 
@@ -141,12 +136,7 @@ const char *gt_node_object_label(const struct gt_node_object *node, const char *
 /* Up to the open metadata. */
 static void node_begin(const char *name, const char *uid, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "v1");
-    gt_json_add_text(to, "kind", "Node");
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "name", name);
-    gt_json_add_text(to, "uid", uid);
+    gt_json_printf(to, "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': %s, 'uid': %s", name, uid);
 }
 
 void gt_node_condition_read(const cJSON *node, const char *type, struct gt_condition *ret)
@@ -159,21 +149,18 @@ void gt_node_condition_write(const char *name, const char *uid, const struct gt_
 {
     static const char *const type[] = {GT_CONDITION_NODE_GPUS};
     node_begin(name, uid, to);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "status", '{');
+    gt_json_printf(to, "}, 'status': {");
     gt_conditions_write(condition, type, 1, to);
-    gt_json_ends(to, "}}");
+    gt_buf_puts(to, "}}");
 }
 
 void gt_node_object_write(const char *name, const char *uid, enum gt_node_part part,
                           const struct gt_pair *pairs, unsigned count, struct gt_buf *to)
 {
     node_begin(name, uid, to);
-    if (part != GT_NODE_NOTHING) {
+    if (part != GT_NODE_NOTHING)
         gt_json_begin(to, part == GT_NODE_LABELS ? "labels" : "annotations", '{');
-        for (unsigned i = 0; i < count; i++)
-            gt_json_add_text(to, pairs[i].key, pairs[i].value);
-        gt_json_end(to, '}');
-    }
-    gt_json_ends(to, "}}");
+    for (unsigned i = 0; part != GT_NODE_NOTHING && i < count; i++)
+        gt_json_add_text(to, pairs[i].key, pairs[i].value);
+    gt_buf_puts(to, part != GT_NODE_NOTHING ? "}}}" : "}}");
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "api/condition.h"
-#include "api/pair.h"
+#include "api/meta.h"
 #include "api/resources.h"
 #include "base/buf.h"
 

@@ -200,35 +200,28 @@ void gt_node_gpu_topology_done(struct gt_node_gpu_topology *topology)
 /* Up to its metadata, which is still open. */
 static void node_gpu_topology_begin_object(const char *name, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", GT_API_GROUP_VERSION);
-    gt_json_add_text(to, "kind", GT_KIND_NODE_GPU_TOPOLOGY);
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "name", name);
+    gt_json_printf(to,
+                   "{'apiVersion': '" GT_API_GROUP_VERSION "', 'kind': '" GT_KIND_NODE_GPU_TOPOLOGY
+                   "', 'metadata': {'name': %s",
+                   name);
 }
 
 void gt_node_gpu_topology_write_object(const char *name, const char *node_uid, struct gt_buf *to)
 {
     node_gpu_topology_begin_object(name, to);
-    gt_json_begin(to, "ownerReferences", '[');
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "v1");
-    gt_json_add_text(to, "kind", "Node");
-    gt_json_add_text(to, "name", name);
-    gt_json_add_text(to, "uid", node_uid);
-    gt_buf_puts(to, "}]}}");
+    gt_json_printf(to, "'ownerReferences': [{'apiVersion': 'v1', 'kind': 'Node', 'name': %s, 'uid': %s}]}}",
+                   name, node_uid);
 }
 
 void gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topology, struct gt_buf *to)
 {
     const struct gt_node *node = topology->node;
     node_gpu_topology_begin_object(topology->name, to);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "status", '{');
+    gt_json_printf(to, "}, 'status': {");
     gt_node_add_json(node, topology->name, to); /* the recording's name, if any, gives way */
-    gt_json_add_unsigned(to, "gpuCount", node->gpu_count);
-    gt_json_add_unsigned(to, "healthyCount", gt_bit_count(gt_node_with_health(node, GT_GPU_HEALTHY)));
-    gt_json_add_unsigned(to, "unknownCount", gt_bit_count(gt_node_with_health(node, GT_GPU_HEALTH_UNKNOWN)));
+    gt_json_printf(to, "'gpuCount': %u, 'healthyCount': %u, 'unknownCount': %u", node->gpu_count,
+                   gt_bit_count(gt_node_with_health(node, GT_GPU_HEALTHY)),
+                   gt_bit_count(gt_node_with_health(node, GT_GPU_HEALTH_UNKNOWN)));
     gt_conditions_write(topology->conditions, gt_topology_condition_names, GT_TOPOLOGY_CONDITIONS, to);
     gt_json_add_text_if(to, "observedAt", topology->observed_at);
     gt_buf_puts(to, "}}");
@@ -236,12 +229,8 @@ void gt_node_gpu_topology_write_wiring(const struct gt_node_gpu_topology *topolo
 
 void gt_gpu_owner_write(const struct gt_gpu_owner *owner, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_unsigned(to, "gpu", owner->gpu);
-    gt_json_add_text(to, "namespace", owner->namespace_);
-    gt_json_add_text(to, "pod", owner->pod);
-    gt_json_add_text(to, "container", owner->container);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "{'gpu': %u, 'namespace': %s, 'pod': %s, 'container': %s}", owner->gpu,
+                   owner->namespace_, owner->pod, owner->container);
 }
 
 static void node_gpu_topology_write_counts(const char *key, const uint32_t values[], unsigned count,
@@ -259,11 +248,9 @@ bool gt_node_gpu_topology_write_usage(const struct gt_node_gpu_topology *topolog
     if (!topology->use_known)
         return false;
     node_gpu_topology_begin_object(topology->name, to);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "status", '{');
+    gt_json_printf(to, "}, 'status': {");
     gt_json_add_mask(to, "free", topology->free);
-    gt_json_add_unsigned(to, "freeCount", gt_bit_count(topology->free));
-    gt_json_begin(to, "owners", '[');
+    gt_json_printf(to, "'freeCount': %u, 'owners': [", gt_bit_count(topology->free));
     for (unsigned i = 0; i < topology->owner_count; i++)
         gt_gpu_owner_write(&topology->owners[i], to);
     gt_json_end(to, ']');

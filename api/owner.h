@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "api/job_kind.h"
-#include "api/pod_key.h"
 #include "base/cleanup.h"
 
 struct gt_err;

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "api/condition.h"
-#include "api/pair.h"
-#include "api/pod_key.h"
+#include "api/job_kind.h"
+#include "api/meta.h"
 #include "api/pod_plan.h"
 #include "api/resources.h"
 

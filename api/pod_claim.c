@@ -54,30 +54,21 @@ void gt_claim_request_name(unsigned number, char to[static GT_CLAIM_REQUEST_SIZE
 
 void gt_claim_template_write(const char *name, const struct gt_claim_sizes *sizes, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "resource.k8s.io/v1");
-    gt_json_add_text(to, "kind", "ResourceClaimTemplate");
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "name", name);
-    gt_json_begin(to, "labels", '{');
-    gt_json_add_text(to, GT_LABEL_MANAGED_BY, GT_COMPANION_NAME);
-    gt_json_ends(to, "}}");
-    gt_json_begin(to, "spec", '{');
-    gt_json_begin(to, "spec", '{');
-    gt_json_begin(to, "devices", '{');
-    gt_json_begin(to, "requests", '[');
+    gt_json_printf(
+        to,
+        "{'apiVersion': 'resource.k8s.io/v1', 'kind': 'ResourceClaimTemplate', 'metadata': {'name': %s,"
+        "'labels': {'" GT_LABEL_MANAGED_BY "': '" GT_COMPANION_NAME "'}},"
+        "'spec': {'spec': {'devices': {'requests': [",
+        name);
     for (unsigned i = 0; i < sizes->count; i++) {
         char request[GT_CLAIM_REQUEST_SIZE];
         gt_claim_request_name(i, request);
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "name", request);
-        gt_json_begin(to, "exactly", '{');
-        gt_json_add_text(to, "deviceClassName", GT_DRA_CLASS);
-        gt_json_add_text(to, "allocationMode", "ExactCount");
-        gt_json_add_unsigned(to, "count", sizes->gpus[i]);
-        gt_json_ends(to, "}}");
+        gt_json_printf(to,
+                       "{'name': %s, 'exactly': {'deviceClassName': '" GT_DRA_CLASS
+                       "', 'allocationMode': 'ExactCount', 'count': %u}}",
+                       request, sizes->gpus[i]);
     }
-    gt_json_ends(to, "]}}}}");
+    gt_buf_puts(to, "]}}}}");
 }
 
 /* ---- from limits ---- */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/meta.h"
-#include "api/quantity.h"
+#include "api/resources.h"
 
 const struct gt_pod_group_type gt_pod_group_types[] = {
     {{"scheduling.volcano.sh", "v1beta1", "podgroups", GT_KIND_POD_GROUP}, GT_KEY_POD_GROUP},

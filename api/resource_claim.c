@@ -132,70 +132,41 @@ int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, s
 
 static void resource_claim_begin(const struct gt_claim_version *of, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "uid", of->uid);
-    gt_json_add_text(to, "resourceVersion", of->resource_version);
+    gt_json_printf(to, "{'metadata': {'uid': %s, 'resourceVersion': %s", of->uid, of->resource_version);
 }
 
 void gt_claim_write_protection(const struct gt_claim_version *of, struct gt_buf *to)
 {
     resource_claim_begin(of, to);
-    gt_json_begin(to, "finalizers", '[');
-    gt_json_add_text(to, NULL, GT_CLAIM_FINALIZER);
-    gt_json_ends(to, "]}}");
+    gt_json_printf(to, "'finalizers': ['" GT_CLAIM_FINALIZER "']}}");
 }
 
-/* The form that the scheduler gives it; the API server's rules for drivers want no other. */
-static void resource_claim_write_node(const char *node, struct gt_buf *to)
-{
-    gt_json_begin(to, "nodeSelector", '{');
-    gt_json_begin(to, "nodeSelectorTerms", '[');
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "matchFields", '[');
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "key", "metadata.name");
-    gt_json_add_text(to, "operator", "In");
-    gt_json_begin(to, "values", '[');
-    gt_json_add_text(to, NULL, node);
-    gt_json_ends(to, "]}]}]}");
-}
-
+/* The node's selector has the form that the scheduler gives it; the API server's rules for drivers want no
+ * other. */
 void gt_claim_write_allocation(const struct gt_claim_version *of,
                                const struct gt_claim_allocation *allocation, struct gt_buf *to)
 {
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(allocation->now_s, now);
     resource_claim_begin(of, to);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "status", '{');
-    gt_json_begin(to, "allocation", '{');
-    gt_json_add_text(to, "allocationTimestamp", now);
-    gt_json_begin(to, "devices", '{');
-    gt_json_begin(to, "results", '[');
+    gt_json_printf(to, "}, 'status': {'allocation': {'allocationTimestamp': %s, 'devices': {'results': [",
+                   now);
     for (unsigned i = 0; i < allocation->count; i++) {
         const struct gt_claim_result *result = &allocation->results[i];
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "request", result->request);
-        gt_json_add_text(to, "driver", result->driver);
-        gt_json_add_text(to, "pool", result->pool);
-        gt_json_add_text(to, "device", result->device);
-        gt_json_end(to, '}');
+        gt_json_printf(to, "{'request': %s, 'driver': %s, 'pool': %s, 'device': %s}", result->request,
+                       result->driver, result->pool, result->device);
     }
-    gt_json_ends(to, "]}");
-    resource_claim_write_node(allocation->node, to);
-    gt_json_ends(to, "}}}");
+    gt_json_printf(to,
+                   "]}, 'nodeSelector': {'nodeSelectorTerms': [{'matchFields': [{'key': 'metadata.name',"
+                   "'operator': 'In', 'values': [%s]}]}]}}}}",
+                   allocation->node);
 }
 
 /* The API server wants both to go at once. */
 void gt_claim_write_no_allocation(const struct gt_claim_version *of, struct gt_buf *to)
 {
     resource_claim_begin(of, to);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "status", '{');
-    gt_json_add_null(to, "allocation");
-    gt_json_add_null(to, "reservedFor");
-    gt_json_ends(to, "}}");
+    gt_json_printf(to, "}, 'status': {'allocation': null, 'reservedFor': null}}");
 }
 
 static const char template_source[] = "ResourceClaimTemplate";

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/meta.h"
-#include "api/quantity.h"
+#include "api/resources.h"
 
 /* ---- reading ---- */
 

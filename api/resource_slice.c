@@ -13,8 +13,8 @@
 
 enum { ATTRIBUTE_MAX = 64, GENERATION = 1, COUNTER_SETS_MAX = 8 };
 
-static const char counter_set[] = "gpus";
-static const char standard[] = "resource.kubernetes.io/"; /* attributes that drivers share */
+#define COUNTER_SET "gpus"
+#define STANDARD    "resource.kubernetes.io/" /* attributes that drivers share */
 
 static void resource_slice_make_name(const char *node_name, const char *driver,
                                      char to[static GT_SLICE_NAME_SIZE])
@@ -37,29 +37,12 @@ void gt_resource_slice_counters_name(const char *node_name, char to[static GT_SL
 }
 
 /* A text of at most 64 bytes, cut at a character. Left out where it is empty. */
-static void add_string(struct gt_buf *to, const char *domain, const char *name, const char *text)
+static void add_string(struct gt_buf *to, const char *key, const char *text)
 {
-    char cut[ATTRIBUTE_MAX + 1], key[ATTRIBUTE_MAX];
-    size_t len = 0;
-    for (unsigned n; text[len] && (n = gt_text_utf8_length(text + len)) && len + n <= ATTRIBUTE_MAX; len += n)
-        ;
-    if (!len)
-        return;
-    memcpy(cut, text, len);
-    cut[len] = '\0';
-    snprintf(key, sizeof(key), "%s%s", domain, name);
-    gt_json_begin(to, key, '{');
-    gt_json_add_text(to, "string", cut);
-    gt_json_end(to, '}');
-}
-
-static void add_int(struct gt_buf *to, const char *domain, const char *name, int64_t number)
-{
-    char key[ATTRIBUTE_MAX];
-    snprintf(key, sizeof(key), "%s%s", domain, name);
-    gt_json_begin(to, key, '{');
-    gt_json_add_int(to, "int", number);
-    gt_json_end(to, '}');
+    char cut[ATTRIBUTE_MAX + 1];
+    gt_text_cut(cut, sizeof(cut), text);
+    if (*cut)
+        gt_json_printf(to, "%s: {'string': %s}", key, cut);
 }
 
 /* The first of a device's GPUs. */
@@ -71,10 +54,9 @@ static const struct gt_gpu *resource_slice_first_of(const struct gt_resource_sli
 
 static void resource_slice_write_gpu(const struct gt_gpu *gpu, struct gt_buf *to)
 {
-    add_string(to, "", "type", "gpu");
-    add_int(to, "", "index", gpu->index);
-    add_string(to, "", "uuid", gpu->uuid);
-    add_string(to, standard, "pciBusID", gpu->bdf);
+    gt_json_printf(to, "'type': {'string': 'gpu'}, 'index': {'int': %u}", gpu->index);
+    add_string(to, "uuid", gpu->uuid);
+    add_string(to, STANDARD "pciBusID", gpu->bdf);
 }
 
 static void write_composite(const struct gt_resource_slice *slice, const struct gt_slice_device *device,
@@ -86,10 +68,9 @@ static void write_composite(const struct gt_resource_slice *slice, const struct 
         links += link->kind == GT_LINK_MX && link->state != GT_LINK_STATE_DOWN &&
                  device->gpus >> link->a & device->gpus >> link->b & 1;
     }
-    add_string(to, "", "type", gt_composite_word(device->type));
-    add_int(to, "", "gpus", gt_bit_count(device->gpus));
-    add_int(to, "", "links", links);
-    add_int(to, "", "weight", device->weight);
+    gt_json_printf(to,
+                   "'type': {'string': %s}, 'gpus': {'int': %u}, 'links': {'int': %u}, 'weight': {'int': %u}",
+                   gt_composite_word(device->type), gt_bit_count(device->gpus), links, device->weight);
 }
 
 /* What all GPUs of a device have alike; a single one is alike. */
@@ -112,16 +93,16 @@ static void resource_slice_write_attributes(const struct gt_resource_slice *slic
         resource_slice_write_gpu(first, to);
     else
         write_composite(slice, device, to);
-    add_string(to, "", "product", product ? first->product : "");
+    add_string(to, "product", product ? first->product : "");
     if (zone)
-        add_int(to, "", "linkZone", first->zone);
-    add_string(to, "", "grade", gt_gpu_grade_name(grade));
-    add_string(to, "", "supernode", slice->supernode);
-    add_string(to, "", "serverUUID", slice->node->server_uuid);
-    add_string(to, "", "driverVersion", slice->node->driver_version);
-    add_string(to, standard, "pcieRoot", root ? first->path.root : "");
+        gt_json_printf(to, "'linkZone': {'int': %u}", first->zone);
+    add_string(to, "grade", gt_gpu_grade_name(grade));
+    add_string(to, "supernode", slice->supernode);
+    add_string(to, "serverUUID", slice->node->server_uuid);
+    add_string(to, "driverVersion", slice->node->driver_version);
+    add_string(to, STANDARD "pcieRoot", root ? first->path.root : "");
     if (numa)
-        add_int(to, standard, "numaNode", first->numa_node);
+        gt_json_printf(to, "'" STANDARD "numaNode': {'int': %d}", first->numa_node);
     gt_json_end(to, '}');
 }
 
@@ -134,10 +115,7 @@ static void write_memory(uint64_t bytes, struct gt_buf *to)
         snprintf(quantity, sizeof(quantity), "%llu", (unsigned long long)bytes);
     else
         snprintf(quantity, sizeof(quantity), "%lluMi", (unsigned long long)bytes >> 20);
-    gt_json_begin(to, "capacity", '{');
-    gt_json_begin(to, "memory", '{');
-    gt_json_add_text(to, "value", quantity);
-    gt_buf_puts(to, "}}");
+    gt_json_printf(to, "'capacity': {'memory': {'value': %s}}", quantity);
 }
 
 static uint64_t resource_slice_memory_of(const struct gt_resource_slice *slice,
@@ -160,9 +138,7 @@ static void resource_slice_write_counters(uint64_t gpus, struct gt_buf *to)
     for (uint64_t rest = gpus; rest; rest &= rest - 1) {
         char name[16];
         snprintf(name, sizeof(name), "gpu-%u", gt_bit_first(rest));
-        gt_json_begin(to, name, '{');
-        gt_json_add_text(to, "value", "1");
-        gt_json_end(to, '}');
+        gt_json_printf(to, "%s: {'value': '1'}", name);
     }
     gt_json_end(to, '}');
 }
@@ -170,25 +146,17 @@ static void resource_slice_write_counters(uint64_t gpus, struct gt_buf *to)
 static void write_device(const struct gt_resource_slice *slice, const struct gt_slice_device *device,
                          struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "name", device->name);
+    gt_json_printf(to, "{'name': %s", device->name);
     resource_slice_write_attributes(slice, device, to);
     write_memory(resource_slice_memory_of(slice, device), to);
     if (slice->has_counters) {
-        gt_json_begin(to, "consumesCounters", '[');
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "counterSet", counter_set);
+        gt_json_printf(to, "'consumesCounters': [{'counterSet': '" COUNTER_SET "'");
         resource_slice_write_counters(device->gpus, to);
         gt_buf_puts(to, "}]");
     }
-    if (device->taint) {
-        gt_json_begin(to, "taints", '[');
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "key", GT_DRA_TAINT);
-        gt_json_add_text(to, "value", device->taint);
-        gt_json_add_text(to, "effect", device->keeps_pods ? "NoSchedule" : slice->taint_effect);
-        gt_buf_puts(to, "}]");
-    }
+    if (device->taint)
+        gt_json_printf(to, "'taints': [{'key': '" GT_DRA_TAINT "', 'value': %s, 'effect': %s}]",
+                       device->taint, device->keeps_pods ? "NoSchedule" : slice->taint_effect);
     gt_json_end(to, '}');
 }
 
@@ -196,27 +164,12 @@ static void write_device(const struct gt_resource_slice *slice, const struct gt_
 static void resource_slice_write_head(const char *name, const char *node_name, const char *node_uid,
                                       unsigned slices, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "resource.k8s.io/v1");
-    gt_json_add_text(to, "kind", "ResourceSlice");
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text(to, "name", name);
-    gt_json_begin(to, "ownerReferences", '[');
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", "v1");
-    gt_json_add_text(to, "kind", "Node");
-    gt_json_add_text(to, "name", node_name);
-    gt_json_add_text(to, "uid", node_uid);
-    gt_json_add_bool(to, "controller", true);
-    gt_json_ends(to, "}]}");
-    gt_json_begin(to, "spec", '{');
-    gt_json_add_text(to, "driver", GT_DRA_DRIVER);
-    gt_json_add_text(to, "nodeName", node_name);
-    gt_json_begin(to, "pool", '{');
-    gt_json_add_text(to, "name", node_name);
-    gt_json_add_int(to, "generation", GENERATION);
-    gt_json_add_int(to, "resourceSliceCount", slices);
-    gt_json_end(to, '}');
+    gt_json_printf(to,
+                   "{'apiVersion': 'resource.k8s.io/v1', 'kind': 'ResourceSlice', 'metadata': {'name': %s,"
+                   "'ownerReferences': [{'apiVersion': 'v1', 'kind': 'Node', 'name': %s, 'uid': %s,"
+                   "'controller': true}]}, 'spec': {'driver': '" GT_DRA_DRIVER "', 'nodeName': %s,"
+                   "'pool': {'name': %s, 'generation': %d, 'resourceSliceCount': %u}",
+                   name, node_name, node_uid, node_name, node_name, GENERATION, slices);
 }
 
 void gt_resource_slice_write(const struct gt_resource_slice *slice, struct gt_buf *to)
@@ -236,9 +189,7 @@ void gt_resource_slice_write_counters(const char *node_name, const char *node_ui
     char name[GT_SLICE_NAME_SIZE];
     gt_resource_slice_counters_name(node_name, name);
     resource_slice_write_head(name, node_name, node_uid, 2, to);
-    gt_json_begin(to, "sharedCounters", '[');
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "name", counter_set);
+    gt_json_printf(to, "'sharedCounters': [{'name': '" COUNTER_SET "'");
     resource_slice_write_counters((UINT64_C(1) << GT_COMPOSITE_GPUS_MAX) - 1, to);
     gt_buf_puts(to, "}]}}");
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/resources.h"
 
+#include <errno.h>
 #include <string.h>
 
-#include "api/quantity.h"
 #include "base/json_get.h"
-
 /* NULL where it is not there. */
 static struct gt_amount *api_resources_find(struct gt_resources *in, const char *name)
 {
@@ -132,4 +131,184 @@ void gt_pod_resources_read(const cJSON *spec, struct gt_resources *ret)
     api_resources_add(ret, &one);
     one = (struct gt_resources){1, {{GT_RESOURCE_PODS, 1}}};
     api_resources_add(ret, &one);
+}
+
+enum { DIGITS_MAX = 17, EXPONENT_MAX = 100000 };
+
+/* digits x 10^ten x 2^two, and a bit more where `more` */
+struct decimal {
+    uint64_t digits;
+    int ten, two;
+    bool more;
+};
+
+static const char *read_mantissa(const char *p, const char *end, struct decimal *to)
+{
+    unsigned kept = 0, seen = 0;
+    bool point = false;
+    for (; p < end; p++) {
+        if (*p == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (*p < '0' || *p > '9')
+            break;
+        seen++;
+        if (kept < DIGITS_MAX) {
+            to->digits = to->digits * 10 + (uint64_t)(*p - '0');
+            kept += to->digits != 0;
+            to->ten -= point;
+        } else {
+            to->more |= *p != '0';
+            to->ten += !point;
+        }
+    }
+    return seen ? p : NULL;
+}
+
+static bool read_exponent(const char *p, const char *end, struct decimal *to)
+{
+    bool negative = p < end && *p == '-';
+    int value = 0;
+    if (p < end && (*p == '-' || *p == '+'))
+        p++;
+    if (p == end)
+        return false;
+    for (; p < end; p++) {
+        if (*p < '0' || *p > '9')
+            return false;
+        if (value < EXPONENT_MAX)
+            value = value * 10 + (*p - '0');
+    }
+    to->ten += negative ? -value : value;
+    return true;
+}
+
+static bool read_suffix(const char *p, const char *end, struct decimal *to)
+{
+    static const char decimals[] = "numkMGTPE", binaries[] = "KMGTPE";
+    static const int tens[] = {-9, -6, -3, 3, 6, 9, 12, 15, 18};
+    const char *at;
+    if (p == end)
+        return true;
+    if (end - p == 1 && (at = strchr(decimals, *p)) && *p) {
+        to->ten += tens[at - decimals];
+        return true;
+    }
+    if (end - p == 2 && p[1] == 'i' && (at = strchr(binaries, *p)) && *p) {
+        to->two += 10 * (int)(at - binaries + 1);
+        return true;
+    }
+    return (*p == 'e' || *p == 'E') && read_exponent(p + 1, end, to);
+}
+
+static enum gt_quantity whole(struct decimal d, uint64_t max, uint64_t *ret)
+{
+    uint64_t value = d.digits;
+    if (d.more) /* it has more than 17 digits that count: above any maximum, or with a fraction */
+        return d.ten >= 1 ? GT_QUANTITY_TOO_LARGE : GT_QUANTITY_FRACTION;
+    for (; value && d.ten < 0; d.ten++, d.two--) {
+        if (value % 5)
+            return GT_QUANTITY_FRACTION;
+        value /= 5;
+    }
+    for (; value && d.two < 0; d.two++) {
+        if (value & 1)
+            return GT_QUANTITY_FRACTION;
+        value >>= 1;
+    }
+    for (; value && value <= max && d.two > 0; d.two--)
+        value <<= 1;
+    for (; value && value <= max && d.ten > 0; d.ten--)
+        value *= 10;
+    if (value > max)
+        return GT_QUANTITY_TOO_LARGE;
+    *ret = value;
+    return GT_QUANTITY_OK;
+}
+
+enum gt_quantity gt_quantity_parse(const char *text, size_t len, uint64_t max, bool *ret_negative,
+                                   uint64_t *ret)
+{
+    const char *p = text, *end = text + len;
+    struct decimal d = {0};
+    bool negative = p < end && *p == '-';
+    if (p < end && (*p == '-' || *p == '+'))
+        p++;
+    p = read_mantissa(p, end, &d);
+    if (!p || !read_suffix(p, end, &d))
+        return GT_QUANTITY_BAD;
+    uint64_t value;
+    enum gt_quantity result = whole(d, max, &value);
+    if (result == GT_QUANTITY_OK) {
+        *ret_negative = negative && value;
+        *ret = value;
+    }
+    return result;
+}
+
+/* At most 17 digits and 60 binary places: they fit. */
+static uint64_t rounded_up(struct decimal d, uint64_t max)
+{
+    bool more = d.more;
+    __extension__ unsigned __int128 value = d.digits;
+    value <<= d.two;
+    for (; value && d.ten < 0; d.ten++) {
+        more = more || value % 10;
+        value /= 10;
+    }
+    value += more;
+    for (; value && value <= max && d.ten > 0; d.ten--)
+        value *= 10;
+    return value > max ? max : (uint64_t)value;
+}
+
+bool gt_quantity_ceil(const char *text, size_t len, int ten, uint64_t max, uint64_t *ret)
+{
+    const char *p = text, *end = text + len;
+    struct decimal d = {.ten = ten};
+    bool negative = p < end && *p == '-';
+    if (p < end && (*p == '-' || *p == '+'))
+        p++;
+    p = read_mantissa(p, end, &d);
+    if (!p || !read_suffix(p, end, &d) || (negative && d.digits))
+        return false;
+    *ret = rounded_up(d, max);
+    return true;
+}
+
+int gt_quantity_read(const char *text, size_t len, uint64_t max, const char *what, uint64_t *ret,
+                     struct gt_err **err)
+{
+    static const char *const texts[] = {
+        [GT_QUANTITY_OK] = "is negative",
+        [GT_QUANTITY_BAD] = "is no quantity",
+        [GT_QUANTITY_FRACTION] = "is not a whole number",
+        [GT_QUANTITY_TOO_LARGE] = "is too large",
+    };
+    bool negative = false;
+    uint64_t value = 0;
+    enum gt_quantity result = gt_quantity_parse(text, len, max, &negative, &value);
+    if (result != GT_QUANTITY_OK || negative)
+        return gt_fail(err, EINVAL, "%s: \"%.*s%s\" %s, expected 0 to %llu", what, (int)(len < 40 ? len : 40),
+                       text, len > 40 ? "..." : "", texts[result], (unsigned long long)max);
+    *ret = value;
+    return 0;
+}
+
+int gt_quantity_from_json(const cJSON *json, unsigned max, const char *what, unsigned *ret,
+                          struct gt_err **err)
+{
+    uint64_t value;
+    if (cJSON_IsNumber(json)) {
+        if (!gt_json_is_unsigned(json, max, &value))
+            return gt_fail(err, EINVAL, "%s: %g is no whole number from 0 to %u", what, json->valuedouble,
+                           max);
+    } else if (cJSON_IsString(json) && json->valuestring) {
+        GT_TRY(gt_quantity_read(json->valuestring, strlen(json->valuestring), max, what, &value, err));
+    } else
+        return gt_fail(err, EINVAL, "%s: is %s, expected a number from 0 to %u", what, gt_json_type(json),
+                       max);
+    *ret = (unsigned)value;
+    return 0;
 }

@@ -2,16 +2,18 @@
 #include "api/supernode.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/meta.h"
 #include "api/names.h"
+#include "base/bits.h"
 #include "base/err.h"
+#include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "topology/model/node.h"
-
 static const char *const condition_names[GT_SUPERNODE_CONDITIONS] = {
     [GT_SUPERNODE_READY] = "Ready",
     [GT_SUPERNODE_CONFLICT] = "Conflict",
@@ -149,46 +151,152 @@ void gt_supernode_object_done(struct gt_supernode_object *supernode)
 
 /* ---- writing ---- */
 
-static void write_members(const struct gt_supernode_object *supernode, struct gt_buf *to)
-{
-    gt_json_begin(to, "members", '[');
-    for (unsigned i = 0; i < supernode->member_count && i < GT_SUPERNODE_MEMBERS_MAX; i++) {
-        const struct gt_supernode_member *member = &supernode->members[i];
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "node", member->node);
-        gt_json_add_text_if(to, "server", member->server);
-        if (member->gpus >= 0)
-            gt_json_add_int(to, "gpus", member->gpus);
-        if (member->free >= 0)
-            gt_json_add_int(to, "free", member->free);
-        gt_json_end(to, '}');
-    }
-    gt_json_end(to, ']');
-}
-
 static void write_count(const char *key, int64_t count, struct gt_buf *to)
 {
     if (count >= 0)
         gt_json_add_int(to, key, count);
 }
 
+static void write_members(const struct gt_supernode_object *supernode, struct gt_buf *to)
+{
+    gt_json_begin(to, "members", '[');
+    for (unsigned i = 0; i < supernode->member_count && i < GT_SUPERNODE_MEMBERS_MAX; i++) {
+        const struct gt_supernode_member *member = &supernode->members[i];
+        gt_json_printf(to, "{'node': %s, ?'server': %s", member->node, member->server);
+        write_count("gpus", member->gpus, to);
+        write_count("free", member->free, to);
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, ']');
+}
+
 void gt_supernode_object_write_status(const struct gt_supernode_object *supernode, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_begin(to, "status", '{');
-    gt_json_add_unsigned(to, "tier", supernode->tier);
-    gt_json_add_text_if(to, "source", supernode->source);
-    gt_json_add_text_if(to, "parent", supernode->parent);
+    gt_json_printf(to, "{'status': {'tier': %u, ?'source': %s, ?'parent': %s", supernode->tier,
+                   supernode->source, supernode->parent);
     if (supernode->tier == 1)
         write_members(supernode, to);
     write_count("nodes", supernode->nodes, to);
     write_count("capacity", supernode->capacity, to);
     write_count("free", supernode->free, to);
     write_count("spares", supernode->spares, to);
-    if (supernode->gbps > 0)
-        gt_json_add_real(to, "bandwidthGBps", supernode->gbps, 9);
+    gt_json_printf(to, "?'bandwidthGBps': %g", supernode->gbps > 0 ? supernode->gbps : 0);
     if (supernode->links_healthy != GT_CONDITION_UNKNOWN)
         gt_json_add_bool(to, "linksHealthy", supernode->links_healthy == GT_CONDITION_TRUE);
     gt_conditions_write(supernode->conditions, condition_names, GT_SUPERNODE_CONDITIONS, to);
     gt_buf_puts(to, "}}");
+}
+
+static const char *const type_names[] = {"HyperNode", "Node"};
+
+struct gt_hyper_node_member *gt_hyper_node_add(struct gt_hyper_node *node)
+{
+    /* There is room for the next power of two. */
+    if (node->count == GT_HYPER_NODE_MEMBERS_MAX)
+        return NULL;
+    if (!(node->count & (node->count - 1))) {
+        size_t room = node->count ? 2 * (size_t)node->count : 1;
+        struct gt_hyper_node_member *grown = reallocarray(node->members, room, sizeof(*grown));
+        if (!grown)
+            return NULL;
+        node->members = grown;
+    }
+    node->members[node->count] = (struct gt_hyper_node_member){0};
+    return &node->members[node->count++];
+}
+
+void gt_hyper_node_done(struct gt_hyper_node *node)
+{
+    free(node->members);
+    *node = (struct gt_hyper_node){0};
+}
+
+int gt_hyper_node_read(const cJSON *object, struct gt_hyper_node *ret, struct gt_err **err)
+{
+    gt_auto_hyper_node struct gt_hyper_node node = {0};
+    const cJSON *item, *spec = gt_get(object, "spec");
+    uint64_t tier = 0;
+    gt_json_is_unsigned(gt_get(spec, "tier"), INT_MAX, &tier);
+    node.tier = (unsigned)tier;
+    cJSON_ArrayForEach(item, gt_get(spec, "members"))
+    {
+        const cJSON *selector = gt_get(item, "selector"), *exact = gt_get(selector, "exactMatch"),
+                    *regex = gt_get(selector, "regexMatch");
+        struct gt_hyper_node_member *member = gt_hyper_node_add(&node);
+        if (!member)
+            return gt_fail(err, ENOMEM, "HyperNode: no room for more than %u members", node.count);
+        *member = (struct gt_hyper_node_member){
+            .is_node = strcmp(gt_get_string(item, "type"), type_names[false]) != 0,
+            .name = exact ? gt_get_string(exact, "name") : NULL,
+            .pattern = regex ? gt_get_string(regex, "pattern") : NULL,
+            .by_labels = gt_get(selector, "labelMatch")};
+    }
+    *ret = node;
+    node.members = NULL;
+    return 0;
+}
+
+void gt_hyper_node_write(const struct gt_hyper_node *node, struct gt_buf *to)
+{
+    gt_json_printf(to,
+                   "{'labels': {'volcano.sh/network-topology-source': 'gputopo'},"
+                   "'spec': {'tier': %u, 'members': [",
+                   node->tier);
+    for (unsigned i = 0; i < node->count; i++)
+        gt_json_printf(to, "{'type': %s, 'selector': {'exactMatch': {'name': %s}}}",
+                       type_names[node->members[i].is_node], node->members[i].name);
+    gt_buf_puts(to, "]}}");
+}
+
+void gt_node_feature_gpus(const struct gt_node *node, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '[');
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &node->gpus[i];
+        gt_json_printf(to, "{'attributes': {'index': $%u, ?'product': %s, 'bdf': %s", i, gpu->product,
+                       gpu->bdf);
+        if (gpu->numa_node >= 0)
+            gt_json_printf(to, "'numaNode': $%d", gpu->numa_node);
+        gt_json_printf(to, "'zone': $%u, 'health': %s, 'healthy': %s}}", gpu->zone,
+                       gt_gpu_health_name(gpu->health), gt_gpu_usable(gpu) ? "true" : "false");
+    }
+    gt_json_end(to, ']');
+}
+
+/* A label for the supernode, and one for each around it: what places pods by one label of nodes can take any.
+ */
+static void write_labels(const struct gt_node_feature *feature, struct gt_buf *to)
+{
+    gt_json_begin(to, "labels", '{');
+    for (unsigned i = 0; i < feature->supernode_count; i++) {
+        char label[sizeof(GT_LABEL_TIER_PREFIX) + 10];
+        snprintf(label, sizeof(label), GT_LABEL_TIER_PREFIX "%u", feature->supernodes[i].tier);
+        gt_json_add_text(to, i ? label : GT_LABEL_MEMBER_OF, feature->supernodes[i].name);
+    }
+    gt_json_end(to, '}');
+}
+
+static void node_feature_write_attributes(const struct gt_node_feature *feature, struct gt_buf *to)
+{
+    static const char *const links[] = {
+        [GT_CONDITION_TRUE] = "up", [GT_CONDITION_FALSE] = "down", [GT_CONDITION_UNKNOWN] = "unknown"};
+    gt_json_printf(to, "'attributes': {'metax.node': {'elements': {'gpus': $%d, 'links': %s}}",
+                   feature->gpus < 0 ? 0 : feature->gpus, links[feature->links]);
+    if (feature->supernode_count)
+        gt_json_printf(
+            to, "'metax.supernode': {'elements': {'name': %s, 'tier': $%u, 'source': %s, ?'parent': %s}}",
+            feature->supernodes[0].name, feature->supernodes[0].tier, feature->source,
+            feature->supernode_count > 1 ? feature->supernodes[1].name : "");
+    gt_json_end(to, '}');
+}
+
+/* NFD wants all three kinds of features to be there. */
+void gt_node_feature_write(const struct gt_node_feature *feature, struct gt_buf *to)
+{
+    gt_json_printf(to, "{'labels': {'nfd.node.kubernetes.io/node-name': %s}, 'spec': {", feature->node);
+    write_labels(feature, to);
+    gt_json_printf(to, "'features': {'flags': {},");
+    node_feature_write_attributes(feature, to);
+    gt_json_printf(to, "'instances': {'metax.gpu': {'elements': =%s}}}}}",
+                   feature->gpu_attributes ? feature->gpu_attributes : "[]");
 }

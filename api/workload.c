@@ -2,6 +2,7 @@
 #include "api/workload.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,6 @@
 #include "base/err.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
-
 static const char *const state_names[GT_CHECK_STATES] = {
     [GT_CHECK_PENDING] = "Pending",
     [GT_CHECK_READY] = "Ready",
@@ -244,15 +244,10 @@ static void workload_begin_object(const char *api_version, const char *kind, con
 {
     char api[64];
     snprintf(api, sizeof(api), GT_KUEUE_GROUP "/%s", api_version);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "apiVersion", api);
-    gt_json_add_text(to, "kind", kind);
-    gt_json_begin(to, "metadata", '{');
-    gt_json_add_text_if(to, "namespace", namespace_);
-    gt_json_add_text(to, "name", name);
-    gt_json_add_text_if(to, "resourceVersion", version);
-    gt_json_end(to, '}');
-    gt_json_begin(to, "status", '{');
+    gt_json_printf(to,
+                   "{'apiVersion': %s, 'kind': %s, 'metadata': {?'namespace': %s, 'name': %s,"
+                   "?'resourceVersion': %s}, 'status': {",
+                   api, kind, namespace_, name, version);
 }
 
 void gt_workload_write_checks(const char *version, const struct gt_workload *workload,
@@ -265,11 +260,8 @@ void gt_workload_write_checks(const char *version, const struct gt_workload *wor
                           to);
     gt_json_begin(to, "admissionChecks", '[');
     for (unsigned i = 0; i < count; i++) {
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "name", names[i]);
-        gt_json_add_text(to, "state", state_names[verdict->state]);
-        gt_json_add_text(to, "lastTransitionTime", now);
-        gt_json_add_text(to, "message", verdict->message);
+        gt_json_printf(to, "{'name': %s, 'state': %s, 'lastTransitionTime': %s, 'message': %s", names[i],
+                       state_names[verdict->state], now, verdict->message);
         if (verdict->state == GT_CHECK_RETRY)
             gt_json_add_unsigned(to, "requeueAfterSeconds", verdict->requeue_s);
         gt_json_end(to, '}');
@@ -302,14 +294,92 @@ int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret,
 void gt_admission_check_write(const char *version, const struct gt_admission_check *check,
                               const struct gt_condition *active, struct gt_buf *to)
 {
-    workload_begin_object(version, GT_KIND_ADMISSION_CHECK, NULL, check->name, NULL, to);
-    gt_json_begin(to, "conditions", '[');
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "type", "Active");
-    gt_json_add_text(to, "status", gt_condition_status_name(active->status));
-    gt_json_add_text(to, "reason", active->reason);
-    gt_json_add_text(to, "message", active->message);
-    gt_json_add_text(to, "lastTransitionTime", active->since);
-    gt_json_add_unsigned(to, "observedGeneration", check->generation);
-    gt_buf_puts(to, "}]}}");
+    workload_begin_object(version, GT_KIND_ADMISSION_CHECK, "", check->name, "", to);
+    gt_json_printf(to,
+                   "'conditions': [{'type': 'Active', 'status': %s, 'reason': %s, 'message': %s,"
+                   "'lastTransitionTime': %s, 'observedGeneration': %" PRIu64 "}]}}",
+                   gt_condition_status_name(active->status), active->reason, active->message, active->since,
+                   check->generation);
+}
+
+void gt_resource_flavor_done(struct gt_resource_flavor *flavor)
+{
+    free(flavor->name);
+    cJSON_Delete(flavor->labels);
+    cJSON_Delete(flavor->tolerations);
+    *flavor = (struct gt_resource_flavor){0};
+}
+
+int gt_resource_flavor_read(const cJSON *object, struct gt_resource_flavor *ret, struct gt_err **err)
+{
+    const struct gt_at at = {"ResourceFlavor", "", err};
+    const cJSON *labels = gt_get_at(object, "spec", "nodeLabels"),
+                *tolerations = gt_get_at(object, "spec", "tolerations");
+    const char *name, *version;
+    GT_TRY(gt_api_meta(&at, object, &name, &version));
+    struct gt_resource_flavor flavor = {.name = strdup(name),
+                                        .labels = labels ? cJSON_Duplicate(labels, true) : NULL,
+                                        .tolerations =
+                                            tolerations ? cJSON_Duplicate(tolerations, true) : NULL};
+    if (!flavor.name || !flavor.labels != !labels || !flavor.tolerations != !tolerations) {
+        gt_resource_flavor_done(&flavor);
+        return gt_fail_sys(err, ENOMEM, "ResourceFlavor");
+    }
+    *ret = flavor;
+    return 0;
+}
+
+static bool copy_members(cJSON *to, const cJSON *from)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, from)
+    {
+        cJSON *copy = cJSON_Duplicate(item, true);
+        bool added =
+            copy && (cJSON_IsArray(to) ? cJSON_AddItemToArray(to, copy)
+                                       : item->string && cJSON_AddItemToObject(to, item->string, copy));
+        if (!added) {
+            cJSON_Delete(copy);
+            return false;
+        }
+    }
+    return true;
+}
+
+static const struct gt_resource_flavor *resource_flavor_find(const struct gt_resource_flavor *flavors,
+                                                             unsigned count, const char *name)
+{
+    return name ? GT_FIND(flavors, count, name, name) : NULL;
+}
+
+int gt_workload_where(const struct gt_workload_pod_set *pod_set, const struct gt_resource_flavor *flavors,
+                      unsigned count, struct gt_pod_where *ret, struct gt_err **err)
+{
+    cJSON *selector = cJSON_CreateObject(), *tolerations = cJSON_CreateArray();
+    struct gt_pod_where where = pod_set->where;
+    bool whole = selector && tolerations && copy_members(selector, where.selector) &&
+                 copy_members(tolerations, where.tolerations);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, pod_set->flavors)
+    {
+        const struct gt_resource_flavor *flavor =
+            resource_flavor_find(flavors, count, cJSON_GetStringValue(item));
+        whole = whole && (!flavor || (copy_members(selector, flavor->labels) &&
+                                      copy_members(tolerations, flavor->tolerations)));
+    }
+    where.selector = selector;
+    where.tolerations = tolerations;
+    if (!whole) {
+        gt_workload_where_done(&where);
+        return gt_fail_sys(err, ENOMEM, "pod set");
+    }
+    *ret = where;
+    return 0;
+}
+
+void gt_workload_where_done(struct gt_pod_where *where)
+{
+    cJSON_Delete((cJSON *)(uintptr_t)where->selector);
+    cJSON_Delete((cJSON *)(uintptr_t)where->tolerations);
+    *where = (struct gt_pod_where){0};
 }

@@ -15,6 +15,19 @@
  * object, and NULL in an array or for a whole document.
  */
 
+/*
+ * Writes JSON as it is shown, with arguments in its holes:
+ *
+ *     gt_json_printf(to, "{'kind': 'Node', 'metadata': {'name': %s, ?'uid': %s}}", name, uid);
+ *
+ * Single quotes stand for double ones; spaces and commas are for the reader. A hole is a whole value, or a
+ * key: %s a text, null for NULL, and with a '~' before it also for ""; %d, %u and their long forms a number,
+ * with a '$' before it as a text; %g one with 9 digits; !%d true or false; =%s JSON text as it is. A member
+ * with a '?' before it is left out where its hole is NULL, "" or 0. What is open at the end may be gone on
+ * with; a piece of an object may begin with a key.
+ */
+void gt_json_printf(struct gt_buf *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Begins an object ('{') or an array ('['), and ends it ('}' or ']'). */
 void gt_json_begin(struct gt_buf *to, const char *key, char bracket);
 void gt_json_end(struct gt_buf *to, char bracket);

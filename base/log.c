@@ -57,10 +57,7 @@ static void begin_line(struct gt_buf *line, enum gt_log_level level, const char 
     clock_gettime(CLOCK_REALTIME, &now);
     gt_time_text_fine(&now, 3, stamp);
     if (line_format == GT_LOG_JSON) {
-        gt_json_begin(line, NULL, '{');
-        gt_json_add_text(line, "time", stamp);
-        gt_json_add_text(line, "level", level_names[level]);
-        gt_json_add_text(line, "event", event);
+        gt_json_printf(line, "{'time': %s, 'level': %s, 'event': %s", stamp, level_names[level], event);
         return;
     }
     gt_buf_printf(line, "%s %s ", stamp, level_names[level]);

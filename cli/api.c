@@ -7,8 +7,7 @@
 
 #include "api/meta.h"
 #include "cli/cli.h"
-#include "kube/exec.h"
-#include "kube/kubeconfig.h"
+#include "kube/config.h"
 #include "kube/list.h"
 
 /* A person waits for the first answer, so its timeout is short; a page of large objects may take longer. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,14 +27,6 @@ static const struct gt_option own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static const struct gt_command command = {
-    .arguments = "FILE...",
-    .about = "Apply CustomResourceDefinitions, each in a file of JSON, whoever has written them before. "
-             "The Helm chart runs it before an upgrade.",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
-};
-
 static int apply_crd(struct cli_api *api, const char *path, struct gt_buf *said, struct gt_err **err)
 {
     gt_auto_free char *text = NULL;
@@ -55,21 +48,25 @@ static int apply_crd(struct cli_api *api, const char *path, struct gt_buf *said,
     return 0;
 }
 
-static int apply_crds_run(const struct cli_verb *verb, int argc, char **argv)
+static int apply_crds_run(struct cli_call *call)
 {
-    struct apply_crds_options options = {.parse = {.verb = verb->name}};
-    int first, exit_code;
-    if (!cli_parse_options(&command, argc, argv, &options.parse, &first, &exit_code))
-        return exit_code;
-    if (first == argc)
-        return cli_usage(verb->name, "expected a file");
-    gt_auto_err struct gt_err *err = NULL;
+    const struct apply_crds_options *options = call->options;
     cli_auto_api struct cli_api *api = NULL;
-    gt_auto_buf struct gt_buf said = GT_BUF(CLI_OUTPUT_MAX);
-    int r = cli_api_open(&options.api, &api, &err);
-    for (int i = first; r >= 0 && i < argc; i++)
-        r = apply_crd(api, argv[i], &said, &err);
-    return r < 0 ? cli_failed(verb->name, err) : cli_print(verb->name, &said);
+    GT_TRY(cli_api_open(&options->api, &api, call->err));
+    for (char **file = call->args; *file; file++)
+        GT_TRY(apply_crd(api, *file, call->text, call->err));
+    return 0;
 }
-const struct cli_verb cli_apply_crds = {"apply-crds", apply_crds_run,
-                                        "apply definitions of custom resources, for the Helm chart"};
+const struct cli_verb cli_apply_crds = {
+    .name = "apply-crds",
+    .about = "apply definitions of custom resources, for the Helm chart",
+    .command =
+        {.arguments = "FILE...",
+         .about = "Apply CustomResourceDefinitions, each in a file of JSON, whoever has written them before. "
+                  "The Helm chart runs it before an upgrade.",
+         CLI_OPTIONS(own_options)},
+    .least_args = 1,
+    .most_args = INT_MAX,
+    .wanted = "expected a file",
+    .options_size = sizeof(struct apply_crds_options),
+    .run = apply_crds_run};

@@ -85,16 +85,6 @@ static const struct gt_option own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static const struct gt_command command = {
-    .about =
-        "Save what is known of a cluster in one file (tar) for a developer: our objects, Events, logs and "
-        "metrics, "
-        "the state and the last decisions of gputopo-scheduler, and settings of kubelets. gputopo replay "
-        "reads it. missing.txt in it says what could not be had.",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
-};
-
 static void bundle_done(struct collecting *bundle)
 {
     for (size_t i = 0; i < bundle->count; i++)
@@ -423,12 +413,8 @@ static void tell_about(const struct collecting *bundle, struct gt_buf *to)
 {
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(time(NULL), now);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_int(to, "version", 1);
-    gt_json_add_text(to, "time", now);
-    gt_json_add_text(to, "gputopo", gt_version);
-    gt_json_add_bool(to, "anonymous", bundle->options->anonymous);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "{'version': 1, 'time': %s, 'gputopo': %s, 'anonymous': !%d}", now, gt_version,
+                   bundle->options->anonymous);
     gt_buf_puts(to, "\n");
 }
 
@@ -485,31 +471,35 @@ static void bundle_collect(struct collecting *bundle)
     add_pods(bundle, false);
 }
 
-static int bundle_run(const struct cli_verb *verb, int argc, char **argv)
+static int bundle_run(struct cli_call *call)
 {
-    struct bundle_options options = {.parse = {.verb = verb->name}, .namespace_ = "gputopo-system"};
-    int exit_code;
-    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    if (!options.output)
-        return cli_usage(verb->name, "-o: expected the file to write");
-    gt_auto_err struct gt_err *err = NULL;
-    __attribute__((cleanup(bundle_done))) struct collecting bundle = {.options = &options,
+    const struct bundle_options *options = call->options;
+    __attribute__((cleanup(bundle_done))) struct collecting bundle = {.options = options,
                                                                       .missing = GT_BUF(2 << 20)};
     gt_auto_buf struct gt_buf tar = GT_BUF(BUNDLE_MAX);
-    if (cli_api_open(&options.api, &bundle.api, &err) < 0)
-        return cli_failed(verb->name, err);
+    if (!options->output)
+        return cli_misuse(call, "-o: expected the file to write");
+    GT_TRY(cli_api_open(&options->api, &bundle.api, call->err));
     bundle_collect(&bundle);
+    const char *missing = bundle.missing.data ? bundle.missing.data : "";
     if (!bundle.count)
-        gt_fail(&err, ENODATA, "nothing could be had: %.*s",
-                (int)strcspn(bundle.missing.data ? bundle.missing.data : "", "\n"),
-                bundle.missing.data ? bundle.missing.data : "");
-    else if (bundle.failed)
-        gt_fail_sys(&err, ENOMEM, "the bundle");
-    if (err || bundle_write(&bundle, &tar, &err) < 0 ||
-        gt_file_write(options.output, tar.data, tar.len, 0600, &err) < 0)
-        return cli_failed(verb->name, err);
-    return CLI_DONE;
+        return gt_fail(call->err, ENODATA, "nothing could be had: %.*s", (int)strcspn(missing, "\n"),
+                       missing);
+    GT_NEED(!bundle.failed, call->err, "the bundle");
+    GT_TRY(bundle_write(&bundle, &tar, call->err));
+    return gt_file_write(options->output, tar.data, tar.len, 0600, call->err);
 }
 
-const struct cli_verb cli_bundle = {"bundle", bundle_run, "save what is known of a cluster for a developer"};
+const struct cli_verb cli_bundle = {
+    .name = "bundle",
+    .about = "save what is known of a cluster for a developer",
+    .command = {.about = "Save what is known of a cluster in one file (tar) for a developer: our objects, "
+                         "Events, logs and "
+                         "metrics, "
+                         "the state and the last decisions of gputopo-scheduler, and settings of kubelets. "
+                         "gputopo replay "
+                         "reads it. missing.txt in it says what could not be had.",
+                CLI_OPTIONS(own_options)},
+    .options_size = sizeof(struct bundle_options),
+    .defaults = &(const struct bundle_options){.namespace_ = "gputopo-system"},
+    .run = bundle_run};

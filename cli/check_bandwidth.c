@@ -237,11 +237,8 @@ static void bandwidth_add(const struct bandwidth *all, unsigned gpu, const char 
     const struct gt_gpu *who = &all->of->node->gpus[gpu];
     char index[16];
     snprintf(index, sizeof(index), "%u", gpu);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "gpu", who->uuid[0] ? who->uuid : index);
-    gt_json_add_text(to, "grade", grade);
-    gt_json_add_text(to, "reason", reason);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "{'gpu': %s, 'grade': %s, 'reason': %s}", who->uuid[0] ? who->uuid : index, grade,
+                   reason);
 }
 
 /* A GPU is slow if most of its pairs are; a pair that is slow between two others makes both slow. The worst

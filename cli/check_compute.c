@@ -86,17 +86,12 @@ static void compute_add(const struct gt_gpu *gpu, const char *why, struct gt_buf
 {
     char index[16];
     snprintf(index, sizeof(index), "%u", gpu->index);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "gpu", gpu->uuid[0] ? gpu->uuid : index);
-    gt_json_add_text(to, "reason", why);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "{'gpu': %s, 'reason': %s}", gpu->uuid[0] ? gpu->uuid : index, why);
 }
 
 void cli_check_faults_begin(struct gt_buf *faults)
 {
-    gt_json_begin(faults, NULL, '{');
-    gt_json_add_unsigned(faults, "version", 1);
-    gt_json_begin(faults, "faults", '[');
+    gt_json_printf(faults, "{'version': 1, 'faults': [");
 }
 
 int cli_check_faults_write(const char *dir, const char *name, struct gt_buf *faults, unsigned count,

@@ -20,13 +20,12 @@ struct check_node_options {
     struct cli_compute compute;
     bool bandwidth;
     const char *fail; /* names of checks; NULL: not given */
-    unsigned format;
 };
 
 #define FAULT_DIR "/run/gputopo/faults.d"
 
 static const struct gt_option own_options[] = {
-    CLI_FORMAT_OPTION(struct check_node_options),
+    CLI_FORMAT_OPTION,
     {"record", "FILE", "write a recording of this node with the checks to FILE, to send in", gt_option_text,
      GT_OPTION_FIELD(struct check_node_options, record)},
     {"compute", "COMMAND",
@@ -43,14 +42,6 @@ static const struct gt_option own_options[] = {
      GT_OPTION_FIELD(struct check_node_options, compute.fault_dir)},
     CLI_SOURCE_OPTIONS(struct check_node_options),
     CLI_HELP_OPTION,
-};
-
-static const struct gt_command command = {
-    .about =
-        "Check what gputopo takes for granted about GPUs, driver and vendor library, and print what holds "
-        "on this node. It only reads, unless --compute or --bandwidth is given.",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
 };
 
 /* ---- input ---- */
@@ -90,10 +81,11 @@ static bool is_unprivileged(const struct cli_source *source)
            !sets[1].effective;
 }
 
-static int inspect(const struct cli_source *source, struct material *m, struct cli_checked *ret,
-                   struct gt_err **err)
+static int inspect(struct cli_call *call, const struct cli_source *source, struct material *m,
+                   struct cli_checked *ret)
 {
-    GT_TRY(cli_source_scan(source, &m->node, &m->raw, err));
+    struct gt_err **err = call->err;
+    GT_TRY(cli_source_scan(call, source, &m->node, &m->raw));
     if (!m->raw.pci)
         return gt_fail(err, EINVAL, "--from: %s: not a recording, and only that holds what is checked",
                        source->from);
@@ -214,65 +206,63 @@ static int print_with_checks(cJSON *object, const struct cli_checks *checks, str
     return whole ? gt_buf_check(to, "checks", err) : gt_fail_sys(err, ENOMEM, "checks");
 }
 
-static int write_recording(const struct check_node_options *options, const struct material *material,
+static int write_recording(struct cli_call *call, const char *path, const struct material *material,
                            const struct cli_checks *checks)
 {
-    gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *text = NULL;
     gt_auto_buf struct gt_buf whole = GT_BUF(GT_JSON_MAX);
     cJSON *json = NULL;
-    if (gt_recording_make(material->node, &material->raw, &text, &err) < 0 ||
-        gt_json_parse(text, strlen(text), "recording", &json, &err) < 0 ||
-        print_with_checks(json, checks, &whole, &err) < 0)
-        return cli_failed(options->parse.verb, err);
-    return cli_write_file(options->parse.verb, options->record, whole.data);
+    GT_TRY(gt_recording_make(material->node, &material->raw, &text, call->err));
+    GT_TRY(gt_json_parse(text, strlen(text), "recording", &json, call->err));
+    GT_TRY(print_with_checks(json, checks, &whole, call->err));
+    return cli_write_file(call, path, whole.data);
 }
 
-static int check_node_run(const struct cli_verb *verb, int argc, char **argv)
+static int check_node_run(struct cli_call *call)
 {
-    struct check_node_options options = {.parse = {.verb = verb->name},
-                                         .source = {.verb = verb->name},
-                                         .compute = {.fault_dir = FAULT_DIR, .seconds = 60}};
-    int exit_code;
-    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    if (!cli_source_check(&options.source))
-        return CLI_USAGE;
-    if (options.source.from && options.record)
-        return cli_usage(verb->name, "--record: not together with --from");
-    if (options.source.from && options.compute.command)
-        return cli_usage(verb->name, "--compute: not together with --from");
-    if (options.source.from && options.bandwidth)
-        return cli_usage(verb->name, "--bandwidth: not together with --from");
-
-    gt_auto_err struct gt_err *err = NULL, *failure = NULL;
+    const struct check_node_options *options = call->options;
     __attribute__((cleanup(material_done))) struct material material = {0};
+    gt_auto_err struct gt_err *failure = NULL;
     struct cli_checked checked;
-    if (inspect(&options.source, &material, &checked, &err) < 0)
-        return cli_failed(verb->name, err);
     struct cli_checks checks = {0};
+    const char *live = options->record            ? "--record"
+                       : options->compute.command ? "--compute"
+                       : options->bandwidth       ? "--bandwidth"
+                                                  : NULL;
+    if (options->source.from && live)
+        return cli_misuse(call, "%s: not together with --from", live);
+    GT_TRY(inspect(call, &options->source, &material, &checked));
     cli_check_kernel(&checked, &checks);
     cli_check_host(&checked, &checks);
     cli_check_library(&checked, &checks);
     cli_check_identity(&checked, &checks);
     cli_check_links(&checked, &checks);
     cli_check_health(&checked, &checks);
-    int r = options.compute.command ? cli_check_compute(&checked, &options.compute, &checks, &failure) : 0;
-    if (r >= 0 && options.bandwidth)
-        r = cli_check_bandwidth(&checked, &options.compute, &checks, &failure);
-
-    if (options.record && write_recording(&options, &material, &checks) != CLI_DONE)
-        return CLI_FAILED;
-    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options.format == CLI_TEXT)
-        print_text(material.node, &checks, &text);
-    else if (print_with_checks(cJSON_CreateObject(), &checks, &text, &err) < 0)
-        return cli_failed(verb->name, err);
-    exit_code = cli_print_as(verb->name, options.format, &text);
-    if (r >= 0 && options.fail)
-        r = fail_if_broken(&checks, options.fail, &failure);
-    return r < 0 ? cli_failed(verb->name, failure) : exit_code;
+    int r = options->compute.command ? cli_check_compute(&checked, &options->compute, &checks, &failure) : 0;
+    if (r >= 0 && options->bandwidth)
+        r = cli_check_bandwidth(&checked, &options->compute, &checks, &failure);
+    if (options->record)
+        GT_TRY(write_recording(call, options->record, &material, &checks));
+    if (options->parse.format == CLI_TEXT)
+        print_text(material.node, &checks, call->text);
+    else
+        GT_TRY(print_with_checks(cJSON_CreateObject(), &checks, call->text, call->err));
+    call->always_prints = true;
+    if (r >= 0 && options->fail)
+        r = fail_if_broken(&checks, options->fail, &failure);
+    if (r < 0)
+        *call->err = gt_steal(failure);
+    return r;
 }
 
-const struct cli_verb cli_check_node = {"check-node", check_node_run,
-                                        "check what is taken for granted about GPUs, driver and library"};
+const struct cli_verb cli_check_node = {
+    .name = "check-node",
+    .about = "check what is taken for granted about GPUs, driver and library",
+    .command =
+        {.about =
+             "Check what gputopo takes for granted about GPUs, driver and vendor library, and print what "
+             "holds on this node. It only reads, unless --compute or --bandwidth is given.",
+         CLI_OPTIONS(own_options)},
+    .options_size = sizeof(struct check_node_options),
+    .defaults = &(const struct check_node_options){.compute = {.fault_dir = FAULT_DIR, .seconds = 60}},
+    .run = check_node_run};

@@ -15,13 +15,38 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 enum { CLI_OUTPUT_MAX = 64 << 20 }; /* most bytes of one output */
 
-/* A verb: its file defines one of these. `run` gets the verb's own arguments from argv[1] on, and returns the
- * exit code. */
+/* The first member of each verb's struct of options. */
+struct cli_parse {
+    const char *verb;
+    unsigned format;
+    bool help, watch;
+};
+
+/* One call of a verb. */
+struct cli_call {
+    const struct cli_verb *verb;
+    const void *options; /* the verb's struct */
+    char **args;         /* that are no options, up to NULL; of a verb without options all, with its name */
+    struct gt_buf *text; /* what it prints in the end, in the format of -o: JSON for YAML */
+    bool always_prints;  /* also where it fails, before the error */
+    bool is_misuse;      /* the error is one of usage */
+    int exit_code;       /* after the text; 0 at first */
+    struct gt_err **err;
+};
+
+/* A verb: its file defines one of these. */
 struct cli_verb {
     const char *name;
-    int (*run)(const struct cli_verb *verb, int argc, char **argv);
-    const char *about; /* one line for --help */
+    const char *about;         /* one line for --help */
+    struct gt_command command; /* without options: the verb reads its arguments itself */
+    int least_args, most_args;
+    const char *wanted;   /* what is said where there are fewer */
+    size_t options_size;  /* of its struct of options, */
+    const void *defaults; /* and what is in it at first; NULL: zeros */
+    /* 0, or an error. With --watch it is called again and again. */
+    int (*run)(struct cli_call *call);
 };
+#define CLI_OPTIONS(list) .options = (list), .count = GT_COUNT(list)
 
 extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simulate, cli_try, cli_cluster,
     cli_supernodes, cli_explain, cli_isolate, cli_release, cli_isolated, cli_drain, cli_withdraw,
@@ -34,37 +59,33 @@ extern const struct cli_verb *const cli_verbs[];
 /* The program as the user calls it: "gputopo", or "kubectl gputopo" as a plugin. */
 extern const char *cli_program;
 
+/* Reads the options, runs the verb and prints. Returns the exit code. */
+int cli_run(const struct cli_verb *verb, int argc, char **argv);
+
 /* Messages, message.c. Each writes exactly one line to stderr, also where the text has line breaks, and
  * returns the exit code. */
 int cli_usage(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_failed(const char *verb, const struct gt_err *err);
 /* The same for an invalid part of the input that is left out while the rest is processed. */
 void cli_warn(const char *verb, const char *text);
+/* Makes the error of a verb that is called wrongly. */
+int cli_misuse(struct cli_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Output, message.c. */
-
-/* Makes sure that descriptors 0 to 2 are open, so that no file that we open later becomes stdout. */
+/* Makes sure that descriptors 0 to 2 are open, so that no file that we open later becomes stdout, and that a
+ * closed pipe is an error of write(). */
 void cli_keep_standard_streams(void);
 
-/* Writes the buffer to stdout. Returns the exit code, after an error line on stderr where it fails. */
+/* Writes a text to stdout. Returns the exit code, after an error line on stderr where it fails. */
 int cli_print(const char *verb, const struct gt_buf *text);
 
-/* Writes a file, whole or not at all, with the permissions that the umask leaves; "-" is stdout. Returns the
- * exit code, after an error line on stderr where it fails. */
-int cli_write_file(const char *verb, const char *path, const char *text);
-
-/* Options, options.c. */
-
-/* The first member of each verb's struct of options. */
-struct cli_parse {
-    const char *verb;
-    bool help;
-};
+/* Writes a file, whole or not at all, with the permissions that the umask leaves; "-": the text is printed.
+ */
+int cli_write_file(struct cli_call *call, const char *path, const char *text);
 
 /*
  * Reads the options of the verb into the struct that begins with `parse`. True: go on. False: *ret_exit is
  * the exit code, after the help or the line about wrong usage was written. *ret_first is the index of the
- * first argument that is no option; NULL where the verb takes none.
+ * first argument that is no option.
  */
 bool cli_parse_options(const struct gt_command *command, int argc, char **argv, struct cli_parse *parse,
                        int *ret_first, int *ret_exit);
@@ -77,32 +98,27 @@ int cli_print_help(const struct gt_command *command, const char *verb);
         "help", NULL, "print this help", gt_option_last, GT_OPTION_FIELD(struct cli_parse, help)             \
     }
 
-/* -o: these are formats of every verb, its own follow; `type` has a field `format`. */
+/* -o: these are formats of every verb, its own follow. */
 enum { CLI_TEXT, CLI_JSON, CLI_YAML, CLI_FORMATS };
 #define CLI_FORMAT_WORDS "text", "json", "yaml"
 extern const char *const cli_formats[];
-#define CLI_FORMAT_OPTION(type)                                                                              \
+#define CLI_OWN_FORMAT_OPTION(help, list)                                                                    \
     {                                                                                                        \
-        "output", "FORMAT", "text (default), json or yaml", gt_option_word, GT_OPTION_FIELD(type, format),   \
-            .words = cli_formats, .letter = 'o'                                                              \
+        "output", "FORMAT", (help), gt_option_word, GT_OPTION_FIELD(struct cli_parse, format),               \
+            .words = (list), .letter = 'o'                                                                   \
     }
+#define CLI_FORMAT_OPTION CLI_OWN_FORMAT_OPTION("text (default), json or yaml", cli_formats)
 
-/* Prints the text; for CLI_YAML it is JSON, and printed as YAML. Returns the exit code. */
-int cli_print_as(const char *verb, unsigned format, const struct gt_buf *text);
-
-/* --watch: `look` writes what is to be seen, which is printed whenever it is another; a terminal is
- * cleared before. Returns the exit code if `look` fails the first time; a later failure is told. */
-#define CLI_WATCH_OPTION(type)                                                                               \
+/* --watch: what the verb writes is printed whenever it is another; a terminal is cleared before. Only the
+ * first failure ends it; a later one is told. */
+#define CLI_WATCH_OPTION                                                                                     \
     {                                                                                                        \
         "watch", NULL, "look again every two seconds and print what has changed, until interrupted",         \
-            gt_option_set, GT_OPTION_FIELD(type, watch)                                                      \
+            gt_option_set, GT_OPTION_FIELD(struct cli_parse, watch)                                          \
     }
-typedef int cli_look(void *arg, struct gt_buf *to, struct gt_err **err);
-int cli_watch(const char *verb, cli_look *look, void *arg);
 
 /* Where a node comes from, source.c. */
 struct cli_source {
-    const char *verb;
     const char *from, *root, *probe; /* NULL: not given */
     unsigned vendor;                 /* 0: not given; then MetaX, or the vendor of the recording */
 };
@@ -127,12 +143,10 @@ struct cli_source {
      gt_option_any_text, GT_OPTION_FIELD(type, source.from)},                                                \
         CLI_LIVE_SOURCE_OPTIONS(type)
 
-/* Whether the options may be combined; where not, false after an error line on stderr. */
-bool cli_source_check(const struct cli_source *source);
-
-/* Scans as the options say. The caller frees *ret and *ret_raw; ret_raw may be NULL. */
-int cli_source_scan(const struct cli_source *source, struct gt_node **ret, struct gt_raw *ret_raw,
-                    struct gt_err **err);
+/* Scans as the options say, or refuses their combination. The caller frees *ret and *ret_raw; ret_raw may be
+ * NULL. */
+int cli_source_scan(struct cli_call *call, const struct cli_source *source, struct gt_node **ret,
+                    struct gt_raw *ret_raw);
 
 /* Makes the error -ENODEV: where no GPUs were found, and the first thing that could not be read. */
 int cli_source_no_gpus(const struct cli_source *source, const struct gt_node *node, struct gt_err **err);

@@ -20,9 +20,8 @@ static const char *const supernodes_formats[] = {CLI_FORMAT_WORDS, "name", "tabl
 struct cluster_options {
     struct cli_parse parse;
     struct cli_api_options api;
-    unsigned format, nodes;
+    unsigned nodes;
     const char *supernode;
-    bool with_nodes, watch;
 };
 
 static const char *const nodes_words[] = {"all", "free", "wrong", "none", NULL}; /* as enum cli_nodes */
@@ -32,37 +31,21 @@ static const struct gt_option cluster_options[] = {
      gt_option_word, GT_OPTION_FIELD(struct cluster_options, nodes), .words = nodes_words},
     {"supernode", "NAME", "only this supernode and those below it", gt_option_text,
      GT_OPTION_FIELD(struct cluster_options, supernode)},
-    {"output", "FORMAT", "text (default), json, yaml, name or svg", gt_option_word,
-     GT_OPTION_FIELD(struct cluster_options, format), .words = cluster_formats, .letter = 'o'},
-    CLI_WATCH_OPTION(struct cluster_options),
+    CLI_OWN_FORMAT_OPTION("text (default), json, yaml, name or svg", cluster_formats),
+    CLI_WATCH_OPTION,
     CLI_API_OPTIONS(struct cluster_options),
     CLI_HELP_OPTION,
 };
-static const struct gt_command cluster_command = {
-    .about =
-        "Show the GPUs of a cluster: supernodes, their nodes, what is free and who uses the rest. As JSON "
-        "it is a file that plan --cluster takes.",
-    .more = "Example: gputopo cluster --nodes none",
-    .options = cluster_options,
-    .count = GT_COUNT(cluster_options),
-};
-
 static const struct gt_option supernodes_options[] = {
-    {"output", "FORMAT", "text (default), json, yaml or name", gt_option_word,
-     GT_OPTION_FIELD(struct cluster_options, format), .words = supernodes_formats, .letter = 'o'},
-    CLI_WATCH_OPTION(struct cluster_options),
+    CLI_OWN_FORMAT_OPTION("text (default), json, yaml or name", supernodes_formats),
+    CLI_WATCH_OPTION,
     CLI_API_OPTIONS(struct cluster_options),
     CLI_HELP_OPTION,
 };
-static const struct gt_command supernodes_command = {
-    .about = "List the supernodes of a cluster.",
-    .options = supernodes_options,
-    .count = GT_COUNT(supernodes_options),
-};
-
 /* ---- reading ---- */
 
-static int cli_cluster_read(const struct cluster_options *options, struct cli_view *view, struct gt_err **err)
+static int cli_cluster_read(const struct cluster_options *options, bool with_nodes, struct cli_view *view,
+                            struct gt_err **err)
 {
     cli_auto_api struct cli_api *api = NULL;
     const struct cli_api_list supernodes = {.resource = &gt_kube_supernodes,
@@ -75,7 +58,7 @@ static int cli_cluster_read(const struct cluster_options *options, struct cli_vi
                                        .arg = view};
     GT_TRY(cli_api_open(&options->api, &api, err));
     GT_TRY(cli_api_list(api, &supernodes, err));
-    if (options->with_nodes)
+    if (with_nodes)
         GT_TRY(cli_api_list(api, &nodes, err));
     return 0;
 }
@@ -136,66 +119,53 @@ static void cluster_add_names(const struct cli_view *view, bool with_nodes, stru
                       with_nodes ? view->picture.nodes[i].name : view->picture.supernodes[i].name);
 }
 
-static int look_at_cluster(void *arg, struct gt_buf *to, struct gt_err **err)
+static int cluster_run(struct cli_call *call)
 {
-    const struct cluster_options *options = arg;
+    const struct cluster_options *options = call->options;
+    const unsigned format = options->parse.format;
     struct cli_screen screen = screen_of_stdout();
     const struct cli_table_part shown = {(enum cli_nodes)options->nodes, options->supernode};
-    bool as_json = options->format == CLI_JSON || options->format == CLI_YAML;
-    bool with_nodes = options->with_nodes;
+    bool as_json = format == CLI_JSON || format == CLI_YAML, with_nodes = call->verb == &cli_cluster;
     cli_auto_view struct cli_view view;
     cli_view_init(&view, (int64_t)time(NULL), with_nodes && as_json);
-    GT_TRY(cli_cluster_read(options, &view, err));
-    GT_TRY(cli_view_finish(&view, err));
+    if (format != CLI_TEXT && format != CLUSTER_TABLE && (options->nodes || options->supernode))
+        return cli_misuse(call, "--nodes and --supernode are for the table: others have all");
+    GT_TRY(cli_cluster_read(options, with_nodes, &view, call->err));
+    GT_TRY(cli_view_finish(&view, call->err));
     if (as_json && with_nodes)
-        cli_view_json(&view, to);
+        cli_view_json(&view, call->text);
     else if (as_json)
-        cli_view_supernodes_json(&view, to);
-    else if (options->format == CLUSTER_SVG)
-        gt_picture_svg(&view.picture, to);
-    else if (options->format == CLUSTER_NAME)
-        cluster_add_names(&view, with_nodes, to);
+        cli_view_supernodes_json(&view, call->text);
+    else if (format == CLUSTER_SVG)
+        gt_picture_svg(&view.picture, call->text);
+    else if (format == CLUSTER_NAME)
+        cluster_add_names(&view, with_nodes, call->text);
     else if (with_nodes)
-        GT_TRY(cli_view_table(&view.picture, &shown, &screen, to, err));
+        GT_TRY(cli_view_table(&view.picture, &shown, &screen, call->text, call->err));
     else
-        cli_view_supernodes(&view, &screen, to);
-    if (!options->watch)
-        warn(options->parse.verb, &view);
+        cli_view_supernodes(&view, &screen, call->text);
+    if (!options->parse.watch)
+        warn(call->verb->name, &view);
     if (as_json && with_nodes)
-        warn_unknown(options->parse.verb, &view);
+        warn_unknown(call->verb->name, &view);
     return 0;
 }
 
-static int run_with(const struct cli_verb *verb, const struct gt_command *command, int argc, char **argv)
-{
-    struct cluster_options options = {.parse = {.verb = verb->name}, .with_nodes = verb == &cli_cluster};
-    int exit_code;
-    if (!cli_parse_options(command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    bool is_text = options.format == CLI_TEXT || options.format == CLUSTER_TABLE;
-    if (!is_text && (options.nodes || options.supernode))
-        return cli_usage(verb->name, "--nodes and --supernode are for the table: others have all");
-    if (!is_text && options.watch)
-        return cli_usage(verb->name, "--watch is for text: other formats are printed once");
-    if (options.watch)
-        return cli_watch(verb->name, look_at_cluster, &options);
-    gt_auto_err struct gt_err *err = NULL;
-    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (look_at_cluster(&options, &text, &err) < 0)
-        return cli_failed(verb->name, err);
-    return cli_print_as(verb->name, options.format, &text);
-}
+const struct cli_verb cli_cluster = {
+    .name = "cluster",
+    .about = "show the GPUs of a Kubernetes cluster and who uses them",
+    .command =
+        {.about =
+             "Show the GPUs of a cluster: supernodes, their nodes, what is free and who uses the rest. As "
+             "JSON it is a file that plan --cluster takes.",
+         .more = "Example: gputopo cluster --nodes none",
+         CLI_OPTIONS(cluster_options)},
+    .options_size = sizeof(struct cluster_options),
+    .run = cluster_run};
 
-static int run_cluster(const struct cli_verb *verb, int argc, char **argv)
-{
-    return run_with(verb, &cluster_command, argc, argv);
-}
-const struct cli_verb cli_cluster = {"cluster", run_cluster,
-                                     "show the GPUs of a Kubernetes cluster and who uses them"};
-
-static int run_supernodes(const struct cli_verb *verb, int argc, char **argv)
-{
-    return run_with(verb, &supernodes_command, argc, argv);
-}
-const struct cli_verb cli_supernodes = {"supernodes", run_supernodes,
-                                        "list the supernodes of a Kubernetes cluster"};
+const struct cli_verb cli_supernodes = {
+    .name = "supernodes",
+    .about = "list the supernodes of a Kubernetes cluster",
+    .command = {.about = "List the supernodes of a cluster.", CLI_OPTIONS(supernodes_options)},
+    .options_size = sizeof(struct cluster_options),
+    .run = cluster_run};

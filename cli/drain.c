@@ -46,7 +46,7 @@ struct cli_drain {
     struct drained_pod *pods;
     uint32_t count, capacity;
     bool no_memory;
-    struct gt_buf text;
+    struct gt_buf *text;
 };
 
 /* ---- its nodes ---- */
@@ -91,7 +91,6 @@ static void drain_done(struct cli_drain *drain)
 {
     drain_on_begin(drain);
     free(drain->pods);
-    gt_buf_done(&drain->text);
 }
 
 static bool is_drained(const struct cli_drain *drain, const char *node)
@@ -186,7 +185,7 @@ static void drain_pod(struct cli_drain *drain, struct drained_pod *pod, struct g
         pod->way = DRAIN_STAYS;
         pod->why = gt_err_text(*why);
     }
-    gt_buf_printf(&drain->text, "%-6s %s/%s on %s%s%s\n", words[pod->way], pod->namespace_, pod->name,
+    gt_buf_printf(drain->text, "%-6s %s/%s on %s%s%s\n", words[pod->way], pod->namespace_, pod->name,
                   pod->node, pod->why ? ": " : "", pod->why ? pod->why : "");
     pod->why = NULL;
 }
@@ -203,17 +202,17 @@ static int drain_all(struct cli_drain *drain, struct gt_err **err)
     GT_TRY(cli_api_list(drain->api, &list, err));
     GT_NEED(!drain->no_memory, err, "pods");
     qsort(drain->pods, drain->count, sizeof(*drain->pods), drain_by_name);
-    gt_buf_printf(&drain->text, "supernode %s: %u node%s, %u cordoned now\n", drain->super->name,
+    gt_buf_printf(drain->text, "supernode %s: %u node%s, %u cordoned now\n", drain->super->name,
                   drain->super->member_count, drain->super->member_count == 1 ? "" : "s", cordoned);
     for (uint32_t i = 0; i < drain->count; i++) {
         gt_auto_err struct gt_err *why = NULL;
         drain_pod(drain, &drain->pods[i], &why);
         ways[drain->pods[i].way]++;
     }
-    gt_buf_printf(&drain->text, "%u of %u pods with GPUs move, %u are evicted, %u stay%s%s\n",
+    gt_buf_printf(drain->text, "%u of %u pods with GPUs move, %u are evicted, %u stay%s%s\n",
                   ways[DRAIN_MOVE] + ways[DRAIN_MOVES], drain->count, ways[DRAIN_EVICT], ways[DRAIN_STAYS],
                   ways[DRAIN_STAYS] == 1 ? "s" : "", drain->dry_run ? " (dry run: nothing was changed)" : "");
-    return gt_buf_check(&drain->text, "the list", err);
+    return gt_buf_check(drain->text, "the list", err);
 }
 
 static int drain_open(const struct drain_options *options, const char *name, struct cli_api **ret_api,
@@ -236,33 +235,28 @@ static const struct gt_option drain_own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static const struct gt_command drain_command = {
-    .arguments = "SUPERNODE",
-    .about =
-        "Empty a supernode for maintenance: cordon its nodes, move the pods that may move, and say which "
-        "stay. Run it again to see what is left.",
-    .options = drain_own_options,
-    .count = GT_COUNT(drain_own_options),
-};
-
-static int drain_run(const struct cli_verb *verb, int argc, char **argv)
+static int drain_run(struct cli_call *call)
 {
-    struct drain_options options = {.parse = {.verb = verb->name}};
-    int first, exit_code;
-    if (!cli_parse_options(&drain_command, argc, argv, &options.parse, &first, &exit_code))
-        return exit_code;
-    if (first + 1 != argc)
-        return cli_usage(verb->name, "expected one SUPERNODE");
-    gt_auto_err struct gt_err *err = NULL;
+    const struct drain_options *options = call->options;
     gt_auto_json cJSON *object = NULL;
     cli_auto_api struct cli_api *api = NULL;
     gt_auto_supernode_object struct gt_supernode_object super = {0};
     __attribute__((cleanup(drain_done))) struct cli_drain drain = {
-        .dry_run = options.dry_run, .super = &super, .text = GT_BUF(CLI_OUTPUT_MAX)};
-    int r = drain_open(&options, argv[first], &api, &object, &super, &err);
+        .dry_run = options->dry_run, .super = &super, .text = call->text};
+    GT_TRY(drain_open(options, call->args[0], &api, &object, &super, call->err));
     drain.api = api;
-    if (r >= 0)
-        r = drain_all(&drain, &err);
-    return r < 0 ? cli_failed(verb->name, err) : cli_print(verb->name, &drain.text);
+    return drain_all(&drain, call->err);
 }
-const struct cli_verb cli_drain = {"drain", drain_run, "empty a supernode for maintenance"};
+const struct cli_verb cli_drain = {
+    .name = "drain",
+    .about = "empty a supernode for maintenance",
+    .command =
+        {.arguments = "SUPERNODE",
+         .about = "Empty a supernode for maintenance: cordon its nodes, move the pods that may move, and say "
+                  "which stay. Run it again to see what is left.",
+         CLI_OPTIONS(drain_own_options)},
+    .least_args = 1,
+    .most_args = 1,
+    .wanted = "expected one SUPERNODE",
+    .options_size = sizeof(struct drain_options),
+    .run = drain_run};

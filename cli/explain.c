@@ -18,9 +18,7 @@ enum { TIMEOUT_MS = 10000 };
 struct explain_options {
     struct cli_parse parse;
     struct cli_api_options api;
-    const char *companion, *service, *namespace_, *name;
-    unsigned format;
-    bool watch;
+    const char *companion, *service, *namespace_;
 };
 
 static const struct gt_option own_options[] = {
@@ -32,19 +30,9 @@ static const struct gt_option own_options[] = {
      gt_option_any_text, GT_OPTION_FIELD(struct explain_options, service)},
     {"companion", "ADDRESS:PORT", "ask gputopo-scheduler at this address, not by the API server",
      gt_option_any_text, GT_OPTION_FIELD(struct explain_options, companion)},
-    CLI_FORMAT_OPTION(struct explain_options),
-    CLI_WATCH_OPTION(struct explain_options),
+    CLI_FORMAT_OPTION,
+    CLI_WATCH_OPTION,
     CLI_HELP_OPTION,
-};
-
-static const struct gt_command command = {
-    .arguments = "POD|JOB|NODE",
-    .about = "Explain why a pod or a job is where it is: its plan, what nodes are worth to it, or the reason "
-             "why it "
-             "waits. POD and JOB are NAME or NAMESPACE/NAME; a job may be NAMESPACE/KIND/NAME as well. "
-             "Of a node: who has its GPUs, or to whom they are promised.",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
 };
 
 static bool names_cluster(const struct explain_options *options)
@@ -53,16 +41,17 @@ static bool names_cluster(const struct explain_options *options)
            strcmp(options->service, COMPANION_SERVICE) != 0;
 }
 
-static int make_question(const struct explain_options *options, struct gt_buf *to, struct gt_err **err)
+static int make_question(const struct explain_options *options, const char *named, struct gt_buf *to,
+                         struct gt_err **err)
 {
     gt_auto_buf struct gt_buf name = GT_BUF(4096);
     if (options->namespace_)
         gt_buf_printf(&name, "%s/", options->namespace_);
-    gt_buf_puts(&name, options->name);
+    gt_buf_puts(&name, named);
     GT_TRY(gt_buf_check(&name, "the name", err));
     gt_buf_puts(to, "/explain");
     gt_kube_query(to, "name", name.data);
-    gt_kube_query(to, "format", options->format == CLI_TEXT ? NULL : "json");
+    gt_kube_query(to, "format", options->parse.format == CLI_TEXT ? NULL : "json");
     return gt_buf_check(to, "the name", err);
 }
 
@@ -79,12 +68,12 @@ static int ask_service(const struct explain_options *options, const char *questi
 }
 
 /* By the API server; without a word about the cluster also on this machine, as in the companion's own pod. */
-static int cli_explain_query(void *arg, struct gt_buf *answer, struct gt_err **err)
+static int cli_explain_query(const struct explain_options *options, const char *name, struct gt_buf *answer,
+                             struct gt_err **err)
 {
-    const struct explain_options *options = arg;
     gt_auto_buf struct gt_buf question = GT_BUF(4096);
     gt_auto_err struct gt_err *why = NULL, *why_not = NULL;
-    int r = make_question(options, &question, err);
+    int r = make_question(options, name, &question, err);
     if (r < 0)
         return r;
     if (options->companion)
@@ -106,37 +95,36 @@ static int cli_explain_query(void *arg, struct gt_buf *answer, struct gt_err **e
                    gt_err_text(why), why_not ? "; " : "", gt_err_text(why_not));
 }
 
-static int cli_explain_run(const struct cli_verb *verb, int argc, char **argv)
+static int cli_explain_run(struct cli_call *call)
 {
-    struct explain_options options = {.parse = {.verb = verb->name}, .service = COMPANION_SERVICE};
-    int first, exit_code;
-    if (!cli_parse_options(&command, argc, argv, &options.parse, &first, &exit_code))
-        return exit_code;
-    if (!strchr(options.service, '/'))
-        return cli_usage(verb->name, "--service: expected NAMESPACE/NAME, is '%.100s'", options.service);
-    if (first + 1 < argc)
-        return cli_usage(verb->name, "unexpected argument '%.100s'", argv[first + 1]);
-    options.name = argv[first]; /* NULL after the last */
-    if (!options.name || !*options.name)
-        return cli_usage(verb->name, "expected the name of a pod or of a job");
-    if (options.namespace_ && strchr(options.name, '/'))
-        return cli_usage(verb->name, "-n: '%.100s' names the namespace already", options.name);
-    if (options.companion && names_cluster(&options))
-        return cli_usage(verb->name, "--companion: not together with --kubeconfig, --context or --service");
-    if (options.watch && options.format != CLI_TEXT)
-        return cli_usage(verb->name, "--watch is for text: other formats are printed once");
-    if (options.watch)
-        return cli_watch(verb->name, cli_explain_query, &options);
-
-    gt_auto_err struct gt_err *err = NULL;
-    gt_auto_buf struct gt_buf answer = GT_BUF(CLI_OUTPUT_MAX);
-    int r = cli_explain_query(&options, &answer, &err);
-    if (r == -EINVAL && options.companion)
-        return cli_usage(verb->name, "--companion: %s", gt_err_text(err));
-    if (r < 0)
-        return cli_failed(verb->name, err);
-    return cli_print_as(verb->name, options.format, &answer);
+    const struct explain_options *options = call->options;
+    const char *name = call->args[0];
+    if (!strchr(options->service, '/'))
+        return cli_misuse(call, "--service: expected NAMESPACE/NAME, is '%.100s'", options->service);
+    if (!*name)
+        return cli_misuse(call, "%s", call->verb->wanted);
+    if (options->namespace_ && strchr(name, '/'))
+        return cli_misuse(call, "-n: '%.100s' names the namespace already", name);
+    if (options->companion && names_cluster(options))
+        return cli_misuse(call, "--companion: not together with --kubeconfig, --context or --service");
+    int r = cli_explain_query(options, name, call->text, call->err);
+    call->is_misuse = r == -EINVAL && options->companion;
+    return call->is_misuse ? gt_wrap(call->err, "--companion") : r;
 }
 
-const struct cli_verb cli_explain = {"explain", cli_explain_run,
-                                     "say why a pod or a job is where it is, or waits"};
+const struct cli_verb cli_explain = {
+    .name = "explain",
+    .about = "say why a pod or a job is where it is, or waits",
+    .command =
+        {.arguments = "POD|JOB|NODE",
+         .about =
+             "Explain why a pod or a job is where it is: its plan, what nodes are worth to it, or the reason "
+             "why it waits. POD and JOB are NAME or NAMESPACE/NAME; a job may be NAMESPACE/KIND/NAME as "
+             "well. Of a node: who has its GPUs, or to whom they are promised.",
+         CLI_OPTIONS(own_options)},
+    .least_args = 1,
+    .most_args = 1,
+    .wanted = "expected the name of a pod or of a job",
+    .options_size = sizeof(struct explain_options),
+    .defaults = &(const struct explain_options){.service = COMPANION_SERVICE},
+    .run = cli_explain_run};

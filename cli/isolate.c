@@ -29,7 +29,6 @@ struct isolate_options {
     unsigned grade;  /* in isolate_grades */
     uint64_t span_s; /* 0: until it is released */
     bool link, evict;
-    unsigned format;
 };
 
 /* ---- what is named: NODE[/GPU[,GPU]...] ---- */
@@ -336,10 +335,8 @@ static void isolated_text(const cJSON *rows, struct gt_buf *to)
         gt_buf_puts(to, "nothing is isolated\n");
 }
 
-static int isolated_print(struct cli_api *api, const char *verb, const char *node, unsigned format,
-                          struct gt_err **err)
+static int isolated_print(struct cli_api *api, const char *node, unsigned format, struct cli_call *call)
 {
-    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
     struct isolated_list all = {.node = node, .rows = cJSON_CreateArray()};
     char field[GT_API_NAME_MAX + 32];
     snprintf(field, sizeof(field), "metadata.name=%s", node ? node : "");
@@ -348,15 +345,13 @@ static int isolated_print(struct cli_api *api, const char *verb, const char *nod
                                       .on_begin = isolated_on_begin,
                                       .on_object = isolated_on_object,
                                       .arg = &all};
-    int r = cli_api_list(api, &list, err);
+    int r = cli_api_list(api, &list, call->err);
     if (r >= 0 && format != CLI_TEXT)
-        gt_json_print(all.rows, &text);
+        gt_json_print(all.rows, call->text);
     else if (r >= 0)
-        isolated_text(all.rows, &text);
+        isolated_text(all.rows, call->text);
     cJSON_Delete(all.rows);
-    if (r >= 0)
-        r = gt_buf_check(&text, "the list", err);
-    return r < 0 ? r : cli_print_as(verb, format, &text);
+    return r;
 }
 
 /* ---- the verbs ---- */
@@ -400,60 +395,17 @@ static const struct gt_option isolate_own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static const struct gt_command isolate_command = {
-    .arguments = "NODE[/GPU[,GPU]...]",
-    .about =
-        "Take GPUs of a node, a link between two, or all GPUs of a node out of use. No new container gets "
-        "them; those that run go on. A GPU is an index or a UUID; it is followed by its UUID.",
-    .options = isolate_own_options,
-    .count = GT_COUNT(isolate_own_options),
-};
-
 static const struct gt_option release_own_options[] = {
     ISOLATE_LINK_OPTION,
     CLI_API_OPTIONS(struct isolate_options),
     CLI_HELP_OPTION,
 };
 
-static const struct gt_command release_command = {
-    .arguments = "NODE[/GPU[,GPU]...]",
-    .about = "Give back what gputopo isolate took out of use: GPUs, a link, or everything of a node.",
-    .options = release_own_options,
-    .count = GT_COUNT(release_own_options),
-};
-
 static const struct gt_option isolated_own_options[] = {
-    CLI_FORMAT_OPTION(struct isolate_options),
+    CLI_FORMAT_OPTION,
     CLI_API_OPTIONS(struct isolate_options),
     CLI_HELP_OPTION,
 };
-
-static const struct gt_command isolated_command = {
-    .arguments = "[NODE]",
-    .about = "List what is isolated in the cluster or on a node, why, by whom and until when.",
-    .options = isolated_own_options,
-    .count = GT_COUNT(isolated_own_options),
-};
-
-static int isolate_do(const struct cli_verb *verb, const char *text, const struct isolate_options *options)
-{
-    bool isolates = verb == &cli_isolate;
-    gt_auto_err struct gt_err *err = NULL;
-    cli_auto_api struct cli_api *api = NULL;
-    gt_auto_json cJSON *review = NULL;
-    struct isolated_target target;
-    const char *by = NULL;
-    if (isolate_read_target(text, options->link, &target, &err) < 0)
-        return cli_usage(verb->name, "%s", gt_err_text(err));
-    int r = cli_api_open(&options->api, &api, &err);
-    if (r >= 0 && isolates)
-        by = isolate_who(api, &review);
-    if (r >= 0)
-        r = isolate_change(api, &target, options, by, &err);
-    if (r >= 0)
-        r = isolated_print(api, verb->name, target.node, CLI_TEXT, &err);
-    return r < 0 ? cli_failed(verb->name, err) : r;
-}
 
 static size_t characters_of(const char *text)
 {
@@ -463,38 +415,81 @@ static size_t characters_of(const char *text)
     return count;
 }
 
-static int isolate_run(const struct cli_verb *verb, int argc, char **argv)
+static int isolate_check(struct cli_call *call, const struct isolate_options *options)
 {
-    struct isolate_options options = {.parse = {.verb = verb->name}};
-    const struct gt_command *command = verb == &cli_isolate   ? &isolate_command
-                                       : verb == &cli_release ? &release_command
-                                                              : &isolated_command;
-    int first, exit_code;
-    if (!cli_parse_options(command, argc, argv, &options.parse, &first, &exit_code))
-        return exit_code;
-    if (first + 1 < argc)
-        return cli_usage(verb->name, "unexpected argument '%.100s'", argv[first + 1]);
-    if (verb != &cli_isolated && first == argc)
-        return cli_usage(verb->name, "expected NODE or NODE/GPU,GPU");
-    if (verb == &cli_isolate && !options.reason)
-        return cli_usage(verb->name, "--reason: say why");
-    if (options.reason && (characters_of(options.reason) > 100 || !gt_text_is_printable(options.reason)))
-        return cli_usage(verb->name, "--reason: longer than 100 characters, or not printable");
-    if (options.value && (characters_of(options.value) > 40 || !gt_text_is_printable(options.value)))
-        return cli_usage(verb->name, "--value: longer than 40 characters, or not printable");
-    if (options.grade && (options.link || options.evict))
-        return cli_usage(verb->name, "--grade %s: such a GPU stays in use, without --link and --evict",
-                         isolate_grades[options.grade]);
-    if (verb != &cli_isolated)
-        return isolate_do(verb, argv[first], &options);
-    gt_auto_err struct gt_err *err = NULL;
-    cli_auto_api struct cli_api *api = NULL;
-    int r = cli_api_open(&options.api, &api, &err);
-    if (r >= 0)
-        r = isolated_print(api, verb->name, argv[first], options.format, &err);
-    return r < 0 ? cli_failed(verb->name, err) : r;
+    if (!options->reason)
+        return cli_misuse(call, "--reason: say why");
+    if (characters_of(options->reason) > 100 || !gt_text_is_printable(options->reason))
+        return cli_misuse(call, "--reason: longer than 100 characters, or not printable");
+    if (options->value && (characters_of(options->value) > 40 || !gt_text_is_printable(options->value)))
+        return cli_misuse(call, "--value: longer than 40 characters, or not printable");
+    if (options->grade && (options->link || options->evict))
+        return cli_misuse(call, "--grade %s: such a GPU stays in use, without --link and --evict",
+                          isolate_grades[options->grade]);
+    return 0;
 }
-const struct cli_verb cli_isolate = {"isolate", isolate_run,
-                                     "take a GPU, a link or a node out of use by hand"};
-const struct cli_verb cli_release = {"release", isolate_run, "give back what isolate took"};
-const struct cli_verb cli_isolated = {"isolated", isolate_run, "list what is out of use by hand"};
+
+static int isolate_run(struct cli_call *call)
+{
+    const struct isolate_options *options = call->options;
+    bool isolates = call->verb == &cli_isolate;
+    cli_auto_api struct cli_api *api = NULL;
+    gt_auto_json cJSON *review = NULL;
+    struct isolated_target target;
+    const char *by = NULL;
+    GT_TRY(isolates ? isolate_check(call, options) : 0);
+    int r = isolate_read_target(call->args[0], options->link, &target, call->err);
+    call->is_misuse = r == -EINVAL;
+    GT_TRY(r);
+    GT_TRY(cli_api_open(&options->api, &api, call->err));
+    if (isolates)
+        by = isolate_who(api, &review);
+    GT_TRY(isolate_change(api, &target, options, by, call->err));
+    return isolated_print(api, target.node, CLI_TEXT, call);
+}
+
+static int isolated_run(struct cli_call *call)
+{
+    const struct isolate_options *options = call->options;
+    cli_auto_api struct cli_api *api = NULL;
+    GT_TRY(cli_api_open(&options->api, &api, call->err));
+    return isolated_print(api, call->args[0], options->parse.format, call);
+}
+
+const struct cli_verb cli_isolate = {
+    .name = "isolate",
+    .about = "take a GPU, a link or a node out of use by hand",
+    .command =
+        {.arguments = "NODE[/GPU[,GPU]...]",
+         .about =
+             "Take GPUs of a node, a link between two, or all GPUs of a node out of use. No new container "
+             "gets them; those that run go on. A GPU is an index or a UUID; it is followed by its UUID.",
+         CLI_OPTIONS(isolate_own_options)},
+    .least_args = 1,
+    .most_args = 1,
+    .wanted = "expected NODE or NODE/GPU,GPU",
+    .options_size = sizeof(struct isolate_options),
+    .run = isolate_run};
+
+const struct cli_verb cli_release = {
+    .name = "release",
+    .about = "give back what isolate took",
+    .command = {.arguments = "NODE[/GPU[,GPU]...]",
+                .about =
+                    "Give back what gputopo isolate took out of use: GPUs, a link, or everything of a node.",
+                CLI_OPTIONS(release_own_options)},
+    .least_args = 1,
+    .most_args = 1,
+    .wanted = "expected NODE or NODE/GPU,GPU",
+    .options_size = sizeof(struct isolate_options),
+    .run = isolate_run};
+
+const struct cli_verb cli_isolated = {
+    .name = "isolated",
+    .about = "list what is out of use by hand",
+    .command = {.arguments = "[NODE]",
+                .about = "List what is isolated in the cluster or on a node, why, by whom and until when.",
+                CLI_OPTIONS(isolated_own_options)},
+    .most_args = 1,
+    .options_size = sizeof(struct isolate_options),
+    .run = isolated_run};

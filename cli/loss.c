@@ -25,25 +25,20 @@ enum { ANSWER_MAX = 4096 };
 static void add_choice(const struct gt_choice *choice, struct gt_buf *to)
 {
     gt_json_add_mask(to, "gpus", choice->mask);
-    gt_json_add_unsigned(to, "score", choice->score);
-    gt_json_add_unsigned(to, "loss", choice->loss);
+    gt_json_printf(to, "'score': %" PRIu32 ", 'loss': %" PRIu32, choice->score, choice->loss);
 }
 
 static void cli_answer_json(const struct cli_answer *answer, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
-    gt_json_begin(&text, NULL, '{');
-    gt_json_add_unsigned(&text, "k", answer->k);
+    gt_json_printf(&text, "{'k': %u", answer->k);
     gt_json_add_mask(&text, "free", answer->free);
     add_choice(&answer->chosen, &text);
-    gt_json_add_bool(&text, "exact", answer->chosen.exact);
-    if (answer->has_runner_up) {
-        gt_json_begin(&text, "runnerUp", '{');
+    gt_json_printf(&text, "'exact': !%d, 'runnerUp': =%s", answer->chosen.exact,
+                   answer->has_runner_up ? "{" : "null");
+    if (answer->has_runner_up)
         add_choice(&answer->runner_up, &text);
-        gt_json_end(&text, '}');
-    } else
-        gt_json_add_null(&text, "runnerUp");
-    gt_json_end(&text, '}');
+    gt_buf_puts(&text, answer->has_runner_up ? "}}" : "}");
     gt_json_indent(&text, to);
 }
 
@@ -131,7 +126,6 @@ struct loss_options {
     struct cli_source source;
     const char *free; /* NULL: all GPUs except the unhealthy ones */
     uint64_t k;       /* 0: not given */
-    unsigned format;
 };
 
 static const struct gt_option own_options[] = {
@@ -141,16 +135,9 @@ static const struct gt_option own_options[] = {
      "the GPUs to choose from: indices and ranges, UUIDs, device IDs or BDFs, separated by commas (default: "
      "all GPUs but the unhealthy ones)",
      gt_option_any_text, GT_OPTION_FIELD(struct loss_options, free)},
-    CLI_FORMAT_OPTION(struct loss_options),
+    CLI_FORMAT_OPTION,
     CLI_SOURCE_OPTIONS(struct loss_options),
     CLI_HELP_OPTION,
-};
-
-static const struct gt_command command = {
-    .about =
-        "Choose the best connected N of the free GPUs of a node, and say what the choice costs the rest.",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
 };
 
 static int fail_too_few(uint64_t free, unsigned k, struct gt_err **err)
@@ -178,41 +165,28 @@ static int cli_loss_choose(struct cli_answer *answer, struct gt_err **err)
     return 0;
 }
 
-static int cli_loss_run(const struct cli_verb *verb, int argc, char **argv)
+static int cli_loss_run(struct cli_call *call)
 {
-    struct loss_options options = {
-        .parse = {.verb = verb->name},
-        .source = {.verb = verb->name},
-    };
-    int exit_code;
-    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    if (!options.k)
-        return cli_usage(verb->name, "-k: expected the number of GPUs wanted");
-    if (!cli_source_check(&options.source))
-        return CLI_USAGE;
-
-    gt_auto_err struct gt_err *err = NULL;
+    const struct loss_options *options = call->options;
     gt_auto_node struct gt_node *node = NULL;
-    if (cli_source_scan(&options.source, &node, NULL, &err) < 0)
-        return cli_failed(verb->name, err);
-    if (node->gpu_count == 0) {
-        cli_source_no_gpus(&options.source, node, &err);
-        return cli_failed(verb->name, err);
-    }
-    struct cli_answer answer = {.node = node, .free = gt_node_usable(node), .k = (unsigned)options.k};
-    if (options.free && cli_gpu_list(node, options.free, &answer.free, &err) < 0)
-        return cli_usage(verb->name, "%s", gt_err_text(err));
-    if (cli_loss_choose(&answer, &err) < 0)
-        return cli_failed(verb->name, err);
-
-    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options.format == CLI_TEXT)
-        cli_answer_text(&answer, &text);
-    else
-        cli_answer_json(&answer, &text);
-    return cli_print_as(verb->name, options.format, &text);
+    if (!options->k)
+        return cli_misuse(call, "-k: expected the number of GPUs wanted");
+    GT_TRY(cli_source_scan(call, &options->source, &node, NULL));
+    if (node->gpu_count == 0)
+        return cli_source_no_gpus(&options->source, node, call->err);
+    struct cli_answer answer = {.node = node, .free = gt_node_usable(node), .k = (unsigned)options->k};
+    call->is_misuse = options->free && cli_gpu_list(node, options->free, &answer.free, call->err) < 0;
+    GT_TRY(call->is_misuse ? -EINVAL : cli_loss_choose(&answer, call->err));
+    (options->parse.format == CLI_TEXT ? cli_answer_text : cli_answer_json)(&answer, call->text);
+    return 0;
 }
 
-const struct cli_verb cli_loss = {"loss", cli_loss_run,
-                                  "choose the best connected GPUs of those that are free"};
+const struct cli_verb cli_loss = {
+    .name = "loss",
+    .about = "choose the best connected GPUs of those that are free",
+    .command =
+        {.about = "Choose the best connected N of the free GPUs of a node, and say what the choice costs the "
+                  "rest.",
+         CLI_OPTIONS(own_options)},
+    .options_size = sizeof(struct loss_options),
+    .run = cli_loss_run};

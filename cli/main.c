@@ -55,7 +55,7 @@ static int help_of(char *name, const struct gt_buf *list)
 {
     char help[] = "--help";
     const struct cli_verb *verb = find_verb(name);
-    return verb ? verb->run(verb, 2, (char *[]){name, help, NULL}) : unknown_verb(name, list);
+    return verb ? cli_run(verb, 2, (char *[]){name, help, NULL}) : unknown_verb(name, list);
 }
 
 /* "show, record, ... or supernodes" */
@@ -68,7 +68,6 @@ static void list_verbs(struct gt_buf *to)
 int main(int argc, char **argv)
 {
     cli_keep_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is then an error of write() */
     if (argc < 1)
         return cli_usage(NULL, "expected a verb, see gputopo --help");
     const char *slash = strrchr(argv[0], '/');
@@ -106,5 +105,5 @@ int main(int argc, char **argv)
     const struct cli_verb *verb = find_verb(argv[first]);
     if (!verb)
         return unknown_verb(argv[first], &list);
-    return verb->run(verb, argc - first, argv + first);
+    return cli_run(verb, argc - first, argv + first);
 }

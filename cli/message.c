@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include "cli/cli.h"
 #include "topology/model/render.h"
 
+enum { PROGRAM_SIZE = 64 };
+
 void cli_keep_standard_streams(void)
 {
     /* The lowest free descriptor is used for each open. A closed stdout is replaced by one that cannot be
@@ -21,33 +24,36 @@ void cli_keep_standard_streams(void)
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY) < 0)
             _exit(CLI_FAILED);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* "gputopo: VERB" */
+static const char *message_program(const char *verb, char to[static PROGRAM_SIZE])
+{
+    snprintf(to, PROGRAM_SIZE, "gputopo%s%s", verb ? ": " : "", verb ? verb : "");
+    return to;
 }
 
 int cli_print(const char *verb, const struct gt_buf *text)
 {
-    char program[64];
-    snprintf(program, sizeof(program), "gputopo%s%s", verb ? ": " : "", verb ? verb : "");
-    return gt_exit_with_text(program, text);
+    char program[PROGRAM_SIZE];
+    return gt_exit_with_text(message_program(verb, program), text);
 }
 
-int cli_write_file(const char *verb, const char *path, const char *text)
+int cli_write_file(struct cli_call *call, const char *path, const char *text)
 {
     if (strcmp(path, "-") == 0) {
-        gt_auto_buf struct gt_buf buf = GT_BUF(CLI_OUTPUT_MAX);
-        gt_buf_puts(&buf, text);
-        return cli_print(verb, &buf);
+        gt_buf_puts(call->text, text);
+        return 0;
     }
     mode_t mask = umask(0);
     umask(mask);
-    gt_auto_err struct gt_err *err = NULL;
-    if (gt_file_write_durable(path, text, strlen(text), 0666 & ~mask, &err) < 0)
-        return cli_failed(verb, err);
-    return CLI_DONE;
+    return gt_file_write_durable(path, text, strlen(text), 0666 & ~mask, call->err);
 }
 
 const char *const cli_formats[] = {CLI_FORMAT_WORDS, NULL};
 
-int cli_print_as(const char *verb, unsigned format, const struct gt_buf *text)
+static int print_as(const char *verb, unsigned format, const struct gt_buf *text)
 {
     const struct gt_json_limits limits = {CLI_OUTPUT_MAX, 8 * GT_JSON_VALUES_MAX};
     gt_auto_buf struct gt_buf yaml = GT_BUF(CLI_OUTPUT_MAX);
@@ -59,6 +65,12 @@ int cli_print_as(const char *verb, unsigned format, const struct gt_buf *text)
         return cli_failed(verb, err);
     gt_render_yaml(json, &yaml);
     return cli_print(verb, &yaml);
+}
+
+static int message_fail(const struct cli_call *call)
+{
+    return call->is_misuse ? cli_usage(call->verb->name, "%s", gt_err_text(*call->err))
+                           : cli_failed(call->verb->name, *call->err);
 }
 
 /* A large cluster is looked at less often. False: nobody reads the output any more. */
@@ -73,8 +85,9 @@ static bool wait_to_look(const struct timespec *begun)
     return poll(&reader, 1, (int)(1000 * pause_s)) <= 0;
 }
 
-int cli_watch(const char *verb, cli_look *look, void *arg)
+static int message_watch(struct cli_call *call)
 {
+    const char *verb = call->verb->name;
     gt_auto_buf struct gt_buf last = GT_BUF(CLI_OUTPUT_MAX);
     bool is_told = false; /* that it fails, since it does */
     bool is_terminal = isatty(STDOUT_FILENO);
@@ -82,10 +95,12 @@ int cli_watch(const char *verb, cli_look *look, void *arg)
         gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
         gt_auto_err struct gt_err *err = NULL;
         struct timespec begun;
+        call->text = &text;
+        call->err = &err;
         clock_gettime(CLOCK_MONOTONIC, &begun);
-        int r = look(arg, &text, &err);
+        int r = call->verb->run(call);
         if (r < 0 && first)
-            return cli_failed(verb, err);
+            return message_fail(call);
         if (r < 0 && !is_told)
             cli_warn(verb, gt_err_text(err));
         bool is_changed = text.failed || text.len != last.len ||
@@ -107,6 +122,47 @@ int cli_watch(const char *verb, cli_look *look, void *arg)
         if (!wait_to_look(&begun))
             return CLI_FAILED;
     }
+}
+
+static int run_once(struct cli_call *call, unsigned format)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
+    gt_auto_err struct gt_err *err = NULL;
+    call->text = &text;
+    call->err = &err;
+    int r = call->verb->run(call), exit_code = call->exit_code;
+    bool prints = (r >= 0 || call->always_prints) && (text.len || text.failed);
+    int printed = prints ? print_as(call->verb->name, format, &text) : CLI_DONE;
+    if (r < 0)
+        return message_fail(call);
+    return printed == CLI_DONE ? exit_code : printed;
+}
+
+int cli_run(const struct cli_verb *verb, int argc, char **argv)
+{
+    gt_auto_free struct cli_parse *parse = calloc(1, sizeof(*parse) + verb->options_size);
+    struct cli_call call = {.verb = verb, .options = parse, .args = argv};
+    gt_auto_err struct gt_err *err = NULL;
+    int first, exit_code;
+    if (!parse) {
+        gt_fail_sys(&err, ENOMEM, "options");
+        return cli_failed(verb->name, err);
+    }
+    if (!verb->command.options)
+        return run_once(&call, CLI_TEXT);
+    if (verb->defaults)
+        memcpy(parse, verb->defaults, verb->options_size);
+    parse->verb = verb->name;
+    if (!cli_parse_options(&verb->command, argc, argv, parse, &first, &exit_code))
+        return exit_code;
+    call.args += first;
+    if (argc - first < verb->least_args)
+        return cli_usage(verb->name, "%s", verb->wanted);
+    if (argc - first > verb->most_args)
+        return cli_usage(verb->name, "unexpected argument '%.100s'", argv[first + verb->most_args]);
+    if (parse->watch && parse->format != CLI_TEXT)
+        return cli_usage(verb->name, "--watch is for text: other formats are printed once");
+    return parse->watch ? message_watch(&call) : run_once(&call, parse->format);
 }
 
 int cli_print_help(const struct gt_command *command, const char *verb)
@@ -133,9 +189,8 @@ bool cli_parse_options(const struct gt_command *command, int argc, char **argv, 
 
 static int message_say(const char *verb, const struct gt_err *err, int code)
 {
-    char program[64];
-    snprintf(program, sizeof(program), "gputopo%s%s", verb ? ": " : "", verb ? verb : "");
-    return gt_exit_with(program, err, code);
+    char program[PROGRAM_SIZE];
+    return gt_exit_with(message_program(verb, program), err, code);
 }
 
 int cli_usage(const char *verb, const char *format, ...)
@@ -160,4 +215,15 @@ void cli_warn(const char *verb, const char *text)
 int cli_failed(const char *verb, const struct gt_err *err)
 {
     return message_say(verb, err, CLI_FAILED);
+}
+
+int cli_misuse(struct cli_call *call, const char *format, ...)
+{
+    char text[1000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    call->is_misuse = true;
+    return gt_fail(call->err, EINVAL, "%s", text);
 }

@@ -93,7 +93,6 @@ struct plan_options {
     uint64_t pods, gpus;
     struct gt_chain_sizes chain; /* none: it is learned */
     bool explain, advise, relocate, exit_code;
-    unsigned format;
 };
 
 #define PLAN_FIELD(member) GT_OPTION_FIELD(struct plan_options, member)
@@ -129,15 +128,8 @@ static const struct gt_option own_options[] = {
      gt_option_set, PLAN_FIELD(relocate)},
     {"exit-code", NULL, "exit with 1 where the job is not placed; otherwise that is 0 like every answer",
      gt_option_set, PLAN_FIELD(exit_code)},
-    CLI_FORMAT_OPTION(struct plan_options),
+    CLI_FORMAT_OPTION,
     CLI_HELP_OPTION,
-};
-
-static const struct gt_command command = {
-    .about = "Place one job on a cluster that a file describes: what the scheduler would do, without one.",
-    .more = "Example: gputopo plan --cluster cluster.json --pods 8 --gpus 8 --group-size 32 --explain",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
 };
 
 /* ---- the answer ---- */
@@ -365,67 +357,57 @@ static int tell_crossing(struct cli_plan *plan, struct gt_err **err)
     return gt_closer_find(plan->cluster, &spec, &plan->closer, err);
 }
 
-static int cli_plan_answer(struct gt_cluster_file *file, const struct plan_options *options,
-                           struct cli_plan **ret, int *ret_exit, struct gt_err **err)
+static int cli_plan_answer(struct cli_call *call, struct gt_cluster_file *file, struct cli_plan **ret)
 {
-    GT_TRY(plan_new(file, options, ret, err));
-    int r = cli_plan_make_units(*ret, options, err);
-    if (r < 0) {
-        *ret_exit = r == -ENOMEM ? CLI_FAILED : CLI_USAGE;
-        return r;
-    }
-    learn_sizes(*ret);
+    const struct plan_options *options = call->options;
+    const char *way = options->advise ? "advise" : "relocate";
+    GT_TRY(plan_new(file, options, ret, call->err));
+    struct cli_plan *plan = *ret;
+    int r = cli_plan_make_units(plan, options, call->err);
+    call->is_misuse = r < 0 && r != -ENOMEM;
+    GT_TRY(r);
+    learn_sizes(plan);
     gt_cluster_set_prefers_close(file->cluster, options->close);
-    r = cli_plan_place(*ret, err);
-    if (r >= 0 && (*ret)->placed && options->explain)
-        r = tell_crossing(*ret, err);
-    bool advise = (options->advise || options->relocate) && !(*ret)->placed;
-    if (r >= 0 && advise && ((*ret)->sizes.within || (*ret)->sizes.unit_within)) {
-        *ret_exit = CLI_USAGE;
-        return gt_fail(err, EINVAL, "--%s does not know of tiers that are required",
-                       options->advise ? "advise" : "relocate");
-    }
-    if (r >= 0 && advise && (*ret)->sizes.slow == GT_SLOW_NEVER && gt_cluster_has_slow(file->cluster)) {
-        *ret_exit = CLI_USAGE;
-        return gt_fail(err, EINVAL, "--%s does not know of jobs that never take slow GPUs",
-                       options->advise ? "advise" : "relocate");
-    }
-    return r >= 0 && advise ? find_advice(*ret, options, err) : r;
+    GT_TRY(cli_plan_place(plan, call->err));
+    if (plan->placed)
+        return options->explain ? tell_crossing(plan, call->err) : 0;
+    if (!options->advise && !options->relocate)
+        return 0;
+    if (plan->sizes.within || plan->sizes.unit_within)
+        return cli_misuse(call, "--%s does not know of tiers that are required", way);
+    if (plan->sizes.slow == GT_SLOW_NEVER && gt_cluster_has_slow(file->cluster))
+        return cli_misuse(call, "--%s does not know of jobs that never take slow GPUs", way);
+    return find_advice(plan, options, call->err);
 }
 
-static int cli_plan_run(const struct cli_verb *verb, int argc, char **argv)
+static int cli_plan_run(struct cli_call *call)
 {
-    struct plan_options options = {.parse = {.verb = verb->name}};
-    int exit_code;
-    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    if (!options.cluster)
-        return cli_usage(verb->name, "--cluster: expected the file of a cluster");
-    if (!options.pods)
-        return cli_usage(verb->name, "--pods: expected the number of pods");
-    if (!options.gpus)
-        return cli_usage(verb->name, "--gpus: expected the number of GPUs of a pod");
-    if (options.advise && options.relocate)
-        return cli_usage(verb->name, "--advise and --relocate: expected one of the two");
-
-    gt_auto_err struct gt_err *err = NULL;
+    const struct plan_options *options = call->options;
     gt_auto_cluster_file struct gt_cluster_file *file = NULL;
-    __attribute__((cleanup(plan_free_p))) struct cli_plan *plan = NULL;
-    if (gt_cluster_file_read(options.cluster, &file, &err) < 0)
-        return cli_failed(verb->name, err);
-    if (options.chain.count && gt_chain_set(file->cluster, &options.chain, &err) < 0)
-        return cli_failed(verb->name, err);
-    exit_code = CLI_FAILED;
-    if (cli_plan_answer(file, &options, &plan, &exit_code, &err) < 0)
-        return exit_code == CLI_USAGE ? cli_usage(verb->name, "%s", gt_err_text(err))
-                                      : cli_failed(verb->name, err);
-    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options.format == CLI_TEXT)
-        cli_plan_text(plan, &text);
-    else
-        cli_plan_json(plan, &text);
-    exit_code = cli_print_as(verb->name, options.format, &text);
-    return exit_code == CLI_DONE && options.exit_code && !plan->placed ? CLI_FAILED : exit_code;
+    GT_CLEANUP(plan_free) struct cli_plan *plan = NULL;
+    if (!options->cluster)
+        return cli_misuse(call, "--cluster: expected the file of a cluster");
+    if (!options->pods)
+        return cli_misuse(call, "--pods: expected the number of pods");
+    if (!options->gpus)
+        return cli_misuse(call, "--gpus: expected the number of GPUs of a pod");
+    if (options->advise && options->relocate)
+        return cli_misuse(call, "--advise and --relocate: expected one of the two");
+    GT_TRY(gt_cluster_file_read(options->cluster, &file, call->err));
+    GT_TRY(options->chain.count ? gt_chain_set(file->cluster, &options->chain, call->err) : 0);
+    GT_TRY(cli_plan_answer(call, file, &plan));
+    (options->parse.format == CLI_TEXT ? cli_plan_text : cli_plan_json)(plan, call->text);
+    call->exit_code = options->exit_code && !plan->placed ? CLI_FAILED : CLI_DONE;
+    return 0;
 }
 
-const struct cli_verb cli_plan = {"plan", cli_plan_run, "place a job on a cluster that a file describes"};
+const struct cli_verb cli_plan = {
+    .name = "plan",
+    .about = "place a job on a cluster that a file describes",
+    .command =
+        {.about =
+             "Place one job on a cluster that a file describes: what the scheduler would do, without one.",
+         .more = "Example: gputopo plan --cluster cluster.json --pods 8 --gpus 8 --group-size 32 --explain",
+         CLI_OPTIONS(own_options)},
+    .options_size = sizeof(struct plan_options),
+    .run = cli_plan_run};

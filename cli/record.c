@@ -14,38 +14,30 @@ static const struct gt_option own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static const struct gt_command command = {
-    .about = "Save this node in one file, with everything that was read from it, so that "
-             "--from can replay it elsewhere.",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
-};
-
 static void raw_done(struct gt_raw *raw)
 {
     gt_raw_done(raw);
 }
 
-static int record_run(const struct cli_verb *verb, int argc, char **argv)
+static int record_run(struct cli_call *call)
 {
-    struct record_options options = {
-        .parse = {.verb = verb->name},
-        .source = {.verb = verb->name},
-    };
-    int exit_code;
-    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    if (!options.output)
-        return cli_usage(verb->name, "-o: expected the file to write, or - for standard output");
-
-    gt_auto_err struct gt_err *err = NULL;
+    const struct record_options *options = call->options;
     gt_auto_node struct gt_node *node = NULL;
     __attribute__((cleanup(raw_done))) struct gt_raw raw = {0};
     gt_auto_free char *text = NULL;
-    if (cli_source_scan(&options.source, &node, &raw, &err) < 0 ||
-        gt_recording_make(node, &raw, &text, &err) < 0)
-        return cli_failed(verb->name, err);
-    return cli_write_file(verb->name, options.output, text);
+    if (!options->output)
+        return cli_misuse(call, "-o: expected the file to write, or - for standard output");
+    GT_TRY(cli_source_scan(call, &options->source, &node, &raw));
+    GT_TRY(gt_recording_make(node, &raw, &text, call->err));
+    return cli_write_file(call, options->output, text);
 }
 
-const struct cli_verb cli_record = {"record", record_run, "save a node in a file that --from replays"};
+const struct cli_verb cli_record = {
+    .name = "record",
+    .about = "save a node in a file that --from replays",
+    .command = {.about =
+                    "Save this node in one file, with everything that was read from it, so that --from can "
+                    "replay it elsewhere.",
+                CLI_OPTIONS(own_options)},
+    .options_size = sizeof(struct record_options),
+    .run = record_run};

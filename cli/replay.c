@@ -24,18 +24,9 @@ static const struct gt_option own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static const struct gt_command command = {
-    .arguments = "FILE",
-    .about =
-        "Make the decisions of a bundle again, and say where this version decides otherwise. FILE is the "
-        "archive of gputopo bundle.",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
-};
-
 struct replay {
     uint64_t same, otherwise;
-    struct gt_buf text;
+    struct gt_buf *text;
 };
 
 /* It comes from somebody else's file, and goes to a terminal. */
@@ -68,13 +59,13 @@ static void replay_on_decision(void *arg, const struct gt_decision_again *again)
         return;
     }
     replay->otherwise++;
-    gt_buf_printf(&replay->text, "decision %" PRIu64 ", ", again->number);
-    replay_add(&replay->text, again->time, strlen(again->time));
-    gt_buf_puts(&replay->text, ", ");
-    replay_add(&replay->text, again->job, strlen(again->job));
-    gt_buf_puts(&replay->text, ": decided otherwise\n");
-    replay_add_indented(&replay->text, "then", again->recorded);
-    replay_add_indented(&replay->text, "now", again->made);
+    gt_buf_printf(replay->text, "decision %" PRIu64 ", ", again->number);
+    replay_add(replay->text, again->time, strlen(again->time));
+    gt_buf_puts(replay->text, ", ");
+    replay_add(replay->text, again->job, strlen(again->job));
+    gt_buf_puts(replay->text, ": decided otherwise\n");
+    replay_add_indented(replay->text, "then", again->recorded);
+    replay_add_indented(replay->text, "now", again->made);
 }
 
 static int replay_all(const char *data, size_t len, struct replay *replay, struct gt_err **err)
@@ -93,37 +84,37 @@ static int replay_all(const char *data, size_t len, struct replay *replay, struc
     }
     if (!any)
         return gt_fail(err, ENODATA, "there are no decisions in it, missing.txt in it says why");
-    gt_buf_printf(&replay->text, "%" PRIu64 " decision%s made again, %" PRIu64 " otherwise than then\n",
+    gt_buf_printf(replay->text, "%" PRIu64 " decision%s made again, %" PRIu64 " otherwise than then\n",
                   replay->same + replay->otherwise, replay->same + replay->otherwise == 1 ? "" : "s",
                   replay->otherwise);
     return 0;
 }
 
-static int replay_run(const struct cli_verb *verb, int argc, char **argv)
+static int replay_run(struct cli_call *call)
 {
-    struct replay_options options = {.parse = {.verb = verb->name}};
-    int first, exit_code;
-    if (!cli_parse_options(&command, argc, argv, &options.parse, &first, &exit_code))
-        return exit_code;
-    if (!argv[first] || argv[first + 1])
-        return cli_usage(verb->name, "expected one file, that of gputopo bundle");
-    gt_auto_err struct gt_err *err = NULL;
+    const struct replay_options *options = call->options;
     gt_auto_free char *data = NULL;
     size_t len;
-    struct replay replay = {.text = GT_BUF(CLI_OUTPUT_MAX)};
+    struct replay replay = {.text = call->text};
     gt_auto_buf struct gt_buf page = GT_BUF(CLI_OUTPUT_MAX);
-    if (gt_file_read(AT_FDCWD, argv[first], BUNDLE_MAX, &data, &len, &err) < 0)
-        return cli_failed(verb->name, err);
-    int r = options.page ? bundle_page(data, len, &page, &err) : replay_all(data, len, &replay, &err);
-    if (r < 0) {
-        gt_wrap(&err, "%s", argv[first]);
-        exit_code = cli_failed(verb->name, err);
-    } else if (options.page)
-        exit_code = cli_write_file(verb->name, options.page, page.data);
-    else
-        exit_code = cli_print(verb->name, &replay.text);
-    gt_buf_done(&replay.text);
-    return exit_code != CLI_DONE || !replay.otherwise ? exit_code : CLI_FAILED;
+    GT_TRY(gt_file_read(AT_FDCWD, call->args[0], BUNDLE_MAX, &data, &len, call->err));
+    int r =
+        options->page ? bundle_page(data, len, &page, call->err) : replay_all(data, len, &replay, call->err);
+    if (r < 0)
+        return gt_wrap(call->err, "%s", call->args[0]);
+    call->exit_code = replay.otherwise ? CLI_FAILED : CLI_DONE;
+    return options->page ? cli_write_file(call, options->page, page.data) : 0;
 }
 
-const struct cli_verb cli_replay = {"replay", replay_run, "make the decisions of a bundle again"};
+const struct cli_verb cli_replay = {.name = "replay",
+                                    .about = "make the decisions of a bundle again",
+                                    .command = {.arguments = "FILE",
+                                                .about = "Make the decisions of a bundle again, and say "
+                                                         "where this version decides otherwise. FILE is the "
+                                                         "archive of gputopo bundle.",
+                                                CLI_OPTIONS(own_options)},
+                                    .least_args = 1,
+                                    .most_args = 1,
+                                    .wanted = "expected one file, that of gputopo bundle",
+                                    .options_size = sizeof(struct replay_options),
+                                    .run = replay_run};

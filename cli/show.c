@@ -150,12 +150,10 @@ struct show_options {
     struct cli_source source;
     struct cli_api_options api;
     const char *node, *agent; /* NULL: not given */
-    unsigned format;
 };
 
 static const struct gt_option own_options[] = {
-    {"output", "FORMAT", "text (default), json, yaml, dot or svg", gt_option_word,
-     GT_OPTION_FIELD(struct show_options, format), .words = formats, .letter = 'o'},
+    CLI_OWN_FORMAT_OPTION("text (default), json, yaml, dot or svg", formats),
     {"node", "NAME", "a node of the cluster as its NodeGPUTopology describes it, instead of this machine",
      gt_option_text, GT_OPTION_FIELD(struct show_options, node)},
     {"agent", "ADDRESS:PORT|none",
@@ -165,39 +163,6 @@ static const struct gt_option own_options[] = {
     CLI_API_OPTIONS(struct show_options),
     CLI_HELP_OPTION,
 };
-
-static const struct gt_command command = {
-    .about =
-        "Print the GPUs and NICs of a node and how they are wired, on standard output; and which of them "
-        "are free, where that is known.",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
-};
-
-static bool show_check(const struct show_options *options)
-{
-    const struct cli_source *source = &options->source;
-    const char *other = source->from     ? "--from"
-                        : source->root   ? "--root"
-                        : source->probe  ? "--probe"
-                        : source->vendor ? "--vendor"
-                        : options->agent ? "--agent"
-                                         : NULL;
-    const char *alone = options->api.kubeconfig ? "--kubeconfig" : options->api.context ? "--context" : NULL;
-    if (options->node && other) {
-        cli_usage(options->parse.verb, "%s: not together with --node", other);
-        return false;
-    }
-    if (!options->node && alone) {
-        cli_usage(options->parse.verb, "%s: only together with --node", alone);
-        return false;
-    }
-    if (source->from && options->agent) {
-        cli_usage(options->parse.verb, "--agent: not together with --from");
-        return false;
-    }
-    return cli_source_check(source);
-}
 
 static void render_json(const struct gt_node *node, const struct cli_use *use, struct gt_buf *to)
 {
@@ -211,71 +176,83 @@ static void render_json(const struct gt_node *node, const struct cli_use *use, s
 
 static bool is_matrix(const struct show_options *options)
 {
-    return options->format == CLI_TEXT || options->format == SHOW_MATRIX;
+    return options->parse.format == CLI_TEXT || options->parse.format == SHOW_MATRIX;
 }
 
-static int show_print(const struct show_options *options, const struct gt_node *node,
-                      const struct cli_use *use, const char *notes)
+static int show_print(struct cli_call *call, const struct gt_node *node, const struct cli_use *use,
+                      const char *notes)
 {
-    const char *verb = options->parse.verb;
-    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (options->format == CLI_JSON || options->format == CLI_YAML)
-        render_json(node, use, &text);
+    const struct show_options *options = call->options;
+    struct gt_buf *text = call->text;
+    if (options->parse.format == CLI_JSON || options->parse.format == CLI_YAML)
+        render_json(node, use, text);
     else if (is_matrix(options))
-        gt_render_matrix(node, &text);
-    else if (options->format == SHOW_DOT)
-        gt_render_dot(node, &text);
+        gt_render_matrix(node, text);
+    else if (options->parse.format == SHOW_DOT)
+        gt_render_dot(node, text);
     else
-        gt_render_svg(node, &text);
+        gt_render_svg(node, text);
     if (is_matrix(options) && (use->known || notes)) {
-        gt_buf_puts(&text, "\n");
-        cli_use_text(use, &text);
-        gt_buf_puts(&text, notes ? notes : "");
+        gt_buf_puts(text, "\n");
+        cli_use_text(use, text);
+        gt_buf_puts(text, notes ? notes : "");
     }
-    return cli_print_as(verb, options->format, &text);
+    return 0;
 }
 
-static int show_cluster_node(const struct show_options *options)
+static int show_cluster_node(struct cli_call *call, const struct show_options *options)
 {
     __attribute__((cleanup(cli_shown_done))) struct cli_shown shown = {0};
-    gt_auto_err struct gt_err *err = NULL;
-    if (cli_show_cluster_node(&options->api, options->node, &shown, &err) < 0)
-        return cli_failed(options->parse.verb, err);
+    GT_TRY(cli_show_cluster_node(&options->api, options->node, &shown, call->err));
     if (shown.problem)
-        cli_warn(options->parse.verb, shown.problem);
-    return show_print(options, shown.node, &shown.use, shown.notes);
+        cli_warn(call->verb->name, shown.problem);
+    return show_print(call, shown.node, &shown.use, shown.notes);
 }
 
-static int show_machine(const struct show_options *options)
+static int show_machine(struct cli_call *call, const struct show_options *options)
 {
-    gt_auto_err struct gt_err *err = NULL;
     gt_auto_node struct gt_node *node = NULL;
-    const char *verb = options->parse.verb;
-    if (cli_source_scan(&options->source, &node, NULL, &err) < 0)
-        return cli_failed(verb, err);
+    GT_TRY(cli_source_scan(call, &options->source, &node, NULL));
     if (node->gpu_count == 0 && is_matrix(options)) {
-        gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-        cli_source_no_gpus(&options->source, node, &err); /* in place of a matrix without rows */
-        gt_buf_printf(&text, "%s\n", gt_err_text(err));
-        return cli_print(verb, &text);
+        gt_auto_err struct gt_err *none = NULL;
+        cli_source_no_gpus(&options->source, node, &none); /* in place of a matrix without rows */
+        gt_buf_printf(call->text, "%s\n", gt_err_text(none));
+        return 0;
     }
     struct cli_use use = {0};
     bool is_recorded = options->source.from || (options->source.root && !options->agent);
-    if (!is_recorded && node->gpu_count && cli_show_query_agent(options->agent, node, &use, &err) < 0)
-        return cli_failed(verb, err);
-    return show_print(options, node, &use, NULL);
+    if (!is_recorded && node->gpu_count)
+        GT_TRY(cli_show_query_agent(options->agent, node, &use, call->err));
+    return show_print(call, node, &use, NULL);
 }
 
-static int show_run(const struct cli_verb *verb, int argc, char **argv)
+static int show_run(struct cli_call *call)
 {
-    struct show_options options = {.parse = {.verb = verb->name}, .source = {.verb = verb->name}};
-    int exit_code;
-    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    if (!show_check(&options))
-        return CLI_USAGE;
-    return options.node ? show_cluster_node(&options) : show_machine(&options);
+    const struct show_options *options = call->options;
+    const struct cli_source *source = &options->source;
+    const char *other = source->from     ? "--from"
+                        : source->root   ? "--root"
+                        : source->probe  ? "--probe"
+                        : source->vendor ? "--vendor"
+                        : options->agent ? "--agent"
+                                         : NULL;
+    const char *alone = options->api.kubeconfig ? "--kubeconfig" : options->api.context ? "--context" : NULL;
+    if (options->node && other)
+        return cli_misuse(call, "%s: not together with --node", other);
+    if (!options->node && alone)
+        return cli_misuse(call, "%s: only together with --node", alone);
+    if (source->from && options->agent)
+        return cli_misuse(call, "--agent: not together with --from");
+    return (options->node ? show_cluster_node : show_machine)(call, options);
 }
 
-const struct cli_verb cli_show = {"show", show_run,
-                                  "print the GPUs and NICs of a node and how they are wired"};
+const struct cli_verb cli_show = {
+    .name = "show",
+    .about = "print the GPUs and NICs of a node and how they are wired",
+    .command =
+        {.about =
+             "Print the GPUs and NICs of a node and how they are wired, on standard output; and which of "
+             "them are free, where that is known.",
+         CLI_OPTIONS(own_options)},
+    .options_size = sizeof(struct show_options),
+    .run = show_run};

@@ -11,20 +11,16 @@
 
 static const char program[] = "gputopo-simulate";
 
-static int simulate_run(const struct cli_verb *verb, int argc, char **argv)
+static int simulate_run(struct cli_call *call)
 {
     char beside[PATH_MAX];
-    gt_auto_err struct gt_err *err = NULL;
-    (void)argc;
     bool found = gt_file_beside_program(program, beside, sizeof(beside));
-    execvp(found ? beside : program, argv);
+    execvp(found ? beside : program, call->args);
     if (errno == ENOENT)
-        gt_fail(&err, ENOENT, "there is no %s beside this program or on PATH; it has a package of its own",
-                program);
-    else
-        gt_fail_sys(&err, errno, "%s", beside[0] ? beside : program);
-    return cli_failed(verb->name, err);
+        return gt_fail(call->err, ENOENT,
+                       "there is no %s beside this program or on PATH; it has a package of its own", program);
+    return gt_fail_sys(call->err, errno, "%s", beside[0] ? beside : program);
 }
 
-const struct cli_verb cli_simulate = {"simulate", simulate_run,
-                                      "play jobs through a cluster in simulated time"};
+const struct cli_verb cli_simulate = {
+    .name = "simulate", .about = "play jobs through a cluster in simulated time", .run = simulate_run};

@@ -5,36 +5,10 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
+#include "base/file.h"
 #include "cli/cli.h"
 
 enum { VENDOR_METAX = 0x9999 }; /* the vendor of a scan without --vendor */
-
-bool cli_source_check(const struct cli_source *source)
-{
-    const char *other = source->root                                          ? "--root"
-                        : source->probe && strcmp(source->probe, "none") != 0 ? "--probe"
-                                                                              : NULL;
-    if (source->from && other) {
-        cli_usage(source->verb, "%s: not together with --from", other);
-        return false;
-    }
-    return true;
-}
-
-/* The path of gputopo-probe beside this program; false where there is none. */
-static bool own_probe(char to[static PATH_MAX])
-{
-    static const char name[] = "gputopo-probe";
-    ssize_t n = readlink("/proc/self/exe", to, PATH_MAX - sizeof(name));
-    if (n <= 0)
-        return false;
-    to[n] = '\0';
-    char *slash = strrchr(to, '/');
-    if (!slash)
-        return false;
-    memcpy(slash + 1, name, sizeof(name));
-    return access(to, X_OK) == 0;
-}
 
 static int open_probe(const struct cli_source *source, struct gt_probe_client **ret, struct gt_err **err)
 {
@@ -43,7 +17,7 @@ static int open_probe(const struct cli_source *source, struct gt_probe_client **
     if (source->from || (probe && strcmp(probe, "none") == 0))
         return 0;
     if (!probe) {
-        if (!own_probe(path))
+        if (!gt_file_beside_program("gputopo-probe", path, sizeof(path)))
             return 0;
         probe = path;
     }
@@ -70,10 +44,14 @@ static const char *own_name(const struct cli_source *source, struct utsname *uts
     return uname(uts) == 0 ? uts->nodename : NULL;
 }
 
-int cli_source_scan(const struct cli_source *source, struct gt_node **ret, struct gt_raw *ret_raw,
-                    struct gt_err **err)
+int cli_source_scan(struct cli_call *call, const struct cli_source *source, struct gt_node **ret,
+                    struct gt_raw *ret_raw)
 {
+    struct gt_err **err = call->err;
     struct stat st;
+    bool asks = source->probe && strcmp(source->probe, "none") != 0;
+    if (source->from && (source->root || asks))
+        return cli_misuse(call, "%s: not together with --from", source->root ? "--root" : "--probe");
     if (source->root && stat(source->root, &st) < 0)
         return gt_fail_sys(err, errno, "--root: %s", source->root);
     if (source->root && !S_ISDIR(st.st_mode))

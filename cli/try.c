@@ -21,8 +21,9 @@ struct try_options {
     struct cli_parse parse;
     struct cli_api_options api;
     const char *labels, *resource;
-    unsigned format;
 };
+static const struct try_options try_defaults = {.labels = GT_LABEL_SUPERNODE "," GT_LABEL_OLD_SUPERNODE,
+                                                .resource = GT_RESOURCE_GPU};
 
 static const struct gt_option try_options[] = {
     {"supernode-label", "KEYS",
@@ -31,18 +32,10 @@ static const struct gt_option try_options[] = {
     {"resource-name", "NAME", "the extended resource of GPUs (default: " GT_RESOURCE_GPU ")", gt_option_text,
      GT_OPTION_FIELD(struct try_options, resource)},
     {"output", "FORMAT", "text (default), json, yaml or html", gt_option_word,
-     GT_OPTION_FIELD(struct try_options, format), .words = try_formats, .letter = 'o'},
+     GT_OPTION_FIELD(struct cli_parse, format), .words = try_formats, .letter = 'o'},
     CLI_API_OPTIONS(struct try_options),
     CLI_HELP_OPTION,
 };
-static const struct gt_command try_command = {
-    .about = "Look at a cluster where gputopo is not installed: which units would fit, which running jobs "
-             "lie apart, and what gputopo would change. It lists Nodes and Pods and writes nothing.",
-    .more = "Example: gputopo try --supernode-label example.com/rack -o html > cluster.html",
-    .options = try_options,
-    .count = GT_COUNT(try_options),
-};
-
 /* ---- reading ---- */
 
 struct try_node {
@@ -288,35 +281,38 @@ static void try_done(struct try_result *result)
 }
 #define try_auto_result __attribute__((cleanup(try_done)))
 
-static int run_try(const struct cli_verb *verb, int argc, char **argv)
+static int run_try(struct cli_call *call)
 {
-    struct try_options options = {.parse = {.verb = verb->name},
-                                  .labels = GT_LABEL_SUPERNODE "," GT_LABEL_OLD_SUPERNODE,
-                                  .resource = GT_RESOURCE_GPU};
-    int exit_code;
-    if (!cli_parse_options(&try_command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    gt_auto_err struct gt_err *err = NULL;
-    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    try_auto_result struct try_result result = {.labels = options.labels};
-    struct try_read read = {.options = &options, .result = &result};
+    const struct try_options *options = call->options;
+    try_auto_result struct try_result result = {.labels = options->labels};
+    struct try_read read = {.options = options, .result = &result};
     cli_view_init(&result.view, (int64_t)time(NULL), false);
-    int r = try_read_cluster(&read, &err);
+    int r = try_read_cluster(&read, call->err);
     if (r >= 0)
-        r = try_make_view(&read, &err);
+        r = try_make_view(&read, call->err);
     free(read.nodes);
     if (r >= 0)
-        r = try_find(&result, &err);
+        r = try_find(&result, call->err);
     if (r < 0)
-        return cli_failed(verb->name, err);
+        return r;
     for (uint32_t i = 0; i < result.view.problem_count && i < TRY_PROBLEMS; i++)
-        cli_warn(verb->name, result.view.problems[i]);
-    if (options.format == CLI_TEXT)
-        try_write_text(&result, &text);
-    else if (options.format == TRY_HTML)
-        try_write_html(&result, &text);
+        cli_warn(call->verb->name, result.view.problems[i]);
+    if (options->parse.format == CLI_TEXT)
+        try_write_text(&result, call->text);
+    else if (options->parse.format == TRY_HTML)
+        try_write_html(&result, call->text);
     else
-        try_write_json(&result, &text);
-    return cli_print_as(verb->name, options.format, &text);
+        try_write_json(&result, call->text);
+    return 0;
 }
-const struct cli_verb cli_try = {"try", run_try, "look at a cluster where gputopo is not installed"};
+const struct cli_verb cli_try = {
+    .name = "try",
+    .about = "look at a cluster where gputopo is not installed",
+    .command = {.about = "Look at a cluster where gputopo is not installed: which units would fit, which "
+                         "running jobs lie apart, and what gputopo would change. It lists Nodes and Pods and "
+                         "writes nothing.",
+                .more = "Example: gputopo try --supernode-label example.com/rack -o html > cluster.html",
+                CLI_OPTIONS(try_options)},
+    .options_size = sizeof(struct try_options),
+    .defaults = &try_defaults,
+    .run = run_try};

@@ -84,10 +84,7 @@ static void view_json_add_tiers(const struct cli_view *view, struct gt_buf *to)
         if (!any)
             begin_list(to, "tiers");
         any = true;
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_unsigned(to, "tier", tier);
-        gt_json_add_real(to, "bandwidthGBps", gbps[tier], 9);
-        gt_json_end(to, '}');
+        gt_json_printf(to, "{'tier': %u, 'bandwidthGBps': %g}", tier, gbps[tier]);
     }
     if (any)
         gt_json_end(to, ']');
@@ -101,12 +98,8 @@ void cli_view_json(const struct cli_view *view, struct gt_buf *to)
     for (uint32_t i = 0; i < picture->supernode_count; i++) {
         const struct gt_picture_supernode *supernode = &picture->supernodes[i];
         gt_json_new_line(to, 4);
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "name", supernode->name);
-        gt_json_add_unsigned(to, "tier", supernode->tier);
-        if (supernode->parent != GT_NONE)
-            gt_json_add_text(to, "parent", picture->supernodes[supernode->parent].name);
-        gt_json_end(to, '}');
+        gt_json_printf(to, "{'name': %s, 'tier': %u, ?'parent': %s}", supernode->name, supernode->tier,
+                       supernode->parent != GT_NONE ? picture->supernodes[supernode->parent].name : "");
     }
     gt_json_end(to, ']');
     view_json_add_tiers(view, to);
@@ -118,13 +111,10 @@ void cli_view_json(const struct cli_view *view, struct gt_buf *to)
         const struct gt_picture_pod *pod = &picture->pods[i];
         char name[2 * GT_CLUSTER_NAME_MAX + 8];
         gt_json_new_line(to, 4);
-        gt_json_begin(to, NULL, '{');
         snprintf(name, sizeof(name), "%s/%s", pod->namespace_, pod->name);
-        gt_json_add_text(to, "name", name);
-        gt_json_add_text(to, "node", picture->nodes[pod->node].name);
+        gt_json_printf(to, "{'name': %s, 'node': %s", name, picture->nodes[pod->node].name);
         gt_json_add_mask(to, "gpus", pod->mask);
-        gt_json_add_bool(to, "movable", true);
-        gt_json_end(to, '}');
+        gt_json_printf(to, "'movable': true}");
     }
     gt_buf_puts(to, "]\n}\n");
 }
@@ -143,19 +133,15 @@ void cli_view_supernodes_json(const struct cli_view *view, struct gt_buf *to)
     for (uint32_t i = 0; i < view->picture.supernode_count; i++) {
         const struct gt_supernode_object *supernode = &view->supernodes[shown[i].source].object;
         gt_json_new_line(to, 4);
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "name", supernode->name);
-        gt_json_add_unsigned(to, "tier", supernode->tier);
-        gt_json_add_text_or_null(to, "parent",
-                                 shown[i].parent != GT_NONE ? shown[shown[i].parent].name : NULL);
-        gt_json_add_text(to, "source", supernode->source);
+        gt_json_printf(to, "{'name': %s, 'tier': %u, 'parent': ~%s, 'source': %s", supernode->name,
+                       supernode->tier, shown[i].parent != GT_NONE ? shown[shown[i].parent].name : "",
+                       supernode->source);
         add_count(to, "nodes", supernode->nodes);
         add_count(to, "gpus", supernode->capacity);
         add_count(to, "free", supernode->free);
         if (supernode->links_healthy != GT_CONDITION_UNKNOWN)
             gt_json_add_bool(to, "linksHealthy", supernode->links_healthy == GT_CONDITION_TRUE);
-        gt_json_add_text_or_null(to, "conflict", *shown[i].note ? shown[i].note : NULL);
-        gt_json_begin(to, "members", '[');
+        gt_json_printf(to, "'conflict': ~%s, 'members': [", shown[i].note);
         for (unsigned m = 0; m < supernode->member_count; m++)
             gt_json_add_text(to, NULL, supernode->members[m].node);
         gt_json_ends(to, "]}");

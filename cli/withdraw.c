@@ -278,17 +278,6 @@ static const struct gt_option own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static const struct gt_command command = {
-    .about =
-        "Take back what agents and companion have written into a cluster: the gates of pods that wait, "
-        "labels and annotations of Nodes, and the objects that they made. It lists them and asks first. For "
-        "a "
-        "cluster that gputopo was removed from, or (--gates) where nobody plans jobs any more; agents that "
-        "still run write it again.",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
-};
-
 /* What there is, and how much of it. */
 struct withdrawal {
     struct cli_api *api;
@@ -369,41 +358,42 @@ static int ask_person(struct withdrawal *all, struct gt_err **err)
     return find_all(all, err);
 }
 
-static int withdraw_run(const struct cli_verb *verb, int argc, char **argv)
+static int withdraw_run(struct cli_call *call)
 {
-    struct withdraw_options options = {.parse = {.verb = verb->name}};
-    int exit_code;
-    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    bool asks = !options.yes && !options.dry_run;
+    const struct withdraw_options *options = call->options;
+    bool asks = !options->yes && !options->dry_run;
     if (asks && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
-        return cli_usage(verb->name, "there is no terminal to ask at: give --yes, or --dry-run for a list");
-    gt_auto_err struct gt_err *err = NULL;
-    withdraw_auto struct withdrawal all = {.count = options.gates ? 1 : GT_COUNT(kinds),
-                                           .gates = options.gates};
+        return cli_misuse(call, "there is no terminal to ask at: give --yes, or --dry-run for a list");
+    withdraw_auto struct withdrawal all = {.count = options->gates ? 1 : GT_COUNT(kinds),
+                                           .gates = options->gates};
     for (size_t i = 0; i < all.count; i++)
         all.searches[i].kind = &kinds[i];
-    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    int r = cli_api_open(&options.api, &all.api, &err);
-    if (r >= 0)
-        r = find_all(&all, &err);
-    if (r >= 0 && (asks || options.dry_run)) {
-        r = list_all(&all, &text, &err);
-        if (r >= 0 && (cli_print(verb->name, &text) != CLI_DONE))
-            return CLI_FAILED;
+    GT_TRY(cli_api_open(&options->api, &all.api, call->err));
+    GT_TRY(find_all(&all, call->err));
+    if (asks || options->dry_run)
+        GT_TRY(list_all(&all, call->text, call->err));
+    if (options->dry_run || all.empty)
+        return 0;
+    if (asks) {
+        call->exit_code = cli_print(call->verb->name, call->text);
+        gt_buf_consume(call->text, call->text->len);
+        if (call->exit_code != CLI_DONE)
+            return 0;
+        GT_TRY(ask_person(&all, call->err));
     }
-    if (r >= 0 && (options.dry_run || all.empty))
-        return CLI_DONE;
-    if (r >= 0 && asks)
-        r = ask_person(&all, &err);
-    if (r >= 0)
-        r = change_all(&all, &err);
-    if (r < 0)
-        return cli_failed(verb->name, err);
-    gt_buf_done(&text);
-    text = (struct gt_buf)GT_BUF(CLI_OUTPUT_MAX);
-    withdraw_count_all(&all, true, &text);
-    return cli_print(verb->name, &text);
+    GT_TRY(change_all(&all, call->err));
+    withdraw_count_all(&all, true, call->text);
+    return 0;
 }
-const struct cli_verb cli_withdraw = {"withdraw", withdraw_run,
-                                      "take back what a removed gputopo has written into a cluster"};
+const struct cli_verb cli_withdraw = {
+    .name = "withdraw",
+    .about = "take back what a removed gputopo has written into a cluster",
+    .command =
+        {.about =
+             "Take back what agents and companion have written into a cluster: the gates of pods that wait, "
+             "labels and annotations of Nodes, and the objects that they made. It lists them and asks "
+             "first. For a cluster that gputopo was removed from, or (--gates) where nobody plans jobs any "
+             "more; agents that still run write it again.",
+         CLI_OPTIONS(own_options)},
+    .options_size = sizeof(struct withdraw_options),
+    .run = withdraw_run};

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/connections.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <microhttpd.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
 
+#include "base/err.h"
 #include "base/loop.h"
 #include "base/mailbox.h"
 #include "http/http.h"
-#include "http/tls.h"
-
 /*
  * If a connection is closed while its peer still sends, the kernel resets it, and the peer may lose the
  * answer that is on its way. For a socket that is added here, incoming data is read and discarded for a
@@ -90,3 +92,76 @@ void gt_http_on_request_done(void *http, struct MHD_Connection *connection, void
 
 /* Frees what belongs to the current request. */
 void gt_http_peer_reset(struct gt_http_peer *peer);
+
+/* The connections of a server by client, and which of them is closed when there are too many. */
+
+/* One address of clients: an IPv4 address, or the first 64 bits of an IPv6 address. */
+struct gt_http_remote {
+    struct gt_http_remote *next;
+    uint64_t prefix;
+    bool v6;
+    unsigned references;
+    unsigned connections; /* that are not shut down */
+    size_t held;          /* of the budget */
+};
+
+/* Finds the client's address or adds it, with a reference for the caller; NULL without memory. */
+struct gt_http_remote *gt_http_remote_get(struct gt_http *http, const struct sockaddr *address);
+void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote);
+
+/* The connection to close first; NULL if all are serving a request. `remote`: only among its connections;
+ * NULL: among all. */
+struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_remote *remote);
+
+/* How many more bytes of the budget the peer may take. */
+size_t gt_http_headroom(const struct gt_http_peer *peer);
+/* Sets how many bytes the peer holds now; false: that is too much, and the earlier number stays. */
+bool gt_http_hold(struct gt_http_peer *peer, size_t bytes);
+
+/* Shuts the socket down; the library notices and cleans up. It no longer counts. */
+void gt_http_cut(struct gt_http_peer *peer);
+
+/*
+ * The server's certificate, key and client CA, read from files and read again when these change. A session
+ * keeps the set that it began with until it ends.
+ */
+struct gt_tls;
+struct gt_tls_set;
+
+/* The oldest protocol and the ciphers, in GnuTLS's language. */
+extern const char gt_tls_priorities[];
+
+/* A callback that gives no certificate (gnutls_certificate_retrieve_function2 *): libmicrohttpd needs one
+ * when it starts; its sessions get their certificates by gt_tls_dress(). */
+void *gt_tls_no_certificate(void);
+
+/* Copies `files`; fails if they do not load. */
+int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_err **err);
+void gt_tls_free(struct gt_tls *tls);
+
+/*
+ * Checks the files, at most every two seconds. 1: a new set is in use; 0: nothing new; negative: the files
+ * have changed to something that does not load (reported once for each change; checked again all the same).
+ */
+int gt_tls_check(struct gt_tls *tls, struct gt_err **err);
+/* When the certificate in use begins and ends to be valid, in seconds since 1970. */
+void gt_tls_validity(const struct gt_tls *tls, int64_t *ret_begins, int64_t *ret_expires);
+
+/* Gives a session (gnutls_session_t) the set in use and returns a reference to it, to be dropped with
+ * gt_tls_set_unref(); NULL if that fails. `*done`, which must outlive the session, is set when its handshake
+ * has succeeded. */
+struct gt_tls_set *gt_tls_dress(struct gt_tls *tls, void *session, bool *done);
+void gt_tls_set_unref(struct gt_tls_set *set);
+
+enum { GT_TLS_NAMES_MAX = 16 };
+
+/* Names of the verified certificate of the session's client: its CN, then its DNS names, at most
+ * GT_TLS_NAMES_MAX, followed by NULL. One allocation, which the caller frees. NULL: it has none. */
+char **gt_tls_client_names(void *session);
+
+/* Reads "ADDRESS:PORT" as gt_http_new() documents it. *ret_any: no address was given; then IPv4 may be used
+ * if the machine has no IPv6. -EINVAL for any other text. */
+int gt_http_address(const char *text, struct sockaddr_storage *ret, bool *ret_any, struct gt_err **err);
+
+/* A non-blocking listening TCP socket on that address; the caller closes it. */
+int gt_http_listen(const char *text, int *ret_fd, unsigned *ret_port, struct gt_err **err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/listen.h"
+#include "http/internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

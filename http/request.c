@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/internal.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <zlib.h>
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "http/connections.h"
-
+#include "http/internal.h"
 /*
  * A request is seen in three steps: its header, its body in pieces, its end. The library takes an answer at
  * the first, which ends the connection where a body is still to come, and at the last. An answer that is
@@ -419,4 +417,29 @@ void gt_http_on_request_done(void *arg, struct MHD_Connection *connection, void 
     peer->in_request = false;
     peer->served = true;
     peer->since_ms = peer->received_ms = gt_clock_ms();
+}
+
+/* Level 1: a large answer costs the loop a few milliseconds, and a higher level saves little more. */
+enum { GZIP_LEVEL = 1, GZIP_MIN = 1 << 10, GZIP_MAX = 16 << 20, GZIP_WINDOW = 15 + 16, GZIP_MEMORY = 8 };
+
+bool gt_gzip(struct gt_buf *body)
+{
+    z_stream stream = {0};
+    if (body->len < GZIP_MIN || body->len > GZIP_MAX ||
+        deflateInit2(&stream, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
+        return false;
+    gt_auto_buf struct gt_buf zipped = GT_BUF(body->len);
+    char *to = gt_buf_extend(&zipped, body->len);
+    stream.next_in = (unsigned char *)body->data;
+    stream.avail_in = (unsigned)body->len;
+    stream.next_out = (unsigned char *)to;
+    stream.avail_out = to ? (unsigned)body->len : 0;
+    bool smaller = to && deflate(&stream, Z_FINISH) == Z_STREAM_END;
+    size_t len = body->len - stream.avail_out;
+    deflateEnd(&stream);
+    if (!smaller)
+        return false;
+    gt_buf_done(body); /* it is held until a slow client has all */
+    gt_buf_add(body, zipped.data, len);
+    return !body->failed;
 }

@@ -7,9 +7,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
-#include "http/connections.h"
 #include "http/internal.h"
-#include "http/listen.h"
 
 /*
  * libmicrohttpd keeps its connections in an epoll set of its own, which is one descriptor of our loop. The

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/tls.h"
+#include "http/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,6 +2,7 @@
 #include "kube/event.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -145,18 +146,12 @@ void gt_kube_recorder_note(struct gt_kube_recorder *recorder, const struct gt_ev
 {
     struct kept_event *last = &recorder->kept[recorder->kept_last % GT_EVENTS_KEPT];
     gt_auto_buf struct gt_buf json = GT_BUF(EVENT_BODY_MAX), whole = GT_BUF(EVENT_BODY_MAX);
-    gt_json_add_bool(&json, "warning", event->warning);
-    gt_json_add_text(&json, "reason", event->reason);
-    gt_json_add_text(&json, "text", event->note);
-    gt_json_add_text(&json, "namespace", event->namespace_ ? event->namespace_ : "");
+    gt_json_printf(&json, "'warning': !%d, 'reason': %s, 'text': %s, 'namespace': %s", event->warning,
+                   event->reason, event->note, event->namespace_ ? event->namespace_ : "");
     bool owner = last->of_pod && strcmp(event->kind, "Pod") != 0 && last->json && json.data &&
                  strcmp(last->json, json.data) == 0;
-    gt_json_begin(&whole, NULL, '{');
-    gt_json_add_unsigned(&whole, "number", recorder->kept_last + 1);
-    gt_json_add_unsigned(&whole, "ms", gt_clock_wall_ms());
-    gt_json_add_text(&whole, "kind", event->kind);
-    gt_json_add_text(&whole, "name", event->name);
-    gt_buf_printf(&whole, ",%s}", json.data ? json.data : "");
+    gt_json_printf(&whole, "{'number': %" PRIu64 ", 'ms': %" PRIu64 ", 'kind': %s, 'name': %s, =%s}",
+                   recorder->kept_last + 1, gt_clock_wall_ms(), event->kind, event->name, json.data);
     char *namespace_ = strdup(event->namespace_ ? event->namespace_ : "");
     if (json.failed || whole.failed || !namespace_) {
         free(namespace_);

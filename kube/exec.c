@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/exec.h"
+#include "kube/config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,8 +83,7 @@ static int add_cluster(const struct gt_kube_config *config, struct gt_buf *to, s
         GT_TRY(gt_file_read(AT_FDCWD, config->ca_file, EXEC_INFO_MAX / 4, &read, NULL, err));
         ca = read;
     }
-    gt_json_begin(to, "cluster", '{');
-    gt_json_add_text(to, "server", config->server);
+    gt_json_printf(to, "'cluster': {'server': %s", config->server);
     if (ca) {
         gt_auto_buf struct gt_buf encoded = GT_BUF(EXEC_INFO_MAX);
         gt_base64_encode(ca, strlen(ca), &encoded);
@@ -93,9 +92,7 @@ static int add_cluster(const struct gt_kube_config *config, struct gt_buf *to, s
     }
     const cJSON *extension = gt_get(config->exec, "config");
     gt_auto_free char *printed = extension ? cJSON_PrintUnformatted(extension) : NULL;
-    if (printed)
-        gt_json_add_raw(to, "config", printed);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "?'config': =%s}", printed);
     return 0;
 }
 
@@ -105,10 +102,8 @@ static int write_info(const struct gt_kube_config *config, bool interactive, str
 {
     int r = 0;
     gt_buf_puts(to, EXEC_INFO "={");
-    gt_json_add_text(to, "kind", "ExecCredential");
-    gt_json_add_text(to, "apiVersion", gt_get_string(config->exec, "apiVersion"));
-    gt_json_begin(to, "spec", '{');
-    gt_json_add_bool(to, "interactive", interactive);
+    gt_json_printf(to, "'kind': 'ExecCredential', 'apiVersion': %s, 'spec': {'interactive': !%d",
+                   gt_get_string(config->exec, "apiVersion"), interactive);
     if (strcmp(gt_get_string(config->exec, "provideClusterInfo"), "true") == 0)
         r = add_cluster(config, to, err);
     gt_json_ends(to, "}}");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/kubeconfig.h"
+#include "kube/config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,6 @@
 #include "base/json.h"
 #include "base/json_get.h"
 #include "kube/base64.h"
-#include "kube/exec.h"
 #include "kube/yaml.h"
 
 enum { KUBECONFIG_MAX = 1 << 20, FILES_MAX = 16 };

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "api/identity.h"
+#include "api/job_kind.h"
 #include "api/owner.h"
-#include "api/pod_key.h"
 
 /* For the kinds' files: the templates of an owner, and how small it may start. */
 

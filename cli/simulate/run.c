@@ -19,11 +19,11 @@ struct cli_simulation {
     const char *policy; /* NULL: all */
     double load;        /* 0: the default */
     double mtbf_hours, repair_hours;
-    uint64_t leaf, spine; /* supernodes of a leaf, leaves of a spine; 0: there is no such tier */
-    unsigned format;
-    const struct gt_group_policy *const *known; /* what --policy may name; NULL at the end */
-    struct gt_experiment experiment;            /* without site, trace, policies and load */
+    uint64_t leaf, spine;            /* supernodes of a leaf, leaves of a spine; 0: there is no such tier */
+    struct gt_experiment experiment; /* without site, trace, policies and load */
 };
+
+static const struct gt_group_policy *const *known_policies; /* what --policy may name; NULL at the end */
 
 static const char *const close_words[] = {"room", "prefer", NULL};
 static const char *const formats[] = {CLI_FORMAT_WORDS, "table", "csv", NULL};
@@ -99,17 +99,8 @@ static const struct gt_option own_options[] = {
      SIM_FIELD(experiment.group.chain)},
     {"close", "HOW", "gputopo's jobs lie close where that costs no room (default: room), or always (prefer)",
      gt_option_word, SIM_FIELD(experiment.group.close), .words = close_words},
-    {"output", "FORMAT", "text (default), json, yaml or csv", gt_option_word, SIM_FIELD(format),
-     .words = formats, .letter = 'o'},
+    CLI_OWN_FORMAT_OPTION("text (default), json, yaml or csv", formats),
     CLI_HELP_OPTION,
-};
-
-static const struct gt_command command = {
-    .about =
-        "Play jobs through a cluster in simulated time, to see what a mix of jobs, the sizes of a cluster "
-        "and the placement controller's options do to occupancy, fragmentation and waiting.",
-    .options = own_options,
-    .count = GT_COUNT(own_options),
 };
 
 /* ---- inputs ---- */
@@ -120,101 +111,79 @@ static bool simulate_is_file(const char *path)
     return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
 }
 
-static int simulate_read_text(const char *path, char **ret, size_t *ret_len, struct gt_err **err)
+static bool simulate_means_file(const char *name)
 {
-    return gt_file_read(AT_FDCWD, path, GT_SITE_TEXT_MAX, ret, ret_len, err);
+    return simulate_is_file(name) || strchr(name, '/') || strchr(name, '.');
 }
 
-/* Reads a shape or a file; false with the exit code, after an error line on stderr. */
-static bool simulate_read_cluster(const struct cli_simulation *options, struct gt_site **ret, int *ret_exit)
+/* Reads a shape or a file. */
+static int simulate_read_cluster(struct cli_call *call, const char *cluster, struct gt_site **ret)
 {
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *text = NULL;
     size_t len;
-    const char *verb = options->parse.verb;
-    if (!simulate_is_file(options->cluster)) {
-        if (gt_site_from_shape(options->cluster, ret, &err) >= 0)
-            return true;
-        if (strchr(options->cluster, '/') || strchr(options->cluster, '.')) { /* the user means a file */
-            gt_err_free(gt_steal(err));
-            simulate_read_text(options->cluster, &text, &len, &err);
-            *ret_exit = cli_failed(verb, err);
-        } else {
-            *ret_exit = gt_err_code(err) == EINVAL ? cli_usage(verb, "--cluster: %s", gt_err_text(err))
-                                                   : cli_failed(verb, err);
-        }
-        return false;
+    int r = simulate_is_file(cluster) ? -EINVAL : gt_site_from_shape(cluster, ret, &err);
+    if (r < 0 && simulate_means_file(cluster)) {
+        GT_TRY(gt_file_read(AT_FDCWD, cluster, GT_SITE_TEXT_MAX, &text, &len, call->err));
+        return gt_site_from_text(cluster, text, len, ret, call->err);
     }
-    if (simulate_read_text(options->cluster, &text, &len, &err) < 0 ||
-        gt_site_from_text(options->cluster, text, len, ret, &err) < 0) {
-        *ret_exit = cli_failed(verb, err);
-        return false;
-    }
-    return true;
+    if (r == -EINVAL)
+        return cli_misuse(call, "--cluster: %s", gt_err_text(err));
+    *call->err = gt_steal(err);
+    return r;
 }
 
-static bool read_trace(const struct cli_simulation *options, struct gt_trace **ret, int *ret_exit)
+static int read_trace(struct cli_call *call, const char *trace, struct gt_trace **ret)
 {
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *text = NULL;
     size_t len;
-    const char *verb = options->parse.verb;
-    int r = gt_trace_from_name(options->trace, ret, &err);
-    if (r == -ENOENT &&
-        (simulate_is_file(options->trace) || strchr(options->trace, '/') || strchr(options->trace, '.'))) {
-        gt_err_free(gt_steal(err));
-        r = simulate_read_text(options->trace, &text, &len, &err);
-        if (r >= 0)
-            r = gt_trace_from_text(options->trace, text, len, ret, &err);
-        if (r >= 0)
-            return true;
-        *ret_exit = cli_failed(verb, err);
-        return false;
+    int r = gt_trace_from_name(trace, ret, &err);
+    if (r == -ENOENT && simulate_means_file(trace)) {
+        GT_TRY(gt_file_read(AT_FDCWD, trace, GT_SITE_TEXT_MAX, &text, &len, call->err));
+        return gt_trace_from_text(trace, text, len, ret, call->err);
     }
-    if (r < 0)
-        *ret_exit = r == -ENOMEM ? cli_failed(verb, err) : cli_usage(verb, "--trace: %s", gt_err_text(err));
-    return r >= 0;
+    if (r < 0 && r != -ENOMEM)
+        return cli_misuse(call, "--trace: %s", gt_err_text(err));
+    *call->err = gt_steal(err);
+    return r;
 }
 
-static const struct gt_group_policy *find_policy(const struct gt_group_policy *const *known, const char *name,
-                                                 size_t len)
+static const struct gt_group_policy *find_policy(const char *name, size_t len)
 {
+    const struct gt_group_policy *const *known = known_policies;
     while (*known && (strlen((*known)->name) != len || strncmp((*known)->name, name, len) != 0))
         known++;
     return *known;
 }
 
-static bool is_unknown(const struct cli_simulation *options, const char *name, size_t len)
+static int fail_unknown_policy(struct cli_call *call, const char *name, size_t len)
 {
     gt_auto_buf struct gt_buf names = GT_BUF(1024);
-    for (size_t i = 0; options->known[i]; i++)
-        gt_buf_printf(&names, "%s%s", i ? ", " : "", options->known[i]->name);
-    cli_usage(options->parse.verb, "--policy: expected of %s, is '%.*s'", names.data ? names.data : "",
-              (int)(len < 100 ? len : 100), name);
-    return false;
+    for (size_t i = 0; known_policies[i]; i++)
+        gt_buf_printf(&names, "%s%s", i ? ", " : "", known_policies[i]->name);
+    return cli_misuse(call, "--policy: expected of %s, is '%.*s'", names.data ? names.data : "",
+                      (int)(len < 100 ? len : 100), name);
 }
 
-/* Finds the policies of the option, or all; false after an error line on stderr. */
-static bool choose_policies(struct cli_simulation *options)
+/* Finds the policies of the option, or all. */
+static int choose_policies(struct cli_call *call, const char *names, struct gt_experiment *experiment)
 {
-    struct gt_experiment *experiment = &options->experiment;
     uint32_t *count = &experiment->policy_count;
-    for (; !options->policy && options->known[*count]; ++*count)
-        experiment->policies[*count] = options->known[*count];
-    for (const char *name = options->policy; name;) {
+    for (; !names && known_policies[*count]; ++*count)
+        experiment->policies[*count] = known_policies[*count];
+    for (const char *name = names; name;) {
         size_t len = strcspn(name, ",");
-        if (*count == GT_EXPERIMENT_POLICIES_MAX) {
-            cli_usage(options->parse.verb, "--policy: at most %d policies", GT_EXPERIMENT_POLICIES_MAX);
-            return false;
-        }
-        experiment->policies[*count] = find_policy(options->known, name, len);
+        if (*count == GT_EXPERIMENT_POLICIES_MAX)
+            return cli_misuse(call, "--policy: at most %d policies", GT_EXPERIMENT_POLICIES_MAX);
+        experiment->policies[*count] = find_policy(name, len);
         if (!experiment->policies[(*count)++])
-            return is_unknown(options, name, len);
+            return fail_unknown_policy(call, name, len);
         name = name[len] ? name + len + 1 : NULL;
         while (name && *name == ' ')
             name++;
     }
-    return true;
+    return 0;
 }
 
 /* ---- running and printing ---- */
@@ -240,9 +209,9 @@ static void write_name(const char *path, struct gt_buf *to)
     gt_buf_add(to, name, dot && strcmp(dot, ".csv") == 0 ? (size_t)(dot - name) : strlen(name));
 }
 
-static void write_title(const struct cli_simulation *options, struct gt_buf *to)
+static void write_title(const struct cli_simulation *options, const struct gt_experiment *experiment,
+                        struct gt_buf *to)
 {
-    const struct gt_experiment *experiment = &options->experiment;
     const struct gt_site *site = experiment->site;
     write_name(options->cluster, to);
     gt_buf_printf(to, " (%u supernodes, %u nodes, %u GPUs), ", site->super_count, site->node_count,
@@ -260,9 +229,9 @@ static void write_title(const struct cli_simulation *options, struct gt_buf *to)
         gt_buf_printf(to, " to %llu", (unsigned long long)(experiment->seed + experiment->seeds - 1));
 }
 
-static int simulate(struct cli_simulation *options, struct gt_err **err, struct gt_buf *to)
+static int simulate(const struct cli_simulation *options, struct gt_experiment *experiment,
+                    struct gt_err **err, struct gt_buf *to)
 {
-    struct gt_experiment *experiment = &options->experiment;
     uint32_t shown = UINT32_MAX;
     experiment->watch.nanoseconds = gt_clock_ns;
     if (isatty(STDERR_FILENO)) {
@@ -277,12 +246,12 @@ static int simulate(struct cli_simulation *options, struct gt_err **err, struct 
         return r;
     uint32_t count = experiment->policy_count;
     gt_auto_buf struct gt_buf title = GT_BUF(4096);
-    write_title(options, &title);
+    write_title(options, experiment, &title);
     r = gt_buf_check(&title, "the title", err);
     if (r >= 0) {
-        if (options->format == CLI_SIM_CSV)
+        if (options->parse.format == CLI_SIM_CSV)
             gt_report_csv(reports, count, to);
-        else if (options->format == CLI_JSON || options->format == CLI_YAML)
+        else if (options->parse.format == CLI_JSON || options->parse.format == CLI_YAML)
             gt_report_json(reports, count, to);
         else
             gt_report_table(reports, count, title.data, to);
@@ -291,35 +260,30 @@ static int simulate(struct cli_simulation *options, struct gt_err **err, struct 
     return r;
 }
 
-/* Reads cluster and trace, runs and prints. Returns the exit code. */
-static int simulation_run(struct cli_simulation *options)
+static int simulation_run(struct cli_call *call)
 {
-    struct gt_experiment *experiment = &options->experiment;
-    const char *verb = options->parse.verb;
-    int exit_code;
+    const struct cli_simulation *options = call->options;
+    struct gt_experiment own = options->experiment, *experiment = &own;
     gt_auto_site struct gt_site *site = NULL;
     gt_auto_trace struct gt_trace *trace = NULL;
-    if (!read_trace(options, &trace, &exit_code) || !simulate_read_cluster(options, &site, &exit_code))
-        return exit_code;
-    gt_auto_err struct gt_err *err = NULL;
-    gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
-    if (!choose_policies(options))
-        return CLI_USAGE;
-
+    if (!options->cluster || !options->trace)
+        return cli_misuse(call, "%s: expected one", options->cluster ? "--trace" : "--cluster");
+    GT_TRY(read_trace(call, options->trace, &trace));
+    GT_TRY(simulate_read_cluster(call, options->cluster, &site));
+    GT_TRY(choose_policies(call, options->policy, experiment));
     bool stay = !experiment->draw.departures;
     double load = options->load > 0 ? options->load : stay ? 1.3 : 1;
     if (experiment->draw.replay && stay)
-        return cli_usage(verb, "--replay: not where jobs never leave");
+        return cli_misuse(call, "--replay: not where jobs never leave");
     if (options->spine && !options->leaf)
-        return cli_usage(verb, "--spine: only with --leaf");
+        return cli_misuse(call, "--spine: only with --leaf");
     if (options->leaf && site->upper[0])
-        return cli_usage(verb, "--leaf: %s has leaves already", options->cluster);
+        return cli_misuse(call, "--leaf: %s has leaves already", options->cluster);
     const uint64_t supers[] = {options->leaf, options->leaf * options->spine};
     for (unsigned t = 0; t < GT_COUNT(supers); t++)
-        if (supers[t] &&
-            gt_site_group(site, t, supers[t] < GT_SITE_NODES_MAX ? (uint32_t)supers[t] : GT_SITE_NODES_MAX,
-                          &err) < 0)
-            return cli_failed(verb, err);
+        if (supers[t])
+            GT_TRY(gt_site_group(
+                site, t, supers[t] < GT_SITE_NODES_MAX ? (uint32_t)supers[t] : GT_SITE_NODES_MAX, call->err));
     experiment->site = site;
     experiment->trace = trace;
     experiment->draw.load = load;
@@ -327,55 +291,57 @@ static int simulation_run(struct cli_simulation *options)
     experiment->group.repair = options->repair_hours * 3600;
     bool waits = experiment->group.queue != GT_QUEUE_NONE && !stay;
     if (gt_group_needs_parts(&experiment->group) && !waits)
-        return cli_usage(verb, "--on-node-loss, --spare-nodes, --minimum: only where jobs wait and leave");
+        return cli_misuse(call, "--on-node-loss, --spare-nodes, --minimum: only where jobs wait and leave");
     for (uint32_t p = 0; p < experiment->policy_count && gt_group_needs_parts(&experiment->group); p++)
         if (!experiment->policies[p]->plan)
-            return cli_usage(verb,
-                             "--policy: %s places whole jobs only, not with --on-node-loss, "
-                             "--spare-nodes or --minimum",
-                             experiment->policies[p]->name);
+            return cli_misuse(call,
+                              "--policy: %s places whole jobs only, not with --on-node-loss, "
+                              "--spare-nodes or --minimum",
+                              experiment->policies[p]->name);
     if (experiment->group.moves_a_day && (gt_group_needs_parts(&experiment->group) || !waits))
-        return cli_usage(verb,
-                         "--moves-a-day: only where jobs wait and leave, not with --on-node-loss wait or "
-                         "unit, --spare-nodes or --minimum");
+        return cli_misuse(call,
+                          "--moves-a-day: only where jobs wait and leave, not with --on-node-loss wait or "
+                          "unit, --spare-nodes or --minimum");
     for (uint32_t p = 0; p < experiment->policy_count && experiment->group.moves_a_day; p++)
         if (!experiment->policies[p]->model)
-            return cli_usage(verb, "--policy: %s moves no pods, not with --moves-a-day",
-                             experiment->policies[p]->name);
+            return cli_misuse(call, "--policy: %s moves no pods, not with --moves-a-day",
+                              experiment->policies[p]->name);
     if (!experiment->draw.departures)
         experiment->draw.jobs = GT_EXPERIMENT_JOBS_MAX;
-    if (simulate(options, &err, &text) < 0)
-        return cli_failed(verb, err);
-    return cli_print_as(verb, options->format, &text);
+    return simulate(options, experiment, call->err, call->text);
 }
+
+static struct cli_simulation simulation_defaults = {
+    .repair_hours = 12,
+    .experiment = {.seed = 42,
+                   .seeds = 1,
+                   .draw = {.jobs = 20000, .departures = true},
+                   .group = {.queue = GT_QUEUE_BACKFILL,
+                             .patience = 60,
+                             .reservation = 600,
+                             .reserved_percent = 50,
+                             .warm_up = 0.3,
+                             .lost_after = 300,
+                             .restart = 300}},
+};
+
+static const struct cli_verb simulation = {
+    .name = "simulate",
+    .command =
+        {.about =
+             "Play jobs through a cluster in simulated time, to see what a mix of jobs, the sizes of a "
+             "cluster and the placement controller's options do to occupancy, fragmentation and waiting.",
+         CLI_OPTIONS(own_options)},
+    .options_size = sizeof(struct cli_simulation),
+    .defaults = &simulation_defaults,
+    .run = simulation_run};
 
 int cli_simulate_main(int argc, char **argv, const struct gt_group_policy *const *known)
 {
-    struct cli_simulation options = {
-        .parse = {.verb = "simulate"},
-        .known = known,
-        .repair_hours = 12,
-        .experiment = {.seed = 42,
-                       .seeds = 1,
-                       .draw = {.jobs = 20000, .departures = true},
-                       .group = {.queue = GT_QUEUE_BACKFILL,
-                                 .patience = 60,
-                                 .reservation = 600,
-                                 .reserved_percent = 50,
-                                 .warm_up = 0.3,
-                                 .lost_after = 300,
-                                 .restart = 300,
-                                 .loss_weight = GT_AWARE_DEFAULT.loss_weight}},
-    };
-    const char *verb = options.parse.verb;
-    int exit_code;
     cli_keep_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is then an error of write() */
+    known_policies = known;
+    simulation_defaults.experiment.group.loss_weight = GT_AWARE_DEFAULT.loss_weight;
     if (argc < 1)
-        return cli_usage(verb, "expected options, see gputopo-simulate --help");
-    if (!cli_parse_options(&command, argc, argv, &options.parse, NULL, &exit_code))
-        return exit_code;
-    if (!options.cluster || !options.trace)
-        return cli_usage(verb, "%s: expected one", options.cluster ? "--trace" : "--cluster");
-    return simulation_run(&options);
+        return cli_usage(simulation.name, "expected options, see gputopo-simulate --help");
+    return cli_run(&simulation, argc, argv);
 }

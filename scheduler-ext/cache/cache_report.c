@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "api/node.h"
-#include "api/node_feature.h"
 #include "api/node_gpu_topology.h"
+#include "api/supernode.h"
 #include "base/bits.h"
 #include "base/text.h"
 #include "scheduler-ext/cache/cache_internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "api/reserved.h"
+#include "api/movable.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/time_text.h"

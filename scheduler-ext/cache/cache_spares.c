@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "api/lease_note.h"
+#include "api/lease.h"
 #include "base/err.h"
 #include "scheduler-ext/cache/cache_internal.h"
 

@@ -9,7 +9,7 @@
 #include "base/process.h"
 #include "base/shutdown.h"
 #include "base/version.h"
-#include "kube/kubeconfig.h"
+#include "kube/config.h"
 #include "scheduler-ext/companion/private.h"
 #include "scheduler-ext/owners/kinds_file.h"
 

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "api/hyper_node.h"
+#include "api/supernode.h"
 #include "base/json.h"
 
 enum { HELD_MAX = 1 << 20, PATTERNS_MAX = 256, PATTERN_LEN_MAX = 256, NAMED = 4 };

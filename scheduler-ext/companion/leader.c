@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "api/lease_note.h"
+#include "api/lease.h"
 
 enum { LEASE_BODY_MAX = (4 << 10) + GT_LEASE_NOTE_MAX };
 

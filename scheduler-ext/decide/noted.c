@@ -2,7 +2,6 @@
 #include "scheduler-ext/decide/noted.h"
 
 #include "api/lease.h"
-#include "api/lease_note.h"
 
 void gt_noted_write(const struct gt_cluster *cluster, struct gt_buf *to)
 {

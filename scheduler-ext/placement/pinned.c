@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "api/lease_note.h"
+#include "api/lease.h"
 #include "api/names.h"
 #include "base/clock.h"
 #include "scheduler-ext/decide/noted.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/lease_note.h"
+#include "api/lease.h"
 #include "api/meta.h"
 #include "api/movable.h"
 #include "api/names.h"

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "api/lease.h"
-#include "api/lease_note.h"
 #include "api/meta.h"
 #include "api/names.h"
 #include "base/clock.h"

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "api/owner.h"
-#include "api/pod_json_patch.h"
+#include "api/pod_patch.h"
 #include "base/err.h"
 
 struct own_claim {

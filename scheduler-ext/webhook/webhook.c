@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "api/meta.h"
+#include "api/movable.h"
 #include "api/names.h"
-#include "api/pod_json_patch.h"
+#include "api/pod_patch.h"
 #include "api/pod_peers.h"
 #include "api/resources.h"
-#include "api/user_keys.h"
 #include "base/json.h"
 #include "base/json_get.h"
 #include "base/json_write.h"

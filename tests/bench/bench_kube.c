@@ -23,8 +23,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "kube/config.h"
 #include "kube/informer.h"
-#include "kube/kubeconfig.h"
 
 enum { NAME_SIZE = 32, BODIES_MAX = 4 << 20, COUNT_MAX = 100000, IN_FLIGHT = 16 };
 

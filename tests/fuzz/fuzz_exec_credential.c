@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "kube/exec.h"
+#include "kube/config.h"
 #include "tests/fuzz/fuzz.h"
 
 /* What an exec plugin wrote: accepted with a credential that is complete, or refused with an error. */

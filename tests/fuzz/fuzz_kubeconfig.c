@@ -5,8 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kube/exec.h"
-#include "kube/kubeconfig.h"
+#include "kube/config.h"
 #include "tests/fuzz/fuzz.h"
 
 /* A kubeconfig as a file in memory: if it is accepted, the connection to its server is secure, or on this

@@ -16,9 +16,9 @@
 #include <time.h>
 
 #include "api/lease.h"
+#include "kube/config.h"
 #include "kube/event.h"
 #include "kube/informer.h"
-#include "kube/kubeconfig.h"
 #include "kube/watch.h"
 
 enum { ORDERS_MAX = 4096, LINE_MAX_BYTES = 64 << 20, PART_MAX = 128 };

@@ -24,7 +24,7 @@
 #include "api/names.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "kube/kubeconfig.h"
+#include "kube/config.h"
 #include "kube/watch.h"
 #include "scheduler-ext/companion/own_claims.h"
 #include "scheduler-ext/owners/kinds_file.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "api/lease_note.h"
+#include "api/lease.h"
 
 static void test_words(void **state)
 {

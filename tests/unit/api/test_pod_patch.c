@@ -10,7 +10,6 @@
 
 #include "api/meta.h"
 #include "api/names.h"
-#include "api/pod_json_patch.h"
 #include "api/pod_patch.h"
 #include "base/json.h"
 #include "tests/unit/api/apply_patch.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "api/quantity.h"
+#include "api/resources.h"
 #include "base/cleanup.h"
 
 static void test_good(void **state)

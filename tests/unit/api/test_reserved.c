@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "api/reserved.h"
+#include "api/movable.h"
 
 #define UNTIL   "2026-01-31T12:00:00Z"
 #define UNTIL_S 1769860800

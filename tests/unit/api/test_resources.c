@@ -8,7 +8,6 @@
 
 #include <cmocka.h>
 
-#include "api/quantity.h"
 #include "api/resources.h"
 #include "base/cleanup.h"
 

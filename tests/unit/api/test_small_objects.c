@@ -9,11 +9,10 @@
 #include <cmocka.h>
 
 #include "api/event.h"
-#include "api/hyper_node.h"
 #include "api/lease.h"
 #include "api/meta.h"
 #include "api/names.h"
-#include "api/node_feature.h"
+#include "api/supernode.h"
 #include "api/workload.h"
 #include "base/json.h"
 #include "base/text.h"

@@ -64,6 +64,29 @@ static void puts_commas_behind_texts_that_end_like_brackets(void **state)
         assert_string_equal(cJSON_GetArrayItem(json, (int)i)->valuestring, ends[i]);
 }
 
+static void writes_json_as_it_is_shown(void **state)
+{
+    (void)state;
+    const char *volatile none = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(4096);
+    gt_json_printf(&text,
+                   "{'a': {'no': null, 'list': [1, true, 'x y, z']}, 'text': %s, 'null': %s, 'empty': ~%s,",
+                   "q\"", none, "");
+    gt_json_printf(&text, "%s: %d, 'u': %u, 'l': %lu, 'll': %lld, 'as text': $%u, 'real': %g", "key", -1, 2U,
+                   3UL, -4LL, 5U, 0.25);
+    gt_json_printf(&text,
+                   "?'out': %s, ?'empty': %s, ?'zero': %u, ?%s: %d, ?'in': %s, ?'false': !%d, 'yes': !%d",
+                   none, "", 0U, "no", 0, "z", 0, 1);
+    gt_json_printf(&text, "'raw': =%s, 'open': [{?'first': %s", "[7]", none);
+    gt_json_printf(&text, "'then': %zu}]}", (size_t)9);
+    assert_int_equal(gt_buf_check(&text, "text", NULL), 0);
+    assert_string_equal(
+        text.data,
+        "{\"a\":{\"no\":null,\"list\":[1,true,\"x y, z\"]},\"text\":\"q\\\"\",\"null\":null,\"empty\":null,"
+        "\"key\":-1,\"u\":2,\"l\":3,\"ll\":-4,\"as text\":\"5\",\"real\":0.25,"
+        "\"in\":\"z\",\"yes\":true,\"raw\":[7],\"open\":[{\"then\":9}]}");
+}
+
 static void a_full_buffer_fails(void **state)
 {
     (void)state;
@@ -71,6 +94,7 @@ static void a_full_buffer_fails(void **state)
     gt_json_begin(&text, NULL, '{');
     gt_json_add_text(&text, "key", "value");
     gt_json_end(&text, '}');
+    gt_json_printf(&text, "?'left': %s, 'out': [%u]", "", 1U);
     assert_int_equal(gt_buf_check(&text, "text", NULL), -ENOBUFS);
 }
 
@@ -118,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_every_kind_of_value),
+        cmocka_unit_test(writes_json_as_it_is_shown),
         cmocka_unit_test(puts_commas_behind_texts_that_end_like_brackets),
         cmocka_unit_test(a_full_buffer_fails),
         cmocka_unit_test(members_are_found_or_missing),

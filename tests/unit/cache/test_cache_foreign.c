@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "api/lease_note.h"
+#include "api/lease.h"
 #include "tests/unit/cache/cache_world.h"
 
 /* GPUs that another scheduler has reserved. */

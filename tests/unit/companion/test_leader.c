@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "api/lease_note.h"
+#include "api/lease.h"
 #include "kube/status.h"
 #include "scheduler-ext/companion/leader.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "http/connections.h"
+#include "http/internal.h"
 
 static struct gt_http_remote *remote_of(struct gt_http *http, const char *text)
 {

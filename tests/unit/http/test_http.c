@@ -19,7 +19,6 @@
 #include "base/mailbox.h"
 #include "http/http.h"
 #include "http/internal.h"
-#include "http/listen.h"
 
 /* The server runs on a thread of its own; asserts are made on the test's thread only. */
 struct world {

@@ -13,8 +13,7 @@
 
 #include "base/file.h"
 #include "kube/base64.h"
-#include "kube/exec.h"
-#include "kube/kubeconfig.h"
+#include "kube/config.h"
 #include "kube/token.h"
 
 static char folder[] = "/tmp/gputopo-kube-config-XXXXXX";
