@@ -25,10 +25,7 @@ static void run_done(struct group_run *run)
     free(run->left);
     free(run->tenants);
     gt_waiting_done(run);
-    gt_parts_done(run);
     free(run->moves.times);
-    free(run->failed_times);
-    free(run->dead);
     free(run->places);
     gt_heap_done(&run->heap);
     gt_meter_done(&run->meter);
@@ -68,10 +65,9 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
                          largest_gpus, err));
     if (run->policy->open)
         GT_TRY(run->policy->open(run->world, &setup, &run->state, err));
-    if (run->options->moves_a_day && (!run->policy->model || gt_group_needs_parts(run->options)))
-        return gt_fail(err, EINVAL, "policy %s moves no pods, or places parts of jobs", run->policy->name);
-    GT_TRY(gt_failing_open(run, err));
-    return gt_group_needs_parts(run->options) ? gt_parts_open(run, err) : 0;
+    if (run->options->moves_a_day && !run->policy->model)
+        return gt_fail(err, EINVAL, "policy %s moves no pods", run->policy->name);
+    return gt_failing_open(run, err);
 }
 
 /* ---- simulated time ---- */
@@ -86,12 +82,9 @@ static int handle(struct group_run *run, struct gt_event event, struct gt_err **
     gt_meter_advance(&run->meter, run->now);
     if (event.kind == GT_EVENT_END) {
         gt_meter_finished(&run->meter, event.subject, run->now);
-        gt_waiting_remove(run, event.subject);
         gt_run_release(run, event.subject);
     } else if (event.kind == GT_EVENT_FAIL) {
         r = gt_failing_fail(run, event.subject, err);
-    } else if (event.kind == GT_EVENT_LOST) {
-        r = gt_failing_lose(run, event.subject, event.epoch, err);
     } else if (event.kind == GT_EVENT_REPAIR) {
         r = gt_failing_repair(run, event.subject, err);
     }
@@ -129,7 +122,7 @@ static int go(struct group_run *run, struct gt_err **err)
         run->now = job->submit;
         gt_meter_advance(&run->meter, run->now);
         gt_meter_submitted(&run->meter, i, !gt_run_tenant(run, i)->present);
-        r = gt_run_submit(run, i, err);
+        r = gt_waiting_submit(run, i, err);
         if (watch->progress && i % PROGRESS_STEP == 0)
             watch->progress(watch->arg, i, run->jobs->count);
     }
@@ -142,14 +135,8 @@ static int go(struct group_run *run, struct gt_err **err)
         gt_meter_rejected(&run->meter);
     for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++)
         if (run->running[i].places)
-            r = gt_run_set_rate(run, i, 0, 0, err); /* its progress counts */
+            gt_run_count(run, i);
     return r;
-}
-
-bool gt_group_needs_parts(const struct gt_group_options *options)
-{
-    return options->node_loss != GT_SIM_LOSS_RESTART || options->spares ||
-           (options->minimum > 0 && options->minimum < 1);
 }
 
 int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const struct gt_group_policy *policy,
