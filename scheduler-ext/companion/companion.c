@@ -11,7 +11,7 @@
 #include "base/version.h"
 #include "kube/kubeconfig.h"
 #include "scheduler-ext/companion/private.h"
-#include "scheduler-ext/owners/kinds_file.h"
+#include "scheduler-ext/owners/owners.h"
 
 /* Altogether, the process ends within two seconds. */
 enum { RELEASE_MS = 1500, LEAVE_MS = 1800, EVENTS_PER_MINUTE = 600 };

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "scheduler-ext/decide/node_values.h"
-#include "scheduler-ext/owners/kinds_file.h"
+#include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/volcano/engine.h"
 
 /* The library's handle, and the nodes and tasks of a session. */

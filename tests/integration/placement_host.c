@@ -27,7 +27,7 @@
 #include "kube/kubeconfig.h"
 #include "kube/watch.h"
 #include "scheduler-ext/companion/own_claims.h"
-#include "scheduler-ext/owners/kinds_file.h"
+#include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/times.h"
