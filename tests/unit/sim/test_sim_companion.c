@@ -159,7 +159,7 @@ static bool decide(struct both *both, unsigned number, bool crowded)
     struct gt_cache_job *job = gt_cache_find_job(both->cache, key);
     assert_non_null(job);
     assert_int_equal(gt_job_view_make(both->cache, job, &spec, &reservations, &view, NULL), 0);
-    enum gt_decision decision = gt_decide(both->cache, view, &reservations, &plainly, &failure, &text);
+    enum gt_decision decision = gt_decide(view, &plainly, &failure, &text);
     assert_true(decision == GT_DECISION_PLACED || decision == GT_DECISION_WAITS);
     decide_again(both);
     gt_job_view_free(view);
@@ -253,8 +253,7 @@ static void move(struct both *both, unsigned at)
     snprintf(key, sizeof(key), "ns/Job/j%u", both->running[at].number);
     struct gt_cache_job *cached = gt_cache_find_job(both->cache, key);
     assert_int_equal(gt_job_view_make(both->cache, cached, &spec, &reservations, &view, NULL), 0);
-    enum gt_decision decision = gt_decide_move(both->cache, view, &reservations, first, first + length, NULL,
-                                               &plainly, &failure, &text);
+    enum gt_decision decision = gt_decide_move(view, first, first + length, NULL, &plainly, &failure, &text);
     assert_int_equal(decision, planned ? GT_DECISION_PLACED : GT_DECISION_WAITS);
     decide_again(both);
     for (uint32_t i = first; planned && i < first + length; i++) {
