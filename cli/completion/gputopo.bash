@@ -94,10 +94,6 @@ _gputopo()
         _gputopo_words "none fifo backfill turns" "$current"
         return
         ;;
-    simulate--on-node-loss)
-        _gputopo_words "restart wait unit" "$current"
-        return
-        ;;
     *--probe)
         _gputopo_files "$current"
         [[ none == "$current"* ]] && COMPREPLY+=(none)
@@ -171,8 +167,8 @@ _gputopo()
         ;;
     simulate)
         _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --replay --queue --patience
-            --reserve-waiting --reserve-waiting-percent --quota --minimum --group --atomic --mtbf --repair --on-node-loss
-            --node-loss-after --restart-cost --spare-nodes --moves-a-day --pool --leaf --spine --warm-up --loss-weight --chain --close
+            --reserve-waiting --reserve-waiting-percent --quota --group --atomic --mtbf --repair
+            --restart-cost --moves-a-day --pool --leaf --spine --warm-up --loss-weight --chain --close
             -o --output --help" "$current"
         ;;
     esac

@@ -28,7 +28,6 @@ static const struct gt_group_policy *const *known_policies; /* what --policy may
 static const char *const close_words[] = {"room", "prefer", NULL};
 static const char *const formats[] = {CLI_FORMAT_WORDS, "table", "csv", NULL};
 static const char *const queues[] = {"none", "fifo", "backfill", "turns", NULL}; /* as enum gt_queue_policy */
-static const char *const losses[] = {"restart", "wait", "unit", NULL}; /* as enum gt_sim_node_loss */
 
 #define SIM_FIELD(member) GT_OPTION_FIELD(struct cli_simulation, member)
 
@@ -70,25 +69,14 @@ static const struct gt_option own_options[] = {
      .max = GT_SITE_NODES_MAX},
     {"spine", "N", "leaves in a spine", gt_option_number, SIM_FIELD(spine), .min = 1,
      .max = GT_SITE_NODES_MAX},
-    {"mtbf", "HOURS", "mean time to the failure of a node", gt_option_real, SIM_FIELD(mtbf_hours),
-     .min = 0.01, .max = 1e9},
+    {"mtbf", "HOURS", "mean time to the failure of a node; its jobs are submitted again", gt_option_real,
+     SIM_FIELD(mtbf_hours), .min = 0.01, .max = 1e9},
     {"repair", "HOURS", "mean time until it is back (default 12)", gt_option_real, SIM_FIELD(repair_hours),
      .min = 0.01, .max = 1e9},
-    {"on-node-loss", "HOW",
-     "jobs on a node that fails: start again (restart, default), wait for room in the unit's supernode "
-     "(wait), "
-     "or move the unit where that has none (unit)",
-     gt_option_word, SIM_FIELD(experiment.group.node_loss), .words = losses},
-    {"node-loss-after", "SECONDS", "that a node has failed for when its pods come again (default 300)",
-     gt_option_real, SIM_FIELD(experiment.group.lost_after), .min = 0, .max = 1e9},
-    {"restart-cost", "SECONDS", "without progress where pods come again or units are added (default 300)",
+    {"restart-cost", "SECONDS", "without progress for a job of which units move (default 300)",
      gt_option_real, SIM_FIELD(experiment.group.restart), .min = 0, .max = 1e9},
-    {"spare-nodes", "N", "free nodes of a supernode that are left to pods that come again (default 0)",
-     gt_option_number, SIM_FIELD(experiment.group.spares), .max = GT_SITE_NODES_MAX},
     {"moves-a-day", "N", "units that may move in 24 hours so that waiting jobs fit (default 0)",
      gt_option_number, SIM_FIELD(experiment.group.moves_a_day), .max = GT_EXPERIMENT_JOBS_MAX},
-    {"minimum", "PART", "part of its units with which a job starts; it grows later (default 1)",
-     gt_option_real, SIM_FIELD(experiment.group.minimum), .min = 0.001, .max = 1},
     {"quota", "PART", "part of the GPUs that a namespace may hold (default 1)", gt_option_real,
      SIM_FIELD(experiment.group.quota), .min = 0.001, .max = 1},
     {"warm-up", "PART", "part of the jobs before anything is measured (default 0.3)", gt_option_real,
@@ -289,19 +277,8 @@ static int simulation_run(struct cli_call *call)
     experiment->draw.load = load;
     experiment->group.mtbf = options->mtbf_hours * 3600;
     experiment->group.repair = options->repair_hours * 3600;
-    bool waits = experiment->group.queue != GT_QUEUE_NONE && !stay;
-    if (gt_group_needs_parts(&experiment->group) && !waits)
-        return cli_misuse(call, "--on-node-loss, --spare-nodes, --minimum: only where jobs wait and leave");
-    for (uint32_t p = 0; p < experiment->policy_count && gt_group_needs_parts(&experiment->group); p++)
-        if (!experiment->policies[p]->plan)
-            return cli_misuse(call,
-                              "--policy: %s places whole jobs only, not with --on-node-loss, "
-                              "--spare-nodes or --minimum",
-                              experiment->policies[p]->name);
-    if (experiment->group.moves_a_day && (gt_group_needs_parts(&experiment->group) || !waits))
-        return cli_misuse(call,
-                          "--moves-a-day: only where jobs wait and leave, not with --on-node-loss wait or "
-                          "unit, --spare-nodes or --minimum");
+    if (experiment->group.moves_a_day && (experiment->group.queue == GT_QUEUE_NONE || stay))
+        return cli_misuse(call, "--moves-a-day: only where jobs wait and leave");
     for (uint32_t p = 0; p < experiment->policy_count && experiment->group.moves_a_day; p++)
         if (!experiment->policies[p]->model)
             return cli_misuse(call, "--policy: %s moves no pods, not with --moves-a-day",
@@ -321,7 +298,6 @@ static struct cli_simulation simulation_defaults = {
                              .reservation = 600,
                              .reserved_percent = 50,
                              .warm_up = 0.3,
-                             .lost_after = 300,
                              .restart = 300}},
 };
 

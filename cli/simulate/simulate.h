@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/cli.h"
-#include "scheduler-ext/sim/experiment.h"
+#include "scheduler-ext/sim/group/engine.h"
 
 /* The whole program, with these policies (NULL at the end). Returns the exit code. */
 int cli_simulate_main(int argc, char **argv, const struct gt_group_policy *const *known);

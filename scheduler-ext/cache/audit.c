@@ -1,10 +1,372 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/cache/audit.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "scheduler-ext/cache/audit_internal.h"
+#include "scheduler-ext/cache/cache_internal.h"
+#include "scheduler-ext/jobs/rules.h"
+
+enum { AUDIT_NOTE_MAX = 1000 }; /* an Event's */
+
+struct audit_finding {
+    struct gt_finding pub; /* first; its texts point into `texts` */
+    uint64_t key;
+    uint64_t since_ms;
+    uint64_t round;  /* the last one that saw it */
+    unsigned missed; /* rounds since then, which have not seen it */
+    bool stands;     /* it has lasted for GT_AUDIT_SETTLE_MS: it is reported */
+    char *texts;
+};
+
+struct audit_location { /* where a pod of a unit is */
+    uint32_t unit, rank, supernode;
+    const struct cache_pod *pod;
+};
+
+struct gt_audit {
+    struct gt_audit_spec spec;
+    struct gt_cache *cache;
+    uint32_t slot; /* the next slot of the table of nodes */
+    uint32_t left; /* pods that this step may still check */
+    uint64_t round, now_ms;
+    bool in_round;
+    struct audit_location *locations; /* of one job */
+    uint32_t location_capacity;
+    struct audit_finding *findings[GT_AUDIT_FINDINGS_MAX * GT_FINDING_KINDS];
+    uint32_t count;
+    uint32_t of_kind[GT_FINDING_KINDS], standing[GT_FINDING_KINDS]; /* all, and those that are reported */
+};
+
+/* The findings of the audit: since when they exist, and whether they still do. */
+
+const char *gt_finding_kind_name(enum gt_finding_kind kind)
+{
+    static const char *const names[] = {[GT_FINDING_UNIT_TORN] = "UnitTorn",
+                                        [GT_FINDING_DOUBLE_PLANNED] = "DoublePlanned",
+                                        [GT_FINDING_MISPLACED] = "Misplaced",
+                                        [GT_FINDING_DOUBLE_CLAIMED] = "DoubleClaimed",
+                                        [GT_FINDING_UNPLACED] = "Unplaced"};
+    return names[kind];
+}
+
+static void audit_free_finding(struct audit_finding *finding)
+{
+    free(finding->texts);
+    free(finding);
+}
+
+static void copy_texts(struct audit_finding *finding, const struct gt_finding *about, const char *note)
+{
+    struct gt_finding *pub = &finding->pub;
+    const struct {
+        const char *from, **to;
+    } texts[] = {
+        {about->namespace_, &pub->namespace_},
+        {about->name, &pub->name},
+        {about->uid, &pub->uid},
+        {about->owner_api_version, &pub->owner_api_version},
+        {about->owner_kind, &pub->owner_kind},
+        {about->owner_name, &pub->owner_name},
+        {about->owner_uid, &pub->owner_uid},
+        {note, &pub->note},
+    };
+    size_t size = 0;
+    for (size_t i = 0; i < GT_COUNT(texts); i++)
+        size += texts[i].from ? strlen(texts[i].from) + 1 : 0;
+    char *at = finding->texts = malloc(size);
+    for (size_t i = 0; at && i < GT_COUNT(texts); i++)
+        if (texts[i].from) {
+            *texts[i].to = at;
+            at = stpcpy(at, texts[i].from) + 1;
+        }
+}
+
+static struct audit_finding *audit_findings_find(const struct gt_audit *audit, enum gt_finding_kind kind,
+                                                 uint64_t key)
+{
+    for (uint32_t i = 0; i < audit->count; i++)
+        if (audit->findings[i]->key == key && audit->findings[i]->pub.kind == kind)
+            return audit->findings[i];
+    return NULL;
+}
+
+/* Without memory it is left for the next round. */
+static struct audit_finding *audit_findings_add(struct gt_audit *audit, enum gt_finding_kind kind,
+                                                uint64_t key, const struct gt_finding *about,
+                                                const char *note)
+{
+    struct audit_finding *finding = calloc(1, sizeof(*finding));
+    if (!finding)
+        return NULL;
+    finding->pub.kind = kind;
+    finding->pub.api_version = about->api_version;
+    finding->pub.object = about->object;
+    finding->key = key;
+    finding->since_ms = audit->now_ms;
+    copy_texts(finding, about, note);
+    if (!finding->texts) {
+        audit_free_finding(finding);
+        return NULL;
+    }
+    audit->findings[audit->count++] = finding;
+    audit->of_kind[kind]++;
+    return finding;
+}
+
+__attribute__((format(printf, 5, 0))) static void audit_findings_see(struct gt_audit *audit,
+                                                                     enum gt_finding_kind kind, uint64_t key,
+                                                                     const struct gt_finding *about,
+                                                                     const char *format, va_list args)
+{
+    struct audit_finding *finding = audit_findings_find(audit, kind, key);
+    if (!finding && audit->of_kind[kind] < GT_AUDIT_FINDINGS_MAX) {
+        char note[AUDIT_NOTE_MAX];
+        vsnprintf(note, sizeof(note), format, args);
+        finding = audit_findings_add(audit, kind, key, about, note);
+    }
+    if (finding)
+        finding->round = audit->round;
+}
+
+__attribute__((format(printf, 5, 6))) static void audit_see(struct gt_audit *audit, enum gt_finding_kind kind,
+                                                            uint64_t key, const struct cache_pod *pod,
+                                                            const char *format, ...)
+{
+    const struct gt_cache_pod *pub = &pod->pub;
+    const struct gt_finding about = {.api_version = "v1",
+                                     .object = "Pod",
+                                     .namespace_ = pub->meta.namespace_,
+                                     .name = pub->meta.name,
+                                     .uid = pub->uid,
+                                     .owner_api_version = pub->owner_api_version,
+                                     .owner_kind = pub->meta.owner_kind,
+                                     .owner_name = pub->meta.owner_name,
+                                     .owner_uid = pub->owner_uid};
+    va_list args;
+    va_start(args, format);
+    audit_findings_see(audit, kind, key, &about, format, args);
+    va_end(args);
+}
+
+__attribute__((format(printf, 5, 6))) static void audit_see_claim(struct gt_audit *audit,
+                                                                  enum gt_finding_kind kind, uint64_t key,
+                                                                  const struct gt_cache_claim *claim,
+                                                                  const char *format, ...)
+{
+    const struct gt_finding about = {.api_version = "resource.k8s.io/v1",
+                                     .object = "ResourceClaim",
+                                     .namespace_ = claim->namespace_,
+                                     .name = claim->name,
+                                     .uid = claim->uid};
+    va_list args;
+    va_start(args, format);
+    audit_findings_see(audit, kind, key, &about, format, args);
+    va_end(args);
+}
+
+static void audit_end_round(struct gt_audit *audit)
+{
+    uint32_t kept = 0;
+    memset(audit->standing, 0, sizeof(audit->standing));
+    for (uint32_t i = 0; i < audit->count; i++) {
+        struct audit_finding *finding = audit->findings[i];
+        finding->missed = finding->round == audit->round ? 0 : finding->missed + 1;
+        if (finding->missed > 1) {
+            audit->of_kind[finding->pub.kind]--;
+            audit_free_finding(finding);
+            continue;
+        }
+        finding->stands =
+            finding->stands || (!finding->missed && audit->now_ms - finding->since_ms >= GT_AUDIT_SETTLE_MS);
+        audit->standing[finding->pub.kind] += finding->stands;
+        audit->findings[kept++] = finding;
+    }
+    audit->count = kept;
+}
+
+struct gt_finding *gt_audit_next(struct gt_audit *audit, const struct gt_finding *finding)
+{
+    uint32_t i = 0;
+    while (finding && i < audit->count && &audit->findings[i++]->pub != finding)
+        ;
+    while (i < audit->count && !audit->findings[i]->stands)
+        i++;
+    return i < audit->count ? &audit->findings[i]->pub : NULL;
+}
+
+uint32_t gt_audit_count(const struct gt_audit *audit, enum gt_finding_kind kind)
+{
+    return audit->standing[kind];
+}
+
+/*
+ * Whether the pods of a job that are on nodes lie together. Unit and rank of a pod are those of its plan.
+ * Ranks of a unit are consecutive. Its first rank is only known as far as the known ranks show it, so an atom
+ * counts as torn where it is torn for every possible first rank.
+ */
+enum { FIRSTS_MAX = 256 }; /* first ranks to try; a unit with more missing pods is not checked */
+
+struct unit {
+    const struct audit_location *locations; /* by rank */
+    uint32_t count;
+    uint32_t pods, atom; /* of the whole unit; atom 0: it is hard */
+};
+
+static bool audit_units_read_number(const struct gt_pod_meta *meta, enum gt_pod_key key, uint32_t *ret)
+{
+    uint64_t number;
+    const char *text = gt_pod_annotation(meta, key);
+    if (!text || !gt_text_to_unsigned(text, GT_PLAN_PODS_MAX - 1, &number))
+        return false;
+    *ret = (uint32_t)number;
+    return true;
+}
+
+static bool sit(const struct gt_audit *audit, const struct cache_pod *pod, struct audit_location *ret)
+{
+    struct gt_cluster_node node;
+    if (!pod->at || pod->pub.deleting || !gt_cluster_get_node(audit->cache->cluster, pod->at->id, &node) ||
+        !audit_units_read_number(&pod->pub.meta, GT_KEY_PLAN_UNIT, &ret->unit) ||
+        !audit_units_read_number(&pod->pub.meta, GT_KEY_PLAN_RANK, &ret->rank))
+        return false;
+    ret->supernode = node.supernode;
+    ret->pod = pod;
+    return true;
+}
+
+static bool audit_units_reserve(struct gt_audit *audit, uint32_t count)
+{
+    if (count <= audit->location_capacity)
+        return true;
+    struct audit_location *locations = calloc(count, sizeof(*locations));
+    if (!locations)
+        return false;
+    free(audit->locations);
+    audit->locations = locations;
+    audit->location_capacity = count;
+    return true;
+}
+
+/* Collects the job's pods that are on nodes; returns 0 also where all are in one supernode. */
+static uint32_t find_locations(struct gt_audit *audit, const struct gt_cache_job *job)
+{
+    uint32_t count = 0;
+    bool apart = false;
+    if (job->pod_count < 2 || !audit_units_reserve(audit, job->pod_count))
+        return 0;
+    for (const struct gt_cache_pod *pod = job->pods; pod && count < job->pod_count; pod = pod->next) {
+        count += sit(audit, (const struct cache_pod *)pod, &audit->locations[count]);
+        apart = apart || (count && audit->locations[count - 1].supernode != audit->locations[0].supernode);
+    }
+    return apart ? count : 0;
+}
+
+static int audit_units_by_rank(const void *a, const void *b)
+{
+    const struct audit_location *x = a, *y = b;
+    GT_BY(x->unit, y->unit);
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static struct gt_job_texts audit_texts(const struct gt_audit *audit, const struct gt_cache_job *job)
+{
+    struct gt_job_texts texts = gt_cache_job_texts(job);
+    if (job->pods && audit->spec.add_owner_texts)
+        audit->spec.add_owner_texts(audit->spec.arg, job->pods, &texts);
+    return texts;
+}
+
+static bool audit_units_read_sizes(const struct gt_audit *audit, const struct gt_cache_job *job,
+                                   struct gt_job_sizes *ret)
+{
+    struct gt_job_texts texts = audit_texts(audit, job);
+    memset(&texts.of[GT_KEY_LOSS], 0, (GT_KEY_SIZES - GT_KEY_LOSS) * sizeof(*texts.of));
+    if (gt_job_sizes_read(&texts, 1, ret, NULL) < 0)
+        return false;
+    if (ret->whole)
+        ret->group = gt_cache_job_gpus(job);
+    return ret->group;
+}
+
+/* The first two neighbours in an atom that are in different supernodes, if its unit's first rank is `first`;
+ * NULL: none. */
+static const struct audit_location *tear(const struct unit *unit, uint32_t first)
+{
+    for (uint32_t i = 0; i + 1 < unit->count; i++) {
+        const struct audit_location *at = &unit->locations[i];
+        if (at[0].supernode != at[1].supernode &&
+            (!unit->atom || (at[0].rank - first) / unit->atom == (at[1].rank - first) / unit->atom))
+            return at;
+    }
+    return NULL;
+}
+
+static const struct audit_location *tear_for_certain(const struct unit *unit)
+{
+    uint32_t lowest = unit->locations[0].rank, highest = unit->locations[unit->count - 1].rank;
+    if (!unit->atom)
+        return tear(unit, lowest);
+    if (highest - lowest >= unit->pods)
+        return NULL; /* its ranks are not consecutive */
+    uint32_t first = highest + 1 > unit->pods ? highest + 1 - unit->pods : 0;
+    const struct audit_location *torn = NULL;
+    if (lowest - first >= FIRSTS_MAX)
+        return NULL;
+    for (; first <= lowest; first++) {
+        torn = tear(unit, first);
+        if (!torn)
+            return NULL;
+    }
+    return torn;
+}
+
+static const char *audit_units_supernode_name(const struct gt_audit *audit, uint32_t id)
+{
+    struct gt_cluster_supernode supernode;
+    return gt_cluster_get_supernode(audit->cache->cluster, id, &supernode) ? supernode.name : "?";
+}
+
+static void check_unit(struct gt_audit *audit, const struct gt_job_sizes *sizes,
+                       const struct gt_cache_job *job, struct unit *unit)
+{
+    uint32_t gpus = unit->locations->pod->pub.gpus;
+    bool soft = sizes->atomic && sizes->atomic < sizes->group;
+    if (soft && (!gpus || sizes->atomic % gpus || sizes->group % sizes->atomic))
+        return; /* no atoms: the rules forbid it */
+    unit->pods = soft ? sizes->group / gpus : unit->count;
+    unit->atom = soft ? sizes->atomic / gpus : 0;
+    const struct audit_location *torn = tear_for_certain(unit);
+    if (!torn)
+        return;
+    uint64_t key = gt_digest_mix(gt_digest_mix_text(audit->cache->seed, job->key), torn->unit);
+    audit_see(audit, GT_FINDING_UNIT_TORN, key, torn->pod,
+              "%sunit %u of job %s is in two supernodes: rank %u, pod %s, on node %s in %s; rank %u, pod "
+              "%s, on node %s in %s",
+              soft ? "an atom of " : "", torn->unit, job->key, torn[0].rank, torn[0].pod->pub.meta.name,
+              torn[0].pod->at->name, audit_units_supernode_name(audit, torn[0].supernode), torn[1].rank,
+              torn[1].pod->pub.meta.name, torn[1].pod->at->name,
+              audit_units_supernode_name(audit, torn[1].supernode));
+}
+
+static void audit_units(struct gt_audit *audit, const struct gt_cache_job *job)
+{
+    struct gt_job_sizes sizes;
+    uint32_t count = find_locations(audit, job);
+    if (!count || !audit_units_read_sizes(audit, job, &sizes))
+        return;
+    qsort(audit->locations, count, sizeof(*audit->locations), audit_units_by_rank);
+    for (uint32_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count && audit->locations[end].unit == audit->locations[first].unit;)
+            end++;
+        check_unit(audit, &sizes, job,
+                   &(struct unit){.locations = &audit->locations[first], .count = end - first});
+    }
+}
 
 enum { MASK_TEXT = 256 };
 
@@ -42,13 +404,13 @@ static void audit_check_place(struct gt_audit *audit, const struct cache_pod *po
     if (!pod->at || !audit_is_planned(pod))
         return;
     if (pod->plan->node != pod->at)
-        gt_audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
-                     "pod %s/%s is on node %s, its plan is for node %s", meta->namespace_, meta->name,
-                     pod->at->name, pod->plan->node->name);
+        audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
+                  "pod %s/%s is on node %s, its plan is for node %s", meta->namespace_, meta->name,
+                  pod->at->name, pod->plan->node->name);
     else if (gpus_beside_plan(pod))
-        gt_audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
-                     "pod %s/%s uses GPUs %s of node %s, its plan is for %s", meta->namespace_, meta->name,
-                     mask_text(used, pod->owned), pod->at->name, mask_text(planned, pod->resolved));
+        audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
+                  "pod %s/%s uses GPUs %s of node %s, its plan is for %s", meta->namespace_, meta->name,
+                  mask_text(used, pod->owned), pod->at->name, mask_text(planned, pod->resolved));
 }
 
 /* Other pods may be planned for the GPUs of a plan that was given up, of a plan whose pod has other GPUs, and
@@ -77,11 +439,11 @@ static void check_claims(struct gt_audit *audit, const struct cache_node *node)
             continue;
         const struct cache_pod *other = pod->resolved & claimed ? conflict_with(pod, node) : NULL;
         if (other)
-            gt_audit_see(audit, GT_FINDING_DOUBLE_PLANNED, key_of(audit, pod), pod,
-                         "GPUs %s of node %s are in the plans of two pods, %s/%s and %s/%s",
-                         mask_text(shared, pod->resolved & other->resolved), node->name,
-                         pod->pub.meta.namespace_, pod->pub.meta.name, other->pub.meta.namespace_,
-                         other->pub.meta.name);
+            audit_see(audit, GT_FINDING_DOUBLE_PLANNED, key_of(audit, pod), pod,
+                      "GPUs %s of node %s are in the plans of two pods, %s/%s and %s/%s",
+                      mask_text(shared, pod->resolved & other->resolved), node->name,
+                      pod->pub.meta.namespace_, pod->pub.meta.name, other->pub.meta.namespace_,
+                      other->pub.meta.name);
         claimed |= pod->resolved;
     }
 }
@@ -107,7 +469,7 @@ static void see_both(struct gt_audit *audit, const struct cache_node *node, cons
         served == audit_is_served(node, other, gpus) ? strcmp(one->pub.uid, other->pub.uid) > 0 : !served;
     const struct gt_cache_claim *first = later ? &other->pub : &one->pub;
     const struct gt_cache_claim *second = later ? &one->pub : &other->pub;
-    gt_audit_see_claim(
+    audit_see_claim(
         audit, GT_FINDING_DOUBLE_CLAIMED, gt_digest_mix_text(audit->cache->seed, second->uid), second,
         "GPUs %s of node %s are in two ResourceClaims, %s/%s and %s/%s; the pod of the second one "
         "waits for the other's end",
@@ -149,14 +511,14 @@ static void check_unplaced(struct gt_audit *audit, const struct gt_cache_job *jo
         if (!pod->at || at->deleting || at->identity.ignored || audit_is_planned(pod) ||
             gt_pod_annotation(&at->meta, GT_KEY_PLAN_RANK))
             continue;
-        group = group ? group : gt_audit_texts(audit, job).of[GT_KEY_GROUP];
+        group = group ? group : audit_texts(audit, job).of[GT_KEY_GROUP];
         if (!group)
             return;
-        gt_audit_see(audit, GT_FINDING_UNPLACED, key_of(audit, pod), pod,
-                     "pod %s/%s runs on node %s without a plan, though its job %s has gpu-group-size %.60s: "
-                     "its units may "
-                     "lie apart. The webhook did not see the pod, or the size was set later",
-                     at->meta.namespace_, at->meta.name, pod->at->name, job->key, group);
+        audit_see(audit, GT_FINDING_UNPLACED, key_of(audit, pod), pod,
+                  "pod %s/%s runs on node %s without a plan, though its job %s has gpu-group-size %.60s: "
+                  "its units may "
+                  "lie apart. The webhook did not see the pod, or the size was set later",
+                  at->meta.namespace_, at->meta.name, pod->at->name, job->key, group);
         count_checked(audit, UNPLACED_COST);
     }
 }
@@ -172,7 +534,7 @@ static void audit_check_node(struct gt_audit *audit, const struct cache_node *no
         if (!pod->at || job->audited == audit->round)
             continue;
         job->audited = audit->round;
-        gt_audit_units(audit, &job->pub);
+        audit_units(audit, &job->pub);
         check_unplaced(audit, &job->pub);
         count_checked(audit, job->pub.pod_count);
     }
@@ -196,7 +558,7 @@ bool gt_audit_step(struct gt_audit *audit, uint32_t pods, uint64_t now_ms)
     if (audit->slot < nodes->size)
         return false;
     audit->in_round = false;
-    gt_audit_end_round(audit);
+    audit_end_round(audit);
     return true;
 }
 
@@ -215,7 +577,7 @@ void gt_audit_free(struct gt_audit *audit)
     if (!audit)
         return;
     for (uint32_t i = 0; i < audit->count; i++)
-        gt_audit_free_finding(audit->findings[i]);
+        audit_free_finding(audit->findings[i]);
     free(audit->locations);
     free(audit);
 }

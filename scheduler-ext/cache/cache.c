@@ -57,7 +57,6 @@ void gt_cache_free(struct gt_cache *cache)
     gt_cache_charges_done(cache);
     gt_cache_claims_done(cache);
     gt_cache_slices_done(cache);
-    gt_cache_claim_templates_done(cache);
     gt_cache_related_done(cache);
     gt_cache_supernodes_done(cache);
     free_nodes(cache);
@@ -216,11 +215,10 @@ uint32_t gt_cache_absent_nodes(const struct gt_cache *cache, const char *names[]
 
 size_t gt_cache_bytes(const struct gt_cache *cache)
 {
-    const struct gt_table *const tables[] = {&cache->pods,   &cache->jobs,           &cache->namespaces,
-                                             &cache->nodes,  &cache->supernodes,     &cache->constraints,
-                                             &cache->texts,  &cache->taints,         &cache->requests,
-                                             &cache->claims, &cache->claims_of_pods, &cache->claim_templates,
-                                             &cache->slices, &cache->peers,          &cache->related};
+    const struct gt_table *const tables[] = {
+        &cache->pods,           &cache->jobs,   &cache->namespaces, &cache->nodes,    &cache->supernodes,
+        &cache->constraints,    &cache->texts,  &cache->taints,     &cache->requests, &cache->claims,
+        &cache->claims_of_pods, &cache->slices, &cache->peers,      &cache->related};
     size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster) +
                    gt_mix_bytes(cache->mix) + gt_class_cache_bytes(cache->classes);
     for (size_t i = 0; i < GT_COUNT(tables); i++)

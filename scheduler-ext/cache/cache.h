@@ -120,10 +120,6 @@ bool gt_cache_wants_namespaces(const struct gt_cache *cache);
 /* What that Namespace says of its jobs (gt_namespace_closeness()), as far as it is known. */
 enum gt_closeness gt_cache_namespace_closeness(const struct gt_cache *cache, const char *name);
 
-/* ResourceClaimTemplates, of users and of the companion. */
-void gt_cache_claim_template(struct gt_cache *cache, const cJSON *object);
-void gt_cache_claim_template_deleted(struct gt_cache *cache, const char *namespace_, const char *name);
-
 /* A scheduler was told that it may bind the pod to any of `nodes`, and asks for the next pod before the API
  * server tells where this one went: for GT_CACHE_PASSED_MS the kubelet of each of them may get it
  * (numa_room.h). Replaces what was told before; no nodes: nothing. Takes over the nodes. */
@@ -317,9 +313,10 @@ struct gt_cache_claim { /* valid until another object is added */
     const struct gt_cache_claim_request *requests;
     unsigned request_count;
 };
-/* A template, see api/claim_template.h; NULL: not known. Valid until another object is added. */
-const struct gt_claim_template *gt_cache_find_claim_template(const struct gt_cache *cache,
-                                                             const char *namespace_, const char *name);
+/* The ResourceClaimTemplate of this name; false: not known. It has no `request`; valid until another object is
+ * added. */
+bool gt_cache_find_claim_template(const struct gt_cache *cache, const char *namespace_, const char *name,
+                                  struct gt_claim_template *ret);
 /* The claim of this name that asks for GPUs, or has some; NULL: not known. */
 const struct gt_cache_claim *gt_cache_find_claim(const struct gt_cache *cache, const char *namespace_,
                                                  const char *name);

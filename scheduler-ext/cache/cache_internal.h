@@ -73,7 +73,6 @@ struct cache_claim {
 /* Mask of its devices that its node is known to have. */
 uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim);
 void gt_cache_claims_done(struct gt_cache *cache);
-void gt_cache_claim_templates_done(struct gt_cache *cache);
 
 struct cache_slice {
     struct cache_slice *node_next;
@@ -258,7 +257,8 @@ struct cache_related { /* as struct gt_related; texts are shared */
     const char *namespace_, *name, *of, *driver, *handle;
     bool is_bound, is_late, is_many;
     enum gt_closeness closeness;
-    uint32_t count;
+    uint32_t count;             /* a template: GPUs that it asks for */
+    const char *unfit;          /* a template: as in struct gt_claim_template; static */
     struct gt_pod_rules *nodes; /* NULL: all */
 };
 struct cache_related *gt_cache_find_related(const struct gt_cache *cache, enum gt_related_kind kind,
@@ -437,7 +437,7 @@ struct gt_cache {
     uint64_t seed, now_ms, next_job;
     struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests, peers;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
-    struct gt_table claim_templates, slices, related;
+    struct gt_table slices, related;
     enum gt_cache_reading volumes_known, namespaces_known, devices_known;
     bool namespaces_wanted;    /* some pod has rules about their labels */
     uint32_t attach_limits;    /* CSINodes that have some */

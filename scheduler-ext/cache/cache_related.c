@@ -50,7 +50,8 @@ static bool cache_related_has_limits(const struct cache_related *one)
     return one->kind == GT_RELATED_CSI_NODE && *one->of;
 }
 
-static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const struct gt_related *read)
+static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const struct gt_related *read,
+                        const char *unfit)
 {
     struct cache_related *one = gt_cache_alloc(&cache->bytes, sizeof(*one));
     if (!one)
@@ -66,7 +67,8 @@ static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const
                                   .is_late = read->is_late,
                                   .is_many = read->is_many,
                                   .closeness = read->closeness,
-                                  .count = read->count};
+                                  .count = read->count,
+                                  .unfit = unfit};
     gt_cache_related_deleted(cache, kind, read->namespace_, read->name);
     if (one->namespace_ && one->name && one->of && one->driver && one->handle && *one->name &&
         gt_cache_constraints_of(cache, &read->nodes, &one->nodes) == 0 &&
@@ -81,7 +83,12 @@ static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const
 void gt_cache_related(struct gt_cache *cache, enum gt_related_kind kind, const cJSON *object)
 {
     struct gt_related read = {0};
-    if (gt_related_read(kind, object, &read) < 0 || !related_add(cache, kind, &read))
+    struct gt_claim_template template = {0};
+    int r = gt_related_read(kind, object, &read);
+    if (r >= 0 && kind == GT_RELATED_DEVICE_TEMPLATE)
+        r = gt_claim_template_read(object, &template, NULL);
+    read.count = template.gpus ? template.gpus : read.count;
+    if (r < 0 || !related_add(cache, kind, &read, template.unfit))
         cache->refused++;
     gt_related_done(&read);
     related_changed(cache);
@@ -137,6 +144,20 @@ bool gt_cache_wants_namespaces(const struct gt_cache *cache)
 }
 
 /* ---- questions ---- */
+
+bool gt_cache_find_claim_template(const struct gt_cache *cache, const char *namespace_, const char *name,
+                                  struct gt_claim_template *ret)
+{
+    const struct cache_related *found =
+        gt_cache_find_related(cache, GT_RELATED_DEVICE_TEMPLATE, namespace_, name);
+    if (found)
+        *ret = (struct gt_claim_template){.namespace_ = found->namespace_,
+                                          .name = found->name,
+                                          .asks = found->count || found->unfit,
+                                          .gpus = found->count,
+                                          .unfit = found->unfit};
+    return found;
+}
 
 enum gt_closeness gt_cache_namespace_closeness(const struct gt_cache *cache, const char *name)
 {

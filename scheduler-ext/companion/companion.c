@@ -11,7 +11,7 @@
 #include "base/version.h"
 #include "kube/config.h"
 #include "scheduler-ext/companion/private.h"
-#include "scheduler-ext/owners/kinds_file.h"
+#include "scheduler-ext/owners/owners.h"
 
 /* Altogether, the process ends within two seconds. */
 enum { RELEASE_MS = 1500, LEAVE_MS = 1800, EVENTS_PER_MINUTE = 600 };
@@ -22,8 +22,6 @@ static void lead_all(struct gt_companion *companion, bool leads)
     for (unsigned i = 0; i < gt_part_count; i++)
         if (companion->parts[i] && gt_parts[i]->lead)
             gt_parts[i]->lead(companion->parts[i], leads);
-    if (companion->gates)
-        gt_gate_release_lead(companion->gates, leads);
 }
 
 static void companion_on_lead(void *arg, bool leads)
@@ -187,9 +185,7 @@ static int start_parts(struct gt_companion *companion, struct gt_err **err)
         if (gt_parts[i]->placement)
             companion->env.placement = gt_parts[i]->placement(companion->parts[i]);
     }
-    if (!companion->env.placement && companion->options->lift_gates)
-        r = gt_gate_release_new(&companion->env, &companion->gates, err);
-    return r >= 0 && companion->informers ? gt_informers_start(companion->informers, err) : r;
+    return companion->informers ? gt_informers_start(companion->informers, err) : 0;
 }
 
 static int start_election(struct gt_companion *companion, struct gt_err **err)
@@ -244,7 +240,6 @@ static void companion_stop(struct gt_companion *companion, int result)
     gt_http_free(companion->https);
     gt_http_free(companion->http);
     gt_elect_free(companion->elect);
-    gt_gate_release_free(companion->gates);
     for (unsigned i = gt_part_count; i-- > 0;)
         if (companion->parts[i])
             gt_parts[i]->free(companion->parts[i]);

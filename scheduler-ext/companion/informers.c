@@ -198,7 +198,6 @@ static void informers_came(void *arg, cJSON *object)
         gt_cache_slice(informers->cache, object);
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
-        gt_cache_claim_template(informers->cache, object);
         gt_cache_related(informers->cache, GT_RELATED_DEVICE_TEMPLATE, object);
         break;
     case GT_INFORMER_PODS:
@@ -251,7 +250,6 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
         gt_cache_slice_deleted(informers->cache, name);
         break;
     case GT_INFORMER_CLAIM_TEMPLATES:
-        gt_cache_claim_template_deleted(informers->cache, namespace_, name);
         gt_cache_related_deleted(informers->cache, GT_RELATED_DEVICE_TEMPLATE, namespace_, name);
         break;
     case GT_INFORMER_PODS:

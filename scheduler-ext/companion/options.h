@@ -34,7 +34,6 @@ struct gt_companion_options {
     const char *network_labels;    /* keys of node labels, the lowest tier first; NULL: none */
     bool project_hypernodes, project_nodefeatures;
     bool leader_elect;
-    bool lift_gates; /* without the part "placement" */
     enum gt_log_level log_level;
     enum gt_log_format log_format;
     const char *kinds;  /* a file; NULL: none */

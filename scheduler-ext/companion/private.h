@@ -4,19 +4,6 @@
 #include "scheduler-ext/companion/leader.h"
 #include "scheduler-ext/companion/part.h"
 
-/*
- * Where the part "placement" is off, nobody would remove our gates from pods that have one: of jobs that
- * waited when it was switched off, or set by users. While this replica leads, it removes them, and says so in
- * the pod's condition and in Events about pod and owner.
- */
-struct gt_gate_release;
-
-/* `env` must outlive it. */
-int gt_gate_release_new(const struct gt_part_env *env, struct gt_gate_release **ret, struct gt_err **err);
-/* NULL is allowed. */
-void gt_gate_release_free(struct gt_gate_release *gates);
-void gt_gate_release_lead(struct gt_gate_release *gates, bool leads);
-
 /* The daemon's state; only for the loop's thread. */
 struct gt_companion {
     const struct gt_companion_options *options;
@@ -32,7 +19,6 @@ struct gt_companion {
     struct gt_part_env env;
     struct gt_informers *informers; /* NULL: no part needs the cache */
     void *parts[GT_PARTS_MAX];      /* NULL: not selected */
-    struct gt_gate_release *gates;  /* NULL: gates are not removed without a plan */
     char instance[192];
     bool leads, ending;
 };

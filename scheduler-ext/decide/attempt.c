@@ -53,7 +53,7 @@ static unsigned kind_of(const struct attempt_kinds *kinds, const struct gt_cache
     return kind;
 }
 
-static struct attempt_kinds kinds_of(const struct gt_cache *cache, const struct gt_job_view *view)
+static struct attempt_kinds kinds_of(const struct gt_job_view *view)
 {
     struct attempt_kinds kinds = {.whole = true};
     for (uint32_t i = 0; i < view->count; i++) {
@@ -64,7 +64,7 @@ static struct attempt_kinds kinds_of(const struct gt_cache *cache, const struct 
         if (!kinds.whole)
             break;
         kinds.pods[kinds.count++] = pod;
-        kinds.constrained |= gt_cache_pod_is_constrained(cache, pod);
+        kinds.constrained |= gt_cache_pod_is_constrained(view->cache, pod);
     }
     return kinds;
 }
@@ -156,19 +156,19 @@ static int make_plain_rules(const struct gt_cache_peer_member *members, uint32_t
     return 0;
 }
 
-static int attempt_rules_make(struct gt_cache *cache, const struct gt_job_view *view,
-                              const struct attempt_kinds *kinds, struct gt_attempt *to, struct gt_err **err)
+static int attempt_rules_make(const struct gt_job_view *view, const struct attempt_kinds *kinds,
+                              struct gt_attempt *to, struct gt_err **err)
 {
-    bool any = gt_cache_has_ordered(cache), differ = to->partly > 0;
+    bool any = gt_cache_has_ordered(view->cache), differ = to->partly > 0;
     for (uint32_t i = 0; i < view->count && !any; i++)
-        any = view->members[i].pod && gt_cache_pod_has_peers(cache, view->members[i].pod);
+        any = view->members[i].pod && gt_cache_pod_has_peers(view->cache, view->members[i].pod);
     if (!any && !differ)
         return 0;
     gt_auto_free struct gt_cache_peer_member *members = NULL;
     GT_TRY(make_members(view, &members, err));
     to->said = (struct gt_buf)GT_BUF(RULES_SAID_MAX);
     if (any)
-        GT_TRY(gt_cache_peer_rules(cache, members, view->count, &to->rules, &to->said, err));
+        GT_TRY(gt_cache_peer_rules(view->cache, members, view->count, &to->rules, &to->said, err));
     if (to->rules)
         to->rules->in_order = view->ungated; /* Volcano allocates so */
     if (!differ)
@@ -176,7 +176,7 @@ static int attempt_rules_make(struct gt_cache *cache, const struct gt_job_view *
     if (!to->rules)
         GT_TRY(make_plain_rules(members, view->count, &to->rules, err));
     to->rules->excluded = &to->unusable;
-    return add_kinds(cache, kinds, members, view->count, to->rules, err);
+    return add_kinds(view->cache, kinds, members, view->count, to->rules, err);
 }
 
 static void attempt_rules_done(struct gt_attempt *attempt)
@@ -198,15 +198,15 @@ void gt_attempt_done(struct gt_attempt *attempt)
 }
 
 /* The GPUs of a member with a place; 0: not known. */
-static uint64_t attempt_gpus_of(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                                uint32_t at)
+static uint64_t attempt_gpus_of(const struct gt_job_view *view, uint32_t at)
 {
     const struct gt_cache_pod *pod = view->members[at].pod;
     if (view->members[at].state == GT_MEMBER_MOVING)
-        return reservations->reservations[at].place.mask;
+        return view->reservations->reservations[at].place.mask;
     if (pod)
         return pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING ? pod->plan_mask : 0;
-    return view->members[at].state == GT_MEMBER_RESERVED ? reservations->reservations[at].place.mask : 0;
+    return view->members[at].state == GT_MEMBER_RESERVED ? view->reservations->reservations[at].place.mask
+                                                         : 0;
 }
 
 /* Collects the supernodes of started runs with missing members. */
@@ -230,11 +230,11 @@ static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view 
     return r;
 }
 
-static int attempt_exclude(struct gt_cache *cache, const struct gt_job_view *view,
-                           const struct attempt_kinds *kinds, const struct gt_node_set *avoid,
-                           const struct gt_node_set *leave, struct gt_attempt *attempt, struct gt_err **err)
+static int attempt_exclude(const struct gt_job_view *view, const struct attempt_kinds *kinds,
+                           const struct gt_node_set *avoid, const struct gt_node_set *leave,
+                           struct gt_attempt *attempt, struct gt_err **err)
 {
-    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     const struct gt_node_set *refused = view->refused && view->refused->nodes ? view->refused : NULL;
     const struct gt_node_set *spares = view->spares && view->spares->nodes ? view->spares : NULL;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set homes = {0};
@@ -245,7 +245,7 @@ static int attempt_exclude(struct gt_cache *cache, const struct gt_job_view *vie
         struct gt_cluster_node info;
         if (!gt_cluster_get_node(cluster, n, &info) || !info.eligible)
             continue;
-        unsigned fit = kinds->constrained ? kinds_that_fit(cache, kinds, n) : kinds->count;
+        unsigned fit = kinds->constrained ? kinds_that_fit(view->cache, kinds, n) : kinds->count;
         bool matches = fit || !kinds->count, is_refused = gt_node_set_has(refused, n);
         bool is_reserved = gt_node_set_has(avoid, n);
         bool is_spare = gt_node_set_has(spares, n) && !gt_node_set_has(&homes, info.supernode);
@@ -253,7 +253,7 @@ static int attempt_exclude(struct gt_cache *cache, const struct gt_job_view *vie
         if (is_usable && fit == kinds->count)
             continue;
         attempt->spares += matches && !is_refused && is_spare && !is_reserved;
-        bool by_people = !matches && !gt_cache_may_use(cache, kinds->pods[0], n);
+        bool by_people = !matches && !gt_cache_may_use(view->cache, kinds->pods[0], n);
         attempt->by_people += by_people;
         attempt->unsuitable += !matches && !by_people;
         attempt->partly += is_usable;
@@ -267,19 +267,19 @@ static int attempt_exclude(struct gt_cache *cache, const struct gt_job_view *vie
     return r;
 }
 
-int gt_attempt_unfit(struct gt_cache *cache, const struct gt_job_view *view, struct gt_node_set *to,
-                     struct gt_err **err)
+int gt_attempt_unfit(const struct gt_job_view *view, struct gt_node_set *to, struct gt_err **err)
 {
-    const struct attempt_kinds kinds = kinds_of(cache, view);
+    const struct attempt_kinds kinds = kinds_of(view);
     int r = 0;
-    for (uint32_t n = 0; r >= 0 && kinds.constrained && n < gt_cluster_nodes(gt_cache_cluster(cache)); n++)
-        if (!kinds_that_fit(cache, &kinds, n) && gt_cache_may_use(cache, kinds.pods[0], n)) /* that ends */
+    for (uint32_t n = 0; r >= 0 && kinds.constrained && n < gt_cluster_nodes(gt_cache_cluster(view->cache));
+         n++)
+        if (!kinds_that_fit(view->cache, &kinds, n) &&
+            gt_cache_may_use(view->cache, kinds.pods[0], n)) /* that ends */
             r = gt_node_set_add(to, n, err);
     return r;
 }
 
-int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
-                    const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+int gt_attempt_make(const struct gt_job_view *view, const struct gt_node_set *avoid,
                     const struct gt_node_set *leave, enum gt_cache_room room, struct gt_attempt *ret,
                     struct gt_err **err)
 {
@@ -290,15 +290,13 @@ int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
             pods[i].node = GT_NONE;
         else
             pods[i] = (struct gt_plan_pod){
-                .running = true,
-                .node = gt_job_view_place(view, reservations, gt_cache_cluster(cache), i, NULL),
-                .mask = attempt_gpus_of(view, reservations, i)};
+                .running = true, .node = gt_job_view_place(view, i, NULL), .mask = attempt_gpus_of(view, i)};
     for (uint32_t i = 0; i < view->count; i++)
         pods[i].requests = view->job->members[i].gpus.requests;
-    const struct attempt_kinds kinds = kinds_of(cache, view);
-    GT_TRY(attempt_exclude(cache, view, &kinds, avoid, leave, ret, err));
-    GT_TRY(attempt_rules_make(cache, view, &kinds, ret, err));
-    return gt_demands_make(cache, view, room, &ret->demands, err);
+    const struct attempt_kinds kinds = kinds_of(view);
+    GT_TRY(attempt_exclude(view, &kinds, avoid, leave, ret, err));
+    GT_TRY(attempt_rules_make(view, &kinds, ret, err));
+    return gt_demands_make(view, room, &ret->demands, err);
 }
 
 struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const struct gt_attempt *attempt)

@@ -27,13 +27,11 @@ struct gt_attempt {
 
 /* Makes an attempt. Excludes nodes that the job's pods may not use or that its scheduler refused, and those
  * of `avoid` and `leave` (NULL: none). Call gt_attempt_done() in any case. */
-int gt_attempt_make(struct gt_cache *cache, const struct gt_job_view *view,
-                    const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+int gt_attempt_make(const struct gt_job_view *view, const struct gt_node_set *avoid,
                     const struct gt_node_set *leave, enum gt_cache_room room, struct gt_attempt *ret,
                     struct gt_err **err);
 /* Adds the nodes where none of the job's pods may run, also those where nothing is placed now. */
-int gt_attempt_unfit(struct gt_cache *cache, const struct gt_job_view *view, struct gt_node_set *to,
-                     struct gt_err **err);
+int gt_attempt_unfit(const struct gt_job_view *view, struct gt_node_set *to, struct gt_err **err);
 void gt_attempt_done(struct gt_attempt *attempt);
 #define gt_auto_attempt __attribute__((cleanup(gt_attempt_done)))
 

@@ -50,17 +50,16 @@ struct brake_tally {
     uint32_t nodes, counted, may;
 };
 
-static struct brake_tally brake_tally_of(const struct gt_brake *brake, struct gt_cache *cache,
-                                         uint32_t supernode)
+static struct brake_tally brake_tally_of(const struct gt_brake *brake, uint32_t supernode)
 {
-    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    const struct gt_cluster *cluster = gt_cache_cluster(brake->cache);
     struct brake_tally tally = {0};
     struct gt_cluster_node node;
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
         if (gt_cluster_get_node(cluster, id, &node) &&
             (supernode == GT_NONE || node.supernode == supernode)) {
             tally.nodes++;
-            tally.counted += gt_node_set_has(&brake->counted, id) && !brake_is_cordoned(cache, id);
+            tally.counted += gt_node_set_has(&brake->counted, id) && !brake_is_cordoned(brake->cache, id);
         }
     uint64_t may = tally.nodes * brake->percent / 100;
     tally.may = may ? (uint32_t)may : 1;
@@ -75,10 +74,9 @@ enum gt_brake_count {
 };
 
 /* False without memory. */
-static bool brake_collect(struct gt_brake *brake, struct gt_cache *cache, enum gt_brake_count count,
-                          uint64_t now_ms)
+static bool brake_collect(struct gt_brake *brake, enum gt_brake_count count, uint64_t now_ms)
 {
-    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    const struct gt_cluster *cluster = gt_cache_cluster(brake->cache);
     int r = 0;
     brake_prune(brake, cluster, now_ms);
     gt_node_set_clear(&brake->counted);
@@ -86,20 +84,19 @@ static bool brake_collect(struct gt_brake *brake, struct gt_cache *cache, enum g
         if (!(count == BRAKE_TAINTS && brake->entries[i].tainted)) /* its taint counts while it is there */
             r = gt_node_set_add(&brake->counted, brake->entries[i].node, NULL);
     for (uint32_t id = 0; r >= 0 && id < gt_cluster_nodes(cluster); id++)
-        if (brake_is_silent(cache, id, count == BRAKE_TAINTS))
+        if (brake_is_silent(brake->cache, id, count == BRAKE_TAINTS))
             r = gt_node_set_add(&brake->counted, id, NULL);
     return r >= 0;
 }
 
-static bool brake_holds(const struct gt_brake *brake, struct gt_cache *cache, uint32_t supernode,
-                        char why[static GT_BRAKE_WHY_SIZE])
+static bool brake_holds(const struct gt_brake *brake, uint32_t supernode, char why[static GT_BRAKE_WHY_SIZE])
 {
     struct gt_cluster_supernode super = {.name = ""};
-    struct brake_tally tally = brake_tally_of(brake, cache, supernode);
+    struct brake_tally tally = brake_tally_of(brake, supernode);
     if (tally.counted <= tally.may)
         return false;
     if (supernode != GT_NONE)
-        gt_cluster_get_supernode(gt_cache_cluster(cache), supernode, &super);
+        gt_cluster_get_supernode(gt_cache_cluster(brake->cache), supernode, &super);
     snprintf(why, GT_BRAKE_WHY_SIZE,
              "with it %u of the %u nodes of %s%.253s would be not Ready, tainted, or have lost their pods of "
              "late, and "
@@ -110,20 +107,20 @@ static bool brake_holds(const struct gt_brake *brake, struct gt_cache *cache, ui
 }
 
 /* For the cluster, and for each supernode of these nodes. */
-static bool brake_holds_any(const struct gt_brake *brake, struct gt_cache *cache,
-                            const struct gt_node_set *nodes, char why[static GT_BRAKE_WHY_SIZE])
+static bool brake_holds_any(const struct gt_brake *brake, const struct gt_node_set *nodes,
+                            char why[static GT_BRAKE_WHY_SIZE])
 {
     struct gt_cluster_node node;
-    bool holds = brake_holds(brake, cache, GT_NONE, why);
+    bool holds = brake_holds(brake, GT_NONE, why);
     for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
          id = gt_node_set_next(nodes, id + 1))
-        holds = gt_cluster_get_node(gt_cache_cluster(cache), id, &node) &&
-                brake_holds(brake, cache, node.supernode, why);
+        holds = gt_cluster_get_node(gt_cache_cluster(brake->cache), id, &node) &&
+                brake_holds(brake, node.supernode, why);
     return holds;
 }
 
-static bool brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                       bool taints, uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+static bool brake_lets(struct gt_brake *brake, const struct gt_node_set *nodes, bool taints, uint64_t now_ms,
+                       char why[static GT_BRAKE_WHY_SIZE])
 {
     if (!taints && brake->none_why && brake->none_ms == now_ms) {
         snprintf(why, GT_BRAKE_WHY_SIZE, "%s", brake->none_why);
@@ -133,8 +130,8 @@ static bool brake_lets(struct gt_brake *brake, struct gt_cache *cache, const str
     free(brake->none_why);
     brake->none_why = NULL;
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
-    bool known = brake_collect(brake, cache, taints ? BRAKE_TAINTS : BRAKE_EVICTIONS, now_ms);
-    bool holds = !known || brake_holds(brake, cache, GT_NONE, why);
+    bool known = brake_collect(brake, taints ? BRAKE_TAINTS : BRAKE_EVICTIONS, now_ms);
+    bool holds = !known || brake_holds(brake, GT_NONE, why);
     if (known && holds && !taints) {
         brake->none_why = strdup(why);
         brake->none_ms = now_ms;
@@ -142,42 +139,41 @@ static bool brake_lets(struct gt_brake *brake, struct gt_cache *cache, const str
     for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
          id = gt_node_set_next(nodes, id + 1))
         holds = gt_node_set_add(&brake->counted, id, NULL) < 0;
-    holds = holds || brake_holds_any(brake, cache, nodes, why);
+    holds = holds || brake_holds_any(brake, nodes, why);
     brake->held += holds;
     return !holds;
 }
 
-bool gt_brake_is_on(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                    bool of_late, uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+bool gt_brake_is_on(struct gt_brake *brake, const struct gt_node_set *nodes, bool of_late, uint64_t now_ms,
+                    char why[static GT_BRAKE_WHY_SIZE])
 {
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
-    bool holds = !brake_collect(brake, cache, of_late ? BRAKE_EVICTIONS : BRAKE_NOT_OF_LATE, now_ms) ||
-                 brake_holds_any(brake, cache, nodes, why);
+    bool holds = !brake_collect(brake, of_late ? BRAKE_EVICTIONS : BRAKE_NOT_OF_LATE, now_ms) ||
+                 brake_holds_any(brake, nodes, why);
     brake->held += holds;
     return holds;
 }
 
-bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                   uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+bool gt_brake_lets(struct gt_brake *brake, const struct gt_node_set *nodes, uint64_t now_ms,
+                   char why[static GT_BRAKE_WHY_SIZE])
 {
-    return brake_lets(brake, cache, nodes, false, now_ms, why);
+    return brake_lets(brake, nodes, false, now_ms, why);
 }
 
-bool gt_brake_lets_taint(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                         uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE])
+bool gt_brake_lets_taint(struct gt_brake *brake, const struct gt_node_set *nodes, uint64_t now_ms,
+                         char why[static GT_BRAKE_WHY_SIZE])
 {
-    return brake_lets(brake, cache, nodes, true, now_ms, why);
+    return brake_lets(brake, nodes, true, now_ms, why);
 }
 
-void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                   bool tainted, uint64_t now_ms)
+void gt_brake_take(struct gt_brake *brake, const struct gt_node_set *nodes, bool tainted, uint64_t now_ms)
 {
     struct gt_cluster_node node;
     for (uint32_t id = gt_node_set_next(nodes, 0); id != GT_NONE; id = gt_node_set_next(nodes, id + 1)) {
         uint32_t at = 0;
         while (at < brake->count && brake->entries[at].node != id)
             at++;
-        if (!gt_cluster_get_node(gt_cache_cluster(cache), id, &node))
+        if (!gt_cluster_get_node(gt_cache_cluster(brake->cache), id, &node))
             continue;
         if (!GT_GROW(brake->entries, at, brake->capacity, 16))
             return;

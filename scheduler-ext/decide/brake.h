@@ -16,6 +16,7 @@
 enum { GT_BRAKE_PERCENT = 10, GT_BRAKE_SPAN_MS = 600000 }; /* defaults */
 
 struct gt_brake {
+    struct gt_cache *cache;
     const char *option; /* what users call it */
     uint64_t percent;   /* of the nodes of the cluster, and of each supernode */
     uint64_t span_ms;   /* for how long a node counts after it was let go */
@@ -37,17 +38,16 @@ void gt_brake_done(struct gt_brake *brake);
 /* Whether pods of all these nodes may be evicted now; else `why` says in a clause why not. Ids that are in
  * the cluster no more do not count. */
 enum { GT_BRAKE_WHY_SIZE = 400 };
-bool gt_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                   uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE]);
+bool gt_brake_lets(struct gt_brake *brake, const struct gt_node_set *nodes, uint64_t now_ms,
+                   char why[static GT_BRAKE_WHY_SIZE]);
 /* The same for a taint. */
-bool gt_brake_lets_taint(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                         uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE]);
+bool gt_brake_lets_taint(struct gt_brake *brake, const struct gt_node_set *nodes, uint64_t now_ms,
+                         char why[static GT_BRAKE_WHY_SIZE]);
 
 /* Whether it is on, for the cluster or a supernode of these nodes: then nothing moves that could stay. Nodes
  * from which pods were evicted count where `of_late`. `why` as above. */
-bool gt_brake_is_on(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                    bool of_late, uint64_t now_ms, char why[static GT_BRAKE_WHY_SIZE]);
+bool gt_brake_is_on(struct gt_brake *brake, const struct gt_node_set *nodes, bool of_late, uint64_t now_ms,
+                    char why[static GT_BRAKE_WHY_SIZE]);
 
 /* Pods of these nodes are evicted from now on; `tainted`: the nodes only get the taint. */
-void gt_brake_take(struct gt_brake *brake, struct gt_cache *cache, const struct gt_node_set *nodes,
-                   bool tainted, uint64_t now_ms);
+void gt_brake_take(struct gt_brake *brake, const struct gt_node_set *nodes, bool tainted, uint64_t now_ms);

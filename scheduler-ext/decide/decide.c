@@ -10,11 +10,11 @@
 #include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/never.h"
 
-static bool plan_attempt(struct gt_cache *cache, const struct gt_job_view *view, struct gt_attempt *attempt,
+static bool plan_attempt(const struct gt_job_view *view, struct gt_attempt *attempt,
                          struct gt_plan_failure *ret_failure)
 {
     const struct gt_plan_request request = gt_attempt_request(view, attempt);
-    bool placed = gt_demands_plan(cache, &attempt->demands, &request, ret_failure);
+    bool placed = gt_demands_plan(view->cache, &attempt->demands, &request, ret_failure);
     if (!placed)
         attempt->last = *ret_failure;
     return placed;
@@ -33,7 +33,6 @@ static void log_attempt(struct gt_cluster *cluster, const struct gt_job_view *vi
 /* ---- a part of the waiting units ---- */
 
 struct part_search {
-    struct gt_cache *cache;
     const struct gt_job_view *view;
     struct gt_attempt *attempt;
     const struct gt_decide_spec *spec; /* NULL: no limit */
@@ -45,8 +44,7 @@ static bool fits_units(struct part_search *search, uint32_t first, uint32_t coun
 {
     uint64_t max = search->spec ? search->spec->gpus_max : 0,
              gpus = gt_attempt_choose(search->attempt, search->view, &search->part, first, count);
-    return (!limited || !max || gpus <= max) &&
-           plan_attempt(search->cache, search->view, search->attempt, search->failure);
+    return (!limited || !max || gpus <= max) && plan_attempt(search->view, search->attempt, search->failure);
 }
 
 /* Finds the most units from `first` on for which there is room, `least` or more. */
@@ -86,13 +84,12 @@ static int find_part(struct part_search *search, struct gt_err **err)
 }
 
 /* Plans the whole job, else as much as may run without the rest. 0: there is no room; below: an error. */
-static int decide_find_places(struct gt_cache *cache, const struct gt_job_view *view,
-                              const struct gt_decide_spec *spec, struct gt_attempt *attempt,
-                              struct gt_plan_failure *ret_failure, struct gt_err **err)
+static int decide_find_places(const struct gt_job_view *view, const struct gt_decide_spec *spec,
+                              struct gt_attempt *attempt, struct gt_plan_failure *ret_failure,
+                              struct gt_err **err)
 {
-    struct part_search search = {cache, view, attempt, spec, ret_failure, {0}};
-    return gt_part_is_allowed(view) ? find_part(&search, err)
-                                    : plan_attempt(cache, view, attempt, ret_failure);
+    struct part_search search = {view, attempt, spec, ret_failure, {0}};
+    return gt_part_is_allowed(view) ? find_part(&search, err) : plan_attempt(view, attempt, ret_failure);
 }
 
 /* Whether its place is to be reported. */
@@ -111,61 +108,58 @@ static uint32_t decide_supernode_of(const struct gt_cluster *cluster, uint32_t n
 }
 
 /* A new pod gets the place that is reserved for it, if the others of its run are still in that supernode. */
-static bool comes_home(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
-                       uint32_t at)
+static bool comes_home(struct gt_job_view *view, uint32_t at)
 {
-    struct gt_cluster *cluster = gt_cache_cluster(cache);
-    struct gt_reservation *reservation = &reservations->reservations[at];
+    struct gt_cluster *cluster = gt_cache_cluster(view->cache);
+    struct gt_reservation *reservation = &view->reservations->reservations[at];
     struct gt_cache_pod *pod = view->members[at].pod;
-    uint32_t first, end, node = gt_reservations_node(reservations, cluster, at);
+    uint32_t first, end, node = gt_reservations_node(view->reservations, cluster, at);
     if (reservation->state != GT_RESERVATION_HELD || node == GT_NONE ||
         gt_node_set_has(view->refused, node) || gt_bit_count(reservation->place.mask) != pod->gpus)
         return false;
-    if ((gt_cache_pod_is_constrained(cache, pod) && !gt_cache_pod_fits_node(cache, pod, node)) ||
-        gt_cache_peers_bar(cache, pod, node))
+    if ((gt_cache_pod_is_constrained(view->cache, pod) && !gt_cache_pod_fits_node(view->cache, pod, node)) ||
+        gt_cache_peers_bar(view->cache, pod, node))
         return false;
     gt_job_view_run(view, at, &first, &end);
     for (uint32_t i = first; i < end; i++) {
-        uint32_t other = gt_job_view_place(view, reservations, cluster, i, NULL);
+        uint32_t other = gt_job_view_place(view, i, NULL);
         if (i != at && other != GT_NONE &&
             decide_supernode_of(cluster, other) != decide_supernode_of(cluster, node))
             return false;
     }
     uint64_t mask = reservation->place.mask;
-    gt_reservations_release(reservations, cluster, at);
-    if (!gt_cache_room_for(cache, node, gt_cache_pod_request(pod), GT_CACHE_ROOM_NOW) ||
-        gt_cache_plan_pod(cache, pod, node, mask, NULL) < 0)
+    gt_reservations_release(view->reservations, cluster, at);
+    if (!gt_cache_room_for(view->cache, node, gt_cache_pod_request(pod), GT_CACHE_ROOM_NOW) ||
+        gt_cache_plan_pod(view->cache, pod, node, mask, NULL) < 0)
         return false;
     gt_job_view_set_state(view, at, GT_MEMBER_PLANNED);
     return true;
 }
 
-static void take_home(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations)
+static void take_home(struct gt_job_view *view)
 {
     for (uint32_t i = 0; i < view->count; i++)
-        if (view->members[i].state == GT_MEMBER_TO_PLACE && !comes_home(cache, view, reservations, i))
-            gt_reservations_release(reservations, gt_cache_cluster(cache), i);
+        if (view->members[i].state == GT_MEMBER_TO_PLACE && !comes_home(view, i))
+            gt_reservations_release(view->reservations, gt_cache_cluster(view->cache), i);
 }
 
-static void undo(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
-                 const struct gt_plan_pod *pods, uint32_t until)
+static void undo(struct gt_job_view *view, const struct gt_plan_pod *pods, uint32_t until)
 {
     for (uint32_t i = 0; i < until; i++) {
         if (pods[i].running)
             continue;
         if (view->members[i].state == GT_MEMBER_TO_PLACE)
-            gt_cache_unplan_pod(cache, view->members[i].pod);
+            gt_cache_unplan_pod(view->cache, view->members[i].pod);
         else if (view->members[i].state == GT_MEMBER_TO_RESERVE)
-            gt_reservations_release(reservations, gt_cache_cluster(cache), i);
+            gt_reservations_release(view->reservations, gt_cache_cluster(view->cache), i);
     }
 }
 
 /* Writes the plan into the cache and the reservations: all or none of it. */
-static int decide_commit(struct gt_cache *cache, struct gt_job_view *view,
-                         struct gt_reservations *reservations, const struct gt_plan_pod *pods,
-                         uint64_t reserve_until, struct gt_err **err)
+static int decide_commit(struct gt_job_view *view, const struct gt_plan_pod *pods, uint64_t reserve_until,
+                         struct gt_err **err)
 {
-    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     bool reserved = false;
     for (uint32_t i = 0; i < view->count; i++) {
         struct gt_job_view_member *member = &view->members[i];
@@ -174,53 +168,51 @@ static int decide_commit(struct gt_cache *cache, struct gt_job_view *view,
         } else if (member->state == GT_MEMBER_TO_RESERVE) {
             const struct gt_promise place = {
                 .node = pods[i].node, .mask = pods[i].mask, .requests = pods[i].requests};
-            gt_reservations_reserve(reservations, cluster, i, &place, reserve_until);
+            gt_reservations_reserve(view->reservations, cluster, i, &place, reserve_until);
             reserved = true;
         } else if (member->state == GT_MEMBER_TO_PLACE) {
-            int r = gt_cache_plan_pod(cache, member->pod, pods[i].node, pods[i].mask, err);
+            int r = gt_cache_plan_pod(view->cache, member->pod, pods[i].node, pods[i].mask, err);
             if (r < 0) {
-                undo(cache, view, reservations, pods, i);
+                undo(view, pods, i);
                 return r;
             }
         }
     }
     if (reserved)
-        gt_reservations_sync(reservations, cluster, 0);
+        gt_reservations_sync(view->reservations, cluster, 0);
     return 0;
 }
 
 /* The numbers are those of the whole cluster, so they include what is reserved for other jobs. */
-static void explain_avoid(struct gt_cache *cache, const struct gt_job_view *view,
-                          const struct gt_reservations *reservations, struct gt_plan_failure *failure)
+static void explain_avoid(const struct gt_job_view *view, struct gt_plan_failure *failure)
 {
     gt_auto_attempt struct gt_attempt attempt = {0};
-    if (gt_attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
+    if (gt_attempt_make(view, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
         return;
-    if (decide_find_places(cache, view, NULL, &attempt, failure, NULL) > 0)
+    if (decide_find_places(view, NULL, &attempt, failure, NULL) > 0)
         failure->reason = GT_PLAN_RESERVED;
 }
 
 /* Whether it lacks GPUs: the numbers of a failure are only about GPUs. */
-static void explain_limits(struct gt_cache *cache, const struct gt_job_view *view,
-                           const struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+static void explain_limits(const struct gt_job_view *view, const struct gt_decide_spec *spec,
                            struct gt_plan_failure *failure)
 {
     gt_auto_attempt struct gt_attempt attempt = {0};
     if ((failure->reason != GT_PLAN_TOO_FEW_GPUS && failure->reason != GT_PLAN_NO_SUPERNODE &&
          failure->reason != GT_PLAN_NO_DOMAIN) ||
-        gt_attempt_make(cache, view, reservations, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
+        gt_attempt_make(view, NULL, NULL, GT_CACHE_ROOM_NOW, &attempt, NULL) < 0)
         return;
     attempt.demands.count = attempt.demands.limit_count = 0;
-    if (decide_find_places(cache, view, spec, &attempt, failure, NULL) > 0)
+    if (decide_find_places(view, spec, &attempt, failure, NULL) > 0)
         failure->reason = GT_PLAN_TOO_FEW_RESOURCES;
 }
 
-static enum gt_decision explain(struct gt_cache *cache, const struct gt_job_view *view,
-                                const struct gt_attempt *attempt, const struct gt_decide_spec *spec,
-                                const struct gt_plan_failure *failure, struct gt_buf *text)
+static enum gt_decision explain(const struct gt_job_view *view, const struct gt_attempt *attempt,
+                                const struct gt_decide_spec *spec, const struct gt_plan_failure *failure,
+                                struct gt_buf *text)
 {
-    gt_plan_failure_text(gt_cache_cluster(cache), failure, text);
-    gt_demands_text(cache, &attempt->demands, &attempt->excluded, text);
+    gt_plan_failure_text(gt_cache_cluster(view->cache), failure, text);
+    gt_demands_text(view->cache, &attempt->demands, &attempt->excluded, text);
     if (gt_part_is_allowed(view) && !gt_part_suffices(view))
         gt_buf_printf(text, "; %u of its %u pods are enough to begin", view->minimum, view->count);
     if (attempt->unsuitable)
@@ -245,14 +237,14 @@ static enum gt_decision explain(struct gt_cache *cache, const struct gt_job_view
                       attempt->reserved_gpus == 1 ? "" : "s", attempt->reserved_nodes,
                       attempt->reserved_nodes == 1 ? "" : "s", attempt->reserved_gpus == 1 ? "is" : "are",
                       spec->avoid_for ? spec->avoid_for : "another job");
-    uint32_t outlived = gt_cache_outlived_nodes(cache);
+    uint32_t outlived = gt_cache_outlived_nodes(view->cache);
     if (outlived)
         gt_buf_printf(text, "; the report%s of %u node%s %s not believed: written for %s of the same name",
                       gt_plural(outlived), outlived, gt_plural(outlived), outlived == 1 ? "is" : "are",
                       outlived == 1 ? "an earlier Node" : "earlier Nodes");
-    if (gt_cache_foreign_gpus(cache))
+    if (gt_cache_foreign_gpus(view->cache))
         gt_buf_printf(text, "; the other scheduler has reserved %u for pods to come",
-                      gt_cache_foreign_gpus(cache));
+                      gt_cache_foreign_gpus(view->cache));
     return GT_DECISION_WAITS;
 }
 
@@ -268,8 +260,7 @@ static bool could_fit(const struct gt_job_view *view, const struct gt_attempt *a
 }
 
 /* Whether a job without any place would not fit even into the empty cluster: the text says why. */
-static bool never_fits(struct gt_cache *cache, const struct gt_job_view *view,
-                       const struct gt_attempt *attempt, struct gt_buf *text)
+static bool never_fits(const struct gt_job_view *view, const struct gt_attempt *attempt, struct gt_buf *text)
 {
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set unfit = {0};
     const struct gt_never_spec spec = {.units = &view->job->units,
@@ -277,23 +268,21 @@ static bool never_fits(struct gt_cache *cache, const struct gt_job_view *view,
                                        .excluded = &unfit,
                                        .demands = attempt->demands.list,
                                        .demand_count = attempt->demands.count};
-    return view->whole && gt_attempt_unfit(cache, view, &unfit, NULL) >= 0 &&
-           gt_never_fits(cache, &spec, text);
+    return view->whole && gt_attempt_unfit(view, &unfit, NULL) >= 0 &&
+           gt_never_fits(view->cache, &spec, text);
 }
 
-static enum gt_decision decide_try_without(struct gt_cache *cache, struct gt_job_view *view,
-                                           struct gt_reservations *reservations,
-                                           const struct gt_decide_spec *spec, const struct gt_node_set *leave,
+static enum gt_decision decide_try_without(struct gt_job_view *view, const struct gt_decide_spec *spec,
+                                           const struct gt_node_set *leave,
                                            struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
-    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     gt_auto_attempt struct gt_attempt attempt = {0};
     gt_auto_err struct gt_err *error = NULL;
     struct gt_job_units *units = &view->job->units;
-    int found =
-        gt_attempt_make(cache, view, reservations, spec->avoid, leave, GT_CACHE_ROOM_NOW, &attempt, &error);
+    int found = gt_attempt_make(view, spec->avoid, leave, GT_CACHE_ROOM_NOW, &attempt, &error);
     if (found >= 0)
-        found = decide_find_places(cache, view, spec, &attempt, ret_failure, &error);
+        found = decide_find_places(view, spec, &attempt, ret_failure, &error);
     if (found < 0) {
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
@@ -303,15 +292,15 @@ static enum gt_decision decide_try_without(struct gt_cache *cache, struct gt_job
     if (!found) {
         if (leave)
             return GT_DECISION_WAITS; /* the attempt with all nodes says why */
-        if (!could_fit(view, &attempt, ret_failure) && never_fits(cache, view, &attempt, text)) {
+        if (!could_fit(view, &attempt, ret_failure) && never_fits(view, &attempt, text)) {
             ret_failure->reason = GT_PLAN_NEVER_FITS;
             return GT_DECISION_WAITS;
         }
         if (attempt.reserved_nodes)
-            explain_avoid(cache, view, reservations, ret_failure);
+            explain_avoid(view, ret_failure);
         if (attempt.demands.limit_count)
-            explain_limits(cache, view, reservations, spec, ret_failure);
-        return explain(cache, view, &attempt, spec, ret_failure, text);
+            explain_limits(view, spec, ret_failure);
+        return explain(view, &attempt, spec, ret_failure, text);
     }
     for (uint32_t u = 0; u < units->count; u++) {
         if (!lies_somewhere(&attempt, &units->units[u]))
@@ -320,7 +309,7 @@ static enum gt_decision decide_try_without(struct gt_cache *cache, struct gt_job
         if (text->len && text->data[text->len - 1] != '\n')
             gt_buf_puts(text, "\n");
     }
-    if (decide_commit(cache, view, reservations, attempt.pods, spec->reserve_until, &error) < 0) {
+    if (decide_commit(view, attempt.pods, spec->reserve_until, &error) < 0) {
         gt_buf_consume(text, text->len);
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
@@ -328,45 +317,39 @@ static enum gt_decision decide_try_without(struct gt_cache *cache, struct gt_job
     return GT_DECISION_PLACED;
 }
 
-static enum gt_decision try_once(struct gt_cache *cache, struct gt_job_view *view,
-                                 struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+static enum gt_decision try_once(struct gt_job_view *view, const struct gt_decide_spec *spec,
                                  struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
     const struct gt_node_set *leave = spec->leave && spec->leave->nodes ? spec->leave : NULL;
     enum gt_decision decision =
-        leave ? decide_try_without(cache, view, reservations, spec, leave, ret_failure, text)
-              : GT_DECISION_WAITS;
-    return decision == GT_DECISION_WAITS
-               ? decide_try_without(cache, view, reservations, spec, NULL, ret_failure, text)
-               : decision;
+        leave ? decide_try_without(view, spec, leave, ret_failure, text) : GT_DECISION_WAITS;
+    return decision == GT_DECISION_WAITS ? decide_try_without(view, spec, NULL, ret_failure, text) : decision;
 }
 
 /* Whether a member's reservation may be given up: not while its unit moves, since that has only this
  * reservation. */
-static bool is_revocable(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                         uint32_t at)
+static bool is_revocable(const struct gt_job_view *view, uint32_t at)
 {
     const struct gt_job_view_member *member = &view->members[at];
     return (member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED) &&
-           !reservations->reservations[at].moves && !gt_job_view_unit_moves(view, member->unit);
+           !view->reservations->reservations[at].moves && !gt_job_view_unit_moves(view, member->unit);
 }
 
 /* Gives up places of `count` members from `first` on that are only reserved: plans of gated pods, and
  * reservations for missing pods. */
-static bool decide_give_up(struct gt_cache *cache, struct gt_job_view *view,
-                           struct gt_reservations *reservations, uint32_t first, uint32_t count)
+static bool decide_give_up(struct gt_job_view *view, uint32_t first, uint32_t count)
 {
     bool any = false;
     for (uint32_t i = first; i < first + count && i < view->count; i++) {
         struct gt_job_view_member *member = &view->members[i];
         enum gt_member_state to;
-        if (!is_revocable(view, reservations, i))
+        if (!is_revocable(view, i))
             continue;
         if (member->state == GT_MEMBER_PLANNED) {
-            gt_cache_unplan_pod(cache, member->pod);
+            gt_cache_unplan_pod(view->cache, member->pod);
             to = GT_MEMBER_TO_PLACE;
         } else {
-            gt_reservations_release(reservations, gt_cache_cluster(cache), i);
+            gt_reservations_release(view->reservations, gt_cache_cluster(view->cache), i);
             to = GT_MEMBER_TO_RESERVE;
         }
         gt_job_view_set_state(view, i, to);
@@ -376,40 +359,37 @@ static bool decide_give_up(struct gt_cache *cache, struct gt_job_view *view,
 }
 
 /* Where a part may run without the rest, complete units keep their places. */
-static bool has_loose_reservations(const struct gt_job_view *view, const struct gt_reservations *reservations)
+static bool has_loose_reservations(const struct gt_job_view *view)
 {
     bool any = view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED];
     bool whole = any && !gt_part_suffices(view);
     for (uint32_t i = 0; any && i < view->count; i++)
-        if ((whole || view->open[view->members[i].unit]) && is_revocable(view, reservations, i))
+        if ((whole || view->open[view->members[i].unit]) && is_revocable(view, i))
             return true;
     return false;
 }
 
-static bool give_up_loose(struct gt_cache *cache, struct gt_job_view *view,
-                          struct gt_reservations *reservations)
+static bool give_up_loose(struct gt_job_view *view)
 {
     bool whole = !gt_part_suffices(view), any = false;
     for (uint32_t u = 0; u < view->job->units.count; u++) {
         const struct gt_plan_unit *unit = &view->job->units.units[u];
         if (whole || view->open[u])
-            any = decide_give_up(cache, view, reservations, unit->first, unit->pods) || any;
+            any = decide_give_up(view, unit->first, unit->pods) || any;
     }
     return any;
 }
 
-void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
-                         struct gt_reservations *reservations)
+void gt_decide_give_back(struct gt_job_view *view)
 {
     if (!gt_job_view_has_begun(view))
-        decide_give_up(cache, view, reservations, 0, view->count);
+        decide_give_up(view, 0, view->count);
     for (uint32_t i = 0; i < view->count; i++)
         if (view->members[i].state == GT_MEMBER_RESERVED)
-            gt_reservations_release(reservations, gt_cache_cluster(cache), i);
+            gt_reservations_release(view->reservations, gt_cache_cluster(view->cache), i);
 }
 
-bool gt_decide_repair(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
-                      bool keep)
+bool gt_decide_repair(struct gt_job_view *view, bool keep)
 {
     const struct gt_job_units *units = &view->job->units;
     bool begun = gt_job_view_has_begun(view), repaired = false;
@@ -417,44 +397,42 @@ bool gt_decide_repair(struct gt_cache *cache, struct gt_job_view *view, struct g
         const struct gt_plan_unit *unit = &units->units[u];
         uint32_t run = unit->atom ? unit->atom : unit->pods;
         for (uint32_t at = unit->first; at < unit->first + unit->pods; at += run) {
-            if (!gt_job_view_is_torn(view, reservations, gt_cache_cluster(cache), at, at + run))
+            if (!gt_job_view_is_torn(view, at, at + run))
                 continue;
             if (keep)
                 return true;
             if (!begun)
-                return decide_give_up(cache, view, reservations, 0, view->count);
-            repaired = decide_give_up(cache, view, reservations, at, run) || repaired;
+                return decide_give_up(view, 0, view->count);
+            repaired = decide_give_up(view, at, run) || repaired;
         }
     }
     return repaired;
 }
 
-static enum gt_decision decide_job(struct gt_cache *cache, struct gt_job_view *view,
-                                   struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+static enum gt_decision decide_job(struct gt_job_view *view, const struct gt_decide_spec *spec,
                                    struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
-    take_home(cache, view, reservations);
+    take_home(view);
     if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE])
         return GT_DECISION_PLACED;
-    enum gt_decision decision = try_once(cache, view, reservations, spec, ret_failure, text);
-    if (decision == GT_DECISION_WAITS && spec->keep && has_loose_reservations(view, reservations))
+    enum gt_decision decision = try_once(view, spec, ret_failure, text);
+    if (decision == GT_DECISION_WAITS && spec->keep && has_loose_reservations(view))
         return GT_DECISION_BOUND;
-    if (decision == GT_DECISION_WAITS && give_up_loose(cache, view, reservations)) {
+    if (decision == GT_DECISION_WAITS && give_up_loose(view)) {
         gt_buf_consume(text, text->len);
-        decision = try_once(cache, view, reservations, spec, ret_failure, text);
+        decision = try_once(view, spec, ret_failure, text);
     }
     return decision;
 }
 
-enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
-                           struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+enum gt_decision gt_decide(struct gt_job_view *view, const struct gt_decide_spec *spec,
                            struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
     if (!view->grouped)
         return GT_DECISION_NOTHING;
-    gt_cluster_set_crowded(gt_cache_cluster(cache), spec->crowded);
-    enum gt_decision decision = decide_job(cache, view, reservations, spec, ret_failure, text);
-    gt_cluster_set_crowded(gt_cache_cluster(cache), false);
+    gt_cluster_set_crowded(gt_cache_cluster(view->cache), spec->crowded);
+    enum gt_decision decision = decide_job(view, spec, ret_failure, text);
+    gt_cluster_set_crowded(gt_cache_cluster(view->cache), false);
     return decision;
 }
 
@@ -482,10 +460,9 @@ static void pretend(struct gt_job_view *view, uint32_t first, uint32_t end, cons
     }
 }
 
-enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view,
-                                struct gt_reservations *reservations, uint32_t first, uint32_t end,
-                                const bool *leaves, const struct gt_decide_spec *given,
-                                struct gt_plan_failure *ret_failure, struct gt_buf *text)
+enum gt_decision gt_decide_move(struct gt_job_view *view, uint32_t first, uint32_t end, const bool *leaves,
+                                const struct gt_decide_spec *given, struct gt_plan_failure *ret_failure,
+                                struct gt_buf *text)
 {
     gt_auto_free enum gt_member_state *states = calloc((size_t)view->count + 1, sizeof(*states));
     struct gt_decide_spec spec = *given;
@@ -501,12 +478,12 @@ enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view
     for (uint32_t i = 0; i < view->count; i++)
         states[i] = view->members[i].state;
     pretend(view, first, end, leaves);
-    enum gt_decision decision = gt_decide(cache, view, reservations, &spec, ret_failure, text);
+    enum gt_decision decision = gt_decide(view, &spec, ret_failure, text);
     for (uint32_t i = 0; i < view->count; i++) {
         bool leaving = decision == GT_DECISION_PLACED && i >= first && i < end &&
                        view->members[i].state == GT_MEMBER_TO_RESERVE;
         if (leaving)
-            gt_reservations_set_moving(reservations, i);
+            gt_reservations_set_moving(view->reservations, i);
         else
             gt_job_view_set_state(view, i, states[i]);
     }

@@ -34,8 +34,7 @@ struct gt_decide_spec {
  * otherwise, members that are planned but still gated are planned again with the rest. Afterwards only the
  * texts of the view are valid: make a new one.
  */
-enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
-                           struct gt_reservations *reservations, const struct gt_decide_spec *spec,
+enum gt_decision gt_decide(struct gt_job_view *view, const struct gt_decide_spec *spec,
                            struct gt_plan_failure *ret_failure, struct gt_buf *text);
 
 /*
@@ -44,13 +43,11 @@ enum gt_decision gt_decide(struct gt_cache *cache, struct gt_job_view *view,
  * reservations arise when some pods have an older plan, whose write came late, and others a newer one.
  * `keep`: nothing is given up, only the result is returned.
  */
-bool gt_decide_repair(struct gt_cache *cache, struct gt_job_view *view, struct gt_reservations *reservations,
-                      bool keep);
+bool gt_decide_repair(struct gt_job_view *view, bool keep);
 
 /* Gives up the reservations for pods that do not exist; before the job's first gate was removed, all its
  * reservations. The view is not valid afterwards. */
-void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
-                         struct gt_reservations *reservations);
+void gt_decide_give_back(struct gt_job_view *view);
 
 /*
  * Reserves new places for members that have to leave theirs, before they do: those members of the run [first,
@@ -58,21 +55,18 @@ void gt_decide_give_back(struct gt_cache *cache, struct gt_job_view *view,
  * others stay. So there is no solution (GT_DECISION_WAITS) where the run would lie in different supernodes,
  * or where its reservations would have to change.
  */
-enum gt_decision gt_decide_move(struct gt_cache *cache, struct gt_job_view *view,
-                                struct gt_reservations *reservations, uint32_t first, uint32_t end,
-                                const bool *leaves, const struct gt_decide_spec *spec,
-                                struct gt_plan_failure *ret_failure, struct gt_buf *text);
+enum gt_decision gt_decide_move(struct gt_job_view *view, uint32_t first, uint32_t end, const bool *leaves,
+                                const struct gt_decide_spec *spec, struct gt_plan_failure *ret_failure,
+                                struct gt_buf *text);
 
 /*
  * The nodes to drain for a job that does not fit: those least in use, as few as are enough (core/drain.h).
  * False where it would not fit even then. Nothing is changed.
  */
-bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
-                     const struct gt_reservations *reservations, struct gt_node_set *ret);
+bool gt_decide_drain(const struct gt_job_view *view, struct gt_node_set *ret);
 
 /* Whether a job could begin now, or begin one more unit. *ret_places as in gt_decide_victims(). */
-bool gt_decide_fits(struct gt_cache *cache, const struct gt_job_view *view,
-                    const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+bool gt_decide_fits(const struct gt_job_view *view, const struct gt_node_set *avoid,
                     struct gt_plan_pod **ret_places);
 
 struct gt_decide_victims {
@@ -89,8 +83,7 @@ struct gt_decide_victims {
  * the job's places, by member, with node GT_NONE where there is none; the caller frees them. Nothing is
  * changed.
  */
-bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
-                       const struct gt_reservations *reservations, const struct gt_decide_victims *spec,
+bool gt_decide_victims(const struct gt_job_view *view, const struct gt_decide_victims *spec,
                        struct gt_plan_pod **ret_places);
 
 /* The GPUs of a unit of the job, by these texts: 0: it has none; UINT32_MAX: that breaks a rule, or the units
@@ -113,6 +106,5 @@ struct gt_decide_moves {
  * or some have begun. Whether pods have room for all else on their new nodes is up to the caller, who frees
  * ret->moves.
  */
-int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,
-                    const struct gt_reservations *reservations, const struct gt_decide_moves *spec,
+int gt_decide_moves(const struct gt_job_view *view, const struct gt_decide_moves *spec,
                     struct gt_relocation *ret, struct gt_err **err);

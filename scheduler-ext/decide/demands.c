@@ -75,12 +75,12 @@ static int demands_begin(struct gt_cache *cache, uint32_t members, struct gt_dem
     return ret->of && ret->limits ? 0 : gt_fail_sys(err, ENOMEM, "plan");
 }
 
-int gt_demands_make(struct gt_cache *cache, const struct gt_job_view *view, enum gt_cache_room room,
-                    struct gt_demands *ret, struct gt_err **err)
+int gt_demands_make(const struct gt_job_view *view, enum gt_cache_room room, struct gt_demands *ret,
+                    struct gt_err **err)
 {
-    GT_TRY(demands_begin(cache, view->count, ret, err));
+    GT_TRY(demands_begin(view->cache, view->count, ret, err));
     demands_collect(view, ret);
-    ret->limit_count = gt_cache_limits(cache, ret->list, ret->count, room, false, ret->limits);
+    ret->limit_count = gt_cache_limits(view->cache, ret->list, ret->count, room, false, ret->limits);
     return 0;
 }
 

@@ -18,8 +18,8 @@ struct gt_demands {
 };
 
 /* -ENOMEM. Call gt_demands_done() in any case. */
-int gt_demands_make(struct gt_cache *cache, const struct gt_job_view *view, enum gt_cache_room room,
-                    struct gt_demands *ret, struct gt_err **err);
+int gt_demands_make(const struct gt_job_view *view, enum gt_cache_room room, struct gt_demands *ret,
+                    struct gt_err **err);
 void gt_demands_done(struct gt_demands *demands);
 
 /* The same for a job that has no pods yet: `requests` are those of its members and must outlive *ret. */

@@ -19,9 +19,9 @@ void gt_moves_text(const struct gt_job_view *view, uint32_t at, enum gt_cache_lo
              because ? because : whys[why]);
 }
 
-bool gt_moves_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_job_view *view,
-                         uint32_t first, uint32_t end, const bool *leaves, uint64_t now_ms,
-                         struct gt_node_set *leaving, char why[static GT_BRAKE_WHY_SIZE])
+bool gt_moves_brake_lets(struct gt_brake *brake, const struct gt_job_view *view, uint32_t first, uint32_t end,
+                         const bool *leaves, uint64_t now_ms, struct gt_node_set *leaving,
+                         char why[static GT_BRAKE_WHY_SIZE])
 {
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory");
     gt_node_set_clear(leaving);
@@ -29,20 +29,19 @@ bool gt_moves_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const s
         if (leaves[i] && view->members[i].pod->node != GT_NONE &&
             gt_node_set_add(leaving, view->members[i].pod->node, NULL) < 0)
             return false;
-    return gt_brake_lets(brake, cache, leaving, now_ms, why);
+    return gt_brake_lets(brake, leaving, now_ms, why);
 }
 
-uint64_t gt_moves_begin(const struct gt_job_view *view, struct gt_reservations *reservations, uint32_t first,
-                        uint32_t end, bool all)
+uint64_t gt_moves_begin(const struct gt_job_view *view, uint32_t first, uint32_t end, bool all)
 {
     uint64_t leave_before_s = 1;
-    for (const struct gt_cache_pod *pod = reservations->job->pods; pod; pod = pod->next)
+    for (const struct gt_cache_pod *pod = view->reservations->job->pods; pod; pod = pod->next)
         if (gt_job_view_counts(pod) && pod->created_s > leave_before_s)
             leave_before_s = pod->created_s;
     for (uint32_t i = 0; all && i < view->count; i++)
         if ((i < first || i >= end) && gt_job_view_stays(&view->members[i]) &&
-            reservations->reservations[i].state == GT_RESERVATION_POD)
-            gt_reservations_set_moving(reservations, i);
+            view->reservations->reservations[i].state == GT_RESERVATION_POD)
+            gt_reservations_set_moving(view->reservations, i);
     return leave_before_s;
 }
 

@@ -13,15 +13,14 @@ void gt_moves_text(const struct gt_job_view *view, uint32_t at, enum gt_cache_lo
                    char to[static GT_MOVES_TEXT_MAX]);
 
 /* Whether the brake lets the nodes go that those of the run [first, end) leave; then they are `leaving`. */
-bool gt_moves_brake_lets(struct gt_brake *brake, struct gt_cache *cache, const struct gt_job_view *view,
-                         uint32_t first, uint32_t end, const bool *leaves, uint64_t now_ms,
-                         struct gt_node_set *leaving, char why[static GT_BRAKE_WHY_SIZE]);
+bool gt_moves_brake_lets(struct gt_brake *brake, const struct gt_job_view *view, uint32_t first, uint32_t end,
+                         const bool *leaves, uint64_t now_ms, struct gt_node_set *leaving,
+                         char why[static GT_BRAKE_WHY_SIZE]);
 
 /* After gt_decide_move() has reserved places for the run [first, end): returns what the next views get as
  * `leave_before_s`. `all`: the other pods of the job have to leave, too, and their successors get the same
  * places. */
-uint64_t gt_moves_begin(const struct gt_job_view *view, struct gt_reservations *reservations, uint32_t first,
-                        uint32_t end, bool all);
+uint64_t gt_moves_begin(const struct gt_job_view *view, uint32_t first, uint32_t end, bool all);
 
 struct gt_moves {
     uint32_t count;   /* how often all pods of the job had to leave of late */

@@ -17,11 +17,10 @@ static void choose_least(const struct gt_job_view *view, struct gt_attempt *atte
         gt_attempt_choose(attempt, view, &part, 0, part.least);
 }
 
-static int attempt_least(struct gt_cache *cache, const struct gt_job_view *view,
-                         const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+static int attempt_least(const struct gt_job_view *view, const struct gt_node_set *avoid,
                          enum gt_cache_room room, struct gt_attempt *ret, struct gt_plan_request *ret_request)
 {
-    GT_TRY(gt_attempt_make(cache, view, reservations, avoid, NULL, room, ret, NULL));
+    GT_TRY(gt_attempt_make(view, avoid, NULL, room, ret, NULL));
     if (gt_part_is_allowed(view))
         choose_least(view, ret);
     *ret_request = gt_attempt_request(view, ret);
@@ -30,25 +29,23 @@ static int attempt_least(struct gt_cache *cache, const struct gt_job_view *view,
 
 /* Computes limits as if no pods with GPUs were on the nodes: only nodes that would lack resources even then
  * remain limited. */
-static int attempt_emptied(struct gt_cache *cache, const struct gt_job_view *view,
-                           const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+static int attempt_emptied(const struct gt_job_view *view, const struct gt_node_set *avoid,
                            struct gt_attempt *ret, struct gt_plan_request *ret_request)
 {
-    GT_TRY(attempt_least(cache, view, reservations, avoid, GT_CACHE_ROOM_EMPTIED, ret, ret_request));
+    GT_TRY(attempt_least(view, avoid, GT_CACHE_ROOM_EMPTIED, ret, ret_request));
     ret_request->limits = ret->demands.limits;
     ret_request->limit_count = ret->demands.limit_count;
     return 0;
 }
 
-bool gt_decide_drain(struct gt_cache *cache, const struct gt_job_view *view,
-                     const struct gt_reservations *reservations, struct gt_node_set *ret)
+bool gt_decide_drain(const struct gt_job_view *view, struct gt_node_set *ret)
 {
     gt_auto_attempt struct gt_attempt attempt = {0};
     struct gt_node_set set = {0};
     struct gt_plan_request request;
-    if (!view->grouped || attempt_emptied(cache, view, reservations, NULL, &attempt, &request) < 0)
+    if (!view->grouped || attempt_emptied(view, NULL, &attempt, &request) < 0)
         return false;
-    bool found = gt_drain_plan(gt_cache_cluster(cache), &request);
+    bool found = gt_drain_plan(gt_cache_cluster(view->cache), &request);
     for (uint32_t i = 0; found && i < view->count; i++)
         if (gt_member_is_open(&view->members[i]) && !attempt.pods[i].running)
             found = gt_node_set_add(&set, attempt.pods[i].node, NULL) == 0;
@@ -69,15 +66,14 @@ static struct gt_plan_pod *take_places(const struct gt_job_view *view, struct gt
     return gt_steal(attempt->pods);
 }
 
-bool gt_decide_fits(struct gt_cache *cache, const struct gt_job_view *view,
-                    const struct gt_reservations *reservations, const struct gt_node_set *avoid,
+bool gt_decide_fits(const struct gt_job_view *view, const struct gt_node_set *avoid,
                     struct gt_plan_pod **ret_places)
 {
     gt_auto_attempt struct gt_attempt attempt = {0};
     struct gt_plan_request request;
     struct gt_plan_failure failure;
-    if (attempt_least(cache, view, reservations, avoid, GT_CACHE_ROOM_NOW, &attempt, &request) < 0 ||
-        !gt_demands_plan(cache, &attempt.demands, &request, &failure))
+    if (attempt_least(view, avoid, GT_CACHE_ROOM_NOW, &attempt, &request) < 0 ||
+        !gt_demands_plan(view->cache, &attempt.demands, &request, &failure))
         return false;
     *ret_places = take_places(view, &attempt);
     return true;
@@ -101,16 +97,15 @@ static bool victims_suffice(struct gt_cluster *cluster, struct gt_plan_request *
     return gt_plan_ruled(cluster, request, &failure);
 }
 
-bool gt_decide_victims(struct gt_cache *cache, const struct gt_job_view *view,
-                       const struct gt_reservations *reservations, const struct gt_decide_victims *spec,
+bool gt_decide_victims(const struct gt_job_view *view, const struct gt_decide_victims *spec,
                        struct gt_plan_pod **ret_places)
 {
     gt_auto_attempt struct gt_attempt attempt = {0};
     struct gt_plan_request request;
-    if (!view->grouped || attempt_emptied(cache, view, reservations, spec->avoid, &attempt, &request) < 0)
+    if (!view->grouped || attempt_emptied(view, spec->avoid, &attempt, &request) < 0)
         return false;
     request.freed = spec->freed;
-    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     bool found = gt_victims_choose(cluster, &request, spec->victims, spec->count);
     if (!found && spec->others_leave) {
         request.limit_count = 0;
@@ -134,11 +129,10 @@ uint32_t gt_decide_unit_gpus(const struct gt_cache_job *job, const struct gt_job
     return sizes.whole ? gt_cache_job_gpus(job) : sizes.group;
 }
 
-int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,
-                    const struct gt_reservations *reservations, const struct gt_decide_moves *spec,
+int gt_decide_moves(const struct gt_job_view *view, const struct gt_decide_moves *spec,
                     struct gt_relocation *ret, struct gt_err **err)
 {
-    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     gt_auto_attempt struct gt_attempt attempt = {0};
     gt_auto_free uint64_t *freed = calloc((size_t)gt_cluster_nodes(cluster) + 1, sizeof(*freed));
     struct gt_relocate_spec relocate = {
@@ -148,7 +142,7 @@ int gt_decide_moves(struct gt_cache *cache, const struct gt_job_view *view,
     struct gt_plan_failure failure;
     GT_NEED(freed, err, "moves");
     *ret = found;
-    if (!view->grouped || attempt_emptied(cache, view, reservations, spec->avoid, &attempt, &request) < 0 ||
+    if (!view->grouped || attempt_emptied(view, spec->avoid, &attempt, &request) < 0 ||
         !gt_advise_job_of(&request, &relocate.job) ||
         (request.slow == GT_SLOW_NEVER && gt_cluster_has_slow(cluster))) /* which this search does not know */
         return 0;

@@ -297,8 +297,7 @@ static void set_units(struct gt_job_view *view)
     }
 }
 
-uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                           const struct gt_cluster *cluster, uint32_t at, uint64_t *ret_mask)
+uint32_t gt_job_view_place(const struct gt_job_view *view, uint32_t at, uint64_t *ret_mask)
 {
     const struct gt_job_view_member *member = &view->members[at];
     const struct gt_cache_pod *pod = member->pod;
@@ -316,26 +315,25 @@ uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reser
         return pod->plan_node;
     case GT_MEMBER_RESERVED:
     case GT_MEMBER_MOVING:
-        *ret_mask = reservations->reservations[at].place.mask;
-        return gt_reservations_node(reservations, cluster, at);
+        *ret_mask = view->reservations->reservations[at].place.mask;
+        return gt_reservations_node(view->reservations, gt_cache_cluster(view->cache), at);
     default:
         return GT_NONE;
     }
 }
 
-unsigned gt_job_view_tier(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                          const struct gt_cluster *cluster, uint32_t number)
+unsigned gt_job_view_tier(const struct gt_job_view *view, uint32_t number)
 {
     const struct gt_job_units *units = &view->job->units;
     const struct gt_plan_unit *unit = number < units->count ? &units->units[number] : NULL;
     struct gt_cluster_supernode supernode;
     uint32_t common = GT_NONE;
     for (uint32_t i = unit ? unit->first : 0; unit && i < unit->first + unit->pods; i++) {
-        uint32_t node = gt_job_view_place(view, reservations, cluster, i, NULL);
-        if (node != GT_NONE && !gt_cluster_widen(cluster, node, &common))
+        uint32_t node = gt_job_view_place(view, i, NULL);
+        if (node != GT_NONE && !gt_cluster_widen(gt_cache_cluster(view->cache), node, &common))
             return 0;
     }
-    return gt_cluster_get_supernode(cluster, common, &supernode) ? supernode.tier : 0;
+    return gt_cluster_get_supernode(gt_cache_cluster(view->cache), common, &supernode) ? supernode.tier : 0;
 }
 
 bool gt_job_view_unit_moves(const struct gt_job_view *view, uint32_t unit)
@@ -355,13 +353,12 @@ void gt_job_view_run(const struct gt_job_view *view, uint32_t at, uint32_t *ret_
     *ret_end = *ret_first + size;
 }
 
-bool gt_job_view_is_torn(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                         const struct gt_cluster *cluster, uint32_t first, uint32_t end)
+bool gt_job_view_is_torn(const struct gt_job_view *view, uint32_t first, uint32_t end)
 {
     uint32_t super = GT_NONE;
     for (uint32_t i = first; i < end && i < view->count; i++) {
         struct gt_cluster_node node;
-        if (!gt_cluster_get_node(cluster, gt_job_view_place(view, reservations, cluster, i, NULL), &node))
+        if (!gt_cluster_get_node(gt_cache_cluster(view->cache), gt_job_view_place(view, i, NULL), &node))
             continue;
         if (super != GT_NONE && super != node.supernode)
             return true;
@@ -399,6 +396,8 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
     gt_auto_job_view struct gt_job_view *view = calloc(1, sizeof(*view));
     struct gt_cluster *cluster = gt_cache_cluster(cache);
     GT_NEED(view, err, "job %s", job->key);
+    view->cache = cache;
+    view->reservations = reservations;
     const struct gt_job_spec *spec = owner ? &owner->spec : NULL;
     GT_TRY(view_collect(job, &inputs, err));
     GT_TRY(gt_job_make(inputs.metas, inputs.count, spec, &view->job, err));

@@ -32,7 +32,9 @@ struct gt_job_view_member {
 };
 
 struct gt_job_view {
-    struct gt_job *job; /* members are in the same order as here */
+    struct gt_cache *cache;
+    struct gt_reservations *reservations; /* of the job, in that cache */
+    struct gt_job *job;                   /* members are in the same order as here */
     struct gt_job_view_member *members;
     uint32_t count;
     uint32_t states[GT_MEMBER_STATES]; /* [state] number of members */
@@ -79,18 +81,15 @@ GT_DEFINE_CLEANUP(struct gt_job_view *, gt_job_view_free)
 
 /* The node of a member: where it is, or where its place is planned or reserved. GT_NONE: not known. *ret_mask
  * (may be NULL) are its GPUs, 0 where they are not known. */
-uint32_t gt_job_view_place(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                           const struct gt_cluster *cluster, uint32_t at, uint64_t *ret_mask);
+uint32_t gt_job_view_place(const struct gt_job_view *view, uint32_t at, uint64_t *ret_mask);
 /* The tier of the lowest supernode that holds all places of a unit; 0: there is none. */
-unsigned gt_job_view_tier(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                          const struct gt_cluster *cluster, uint32_t number);
+unsigned gt_job_view_tier(const struct gt_job_view *view, uint32_t number);
 /* Whether pods of the unit still have to leave; until they have, their successors keep their gates. */
 bool gt_job_view_unit_moves(const struct gt_job_view *view, uint32_t unit);
 /* The run of a member, [*ret_first, *ret_end): its unit, or its atom, which must lie in one supernode. */
 void gt_job_view_run(const struct gt_job_view *view, uint32_t at, uint32_t *ret_first, uint32_t *ret_end);
 /* Whether members of [first, end) that have a place have it in different supernodes. */
-bool gt_job_view_is_torn(const struct gt_job_view *view, const struct gt_reservations *reservations,
-                         const struct gt_cluster *cluster, uint32_t first, uint32_t end);
+bool gt_job_view_is_torn(const struct gt_job_view *view, uint32_t first, uint32_t end);
 void gt_job_view_set_state(struct gt_job_view *view, uint32_t at, enum gt_member_state state);
 
 /* Whether no pod will be created any more for a missing member. `owner` may be NULL. */

@@ -2,11 +2,16 @@
 #include "scheduler-ext/owners/owners.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
+#include "api/kinds/custom.h"
 #include "api/meta.h"
+#include "base/cleanup.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "kube/index.h"
+#include "kube/yaml.h"
 
 struct gt_owners {
     const char *resource;
@@ -181,4 +186,18 @@ bool gt_owner_job_key(enum gt_job_kind kind, const struct gt_owner *owner, const
         .kind = kinds[*role ? 0 : number % count], .job = job.data, .role = role};
     gt_job_key(&pod, &identity, to);
     return true;
+}
+
+enum { KINDS_FILE_MAX = 256 << 10 };
+
+int gt_kinds_file_read(const char *path, struct gt_err **err)
+{
+    gt_auto_free char *text = NULL;
+    cJSON *document = NULL;
+    size_t len;
+    GT_TRY(gt_file_read(AT_FDCWD, path, KINDS_FILE_MAX, &text, &len, err));
+    int r = gt_yaml_read(text, len, &document, err);
+    r = r < 0 ? gt_wrap(err, "%s", path) : gt_custom_kinds_load(document, path, err);
+    cJSON_Delete(document);
+    return r;
 }

@@ -203,8 +203,7 @@ static bool acknowledge_write_plan(struct reconcile *reconcile, uint64_t epoch, 
     auto_placement_content struct placement_content content = {0};
     gt_auto_err struct gt_err *error = NULL;
     struct object_times times = {0};
-    if (gt_placement_content_make(reconcile->placement->spec.cache, pjob->job, reconcile->view,
-                                  reconcile->owner, &pjob->place.reservations, &content, &error) < 0) {
+    if (gt_placement_content_make(pjob->job, reconcile->view, reconcile->owner, &content, &error) < 0) {
         gt_placement_fail(pjob, gt_err_text(error));
         return false;
     }
@@ -265,8 +264,7 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
             pjob->report.pending || (object && object->write); /* it may have another text */
         return;
     }
-    if (gt_placement_content_make(pjob->placement->spec.cache, pjob->job, view, owner,
-                                  &pjob->place.reservations, &content, &error) < 0) {
+    if (gt_placement_content_make(pjob->job, view, owner, &content, &error) < 0) {
         say_failure(pjob, gt_err_text(error));
         gt_placement_due(pjob, now + pjob->placement->times.retry_ms);
         return;
@@ -310,8 +308,7 @@ static enum placement_match match_of(const struct reconcile *reconcile, const st
 {
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
     uint64_t mask;
-    uint32_t node =
-        gt_job_view_place(reconcile->view, &reconcile->pjob->place.reservations, cluster, at, &mask);
+    uint32_t node = gt_job_view_place(reconcile->view, at, &mask);
     if (node == GT_NONE || !mask)
         return PLACEMENT_MATCHES; /* nothing that the object could name */
     return gt_placement_match(cluster, plan, reconcile->view->job->members[at].rank, node, mask);

@@ -148,8 +148,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     gt_placement_say_holder(placement, reserved);
     gt_decision_log_set_time(placement->log, gt_clock_wall_ms());
     uint64_t began = gt_clock_ns();
-    enum gt_decision decision =
-        gt_decide(placement->spec.cache, reconcile->view, &pjob->place.reservations, &spec, &failure, &text);
+    enum gt_decision decision = gt_decide(reconcile->view, &spec, &failure, &text);
     if (decision == GT_DECISION_BOUND) {
         if (!gt_placement_may_give_up(reconcile)) {
             if (pjob->lift.offers_end_ms > reconcile->now)
@@ -158,8 +157,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         }
         gt_buf_consume(&text, text.len);
         spec.keep = false;
-        decision = gt_decide(placement->spec.cache, reconcile->view, &pjob->place.reservations, &spec,
-                             &failure, &text);
+        decision = gt_decide(reconcile->view, &spec, &failure, &text);
     }
     count_decision(placement, gt_clock_ns() - began);
     pjob->wait.tries++;
@@ -259,8 +257,7 @@ static bool fits_now(struct pjob *pjob)
     if (pjob->state == GT_PLACEMENT_WRITES) /* it has places just now */
         return true;
     return gt_reconcile_make(&reconcile, NULL) == 0 &&
-           gt_decide_fits(placement->spec.cache, reconcile.view, &pjob->place.reservations,
-                          restricted ? &placement->nodes.reserved : NULL, &places);
+           gt_decide_fits(reconcile.view, restricted ? &placement->nodes.reserved : NULL, &places);
 }
 
 /* The others are tried so often anyway, or have a plan. */
@@ -337,9 +334,7 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
                                       : placement->moves.waiting == pjob ? &placement->moves.room
                                                                          : NULL;
     if (pjob && gt_reconcile_make(&reconcile, NULL) == 0)
-        found = known ? hold_copy_nodes(known, &chosen)
-                      : gt_decide_drain(placement->spec.cache, reconcile.view, &pjob->place.reservations,
-                                        &chosen);
+        found = known ? hold_copy_nodes(known, &chosen) : gt_decide_drain(reconcile.view, &chosen);
     if (pjob)
         pjob->place.too_many_gpus = found && !preempts ? beyond_limit(placement, &chosen) : 0;
     found = found && !pjob->place.too_many_gpus;

@@ -288,7 +288,7 @@ bool gt_placement_give_back(struct reconcile *reconcile)
     if (!gt_placement_may_give_up(reconcile))
         return true;
     pjob->place.over_limit_ms = 0; /* the rest is checked again */
-    gt_decide_give_back(reconcile->placement->spec.cache, reconcile->view, &pjob->place.reservations);
+    gt_decide_give_back(reconcile->view);
     if (gt_reservations_charged(&pjob->place.reservations) == gpus)
         return false; /* their pods exist, and will take them soon */
     snprintf(text, sizeof(text),

@@ -93,29 +93,28 @@ static bool names_give_ranks(const struct gt_job_view *view)
 }
 
 /* A pod that exists has the place that is reserved for it until it is planned, also for another leader. */
-static uint32_t content_place_of(const struct gt_cluster *cluster, const struct gt_job_view *view,
-                                 const struct gt_reservations *reservations, uint32_t at, uint64_t *ret_mask)
+static uint32_t content_place_of(const struct gt_job_view *view, uint32_t at, uint64_t *ret_mask)
 {
     const struct gt_reservation *reservation =
-        at < reservations->count ? &reservations->reservations[at] : NULL;
+        at < view->reservations->count ? &view->reservations->reservations[at] : NULL;
     if (view->members[at].state != GT_MEMBER_TO_PLACE || !reservation ||
         reservation->state != GT_RESERVATION_HELD)
-        return gt_job_view_place(view, reservations, cluster, at, ret_mask);
+        return gt_job_view_place(view, at, ret_mask);
     *ret_mask = reservation->place.mask;
-    return gt_reservations_node(reservations, cluster, at);
+    return gt_reservations_node(view->reservations, gt_cache_cluster(view->cache), at);
 }
 
-static int content_add_places(const struct gt_cluster *cluster, const struct gt_job_view *view,
-                              const struct gt_reservations *reservations, struct placement_content *to,
+static int content_add_places(const struct gt_job_view *view, struct placement_content *to,
                               struct gt_err **err)
 {
+    const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     gt_auto_free uint32_t *at = calloc((size_t)gt_cluster_nodes(cluster) + 1, sizeof(*at));
     struct node_table table = {.at = at, .names = to->nodes};
     GT_NEED(at, err, "placement");
     for (uint32_t i = 0; i < view->count; i++) {
         uint64_t mask;
         struct gt_cluster_node info;
-        uint32_t node = content_place_of(cluster, view, reservations, i, &mask);
+        uint32_t node = content_place_of(view, i, &mask);
         if (node == GT_NONE || !mask || !gt_cluster_get_node(cluster, node, &info))
             continue;
         const struct gt_cache_pod *pod = view->members[i].pod;
@@ -217,10 +216,10 @@ static void content_add_job(const struct gt_cache_job *job, struct gt_gpu_placem
     }
 }
 
-static int add_view(const struct gt_cluster *cluster, const struct gt_job_view *view,
-                    const struct gt_owner *owner, const struct gt_reservations *reservations,
+static int add_view(const struct gt_job_view *view, const struct gt_owner *owner,
                     struct placement_content *to, struct gt_err **err)
 {
+    const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     size_t count = (size_t)view->count + 1;
     to->object.nodes = to->nodes = calloc(count, sizeof(*to->nodes));
     to->object.units = to->units = calloc(count, sizeof(*to->units));
@@ -228,15 +227,14 @@ static int add_view(const struct gt_cluster *cluster, const struct gt_job_view *
     to->object.templates = to->templates = calloc(GT_GPU_PLACEMENT_TEMPLATES_MAX, sizeof(*to->templates));
     GT_NEED(to->nodes && to->units && to->pods && to->templates, err, "placement");
     content_add_templates(view, owner, &to->object);
-    GT_TRY(content_add_places(cluster, view, reservations, to, err));
+    GT_TRY(content_add_places(view, to, err));
     GT_TRY(content_add_units(cluster, view, to, err));
     add_where(cluster, to);
     return 0;
 }
 
-int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job *job,
-                              const struct gt_job_view *view, const struct gt_owner *owner,
-                              const struct gt_reservations *reservations, struct placement_content *ret,
+int gt_placement_content_make(const struct gt_cache_job *job, const struct gt_job_view *view,
+                              const struct gt_owner *owner, struct placement_content *ret,
                               struct gt_err **err)
 {
     *ret = (struct placement_content){.object = {.uid = "",
@@ -263,7 +261,7 @@ int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job 
                                       .texts = GT_BUF(UNIT_TEXTS_MAX),
                                       .where = GT_BUF(WHERE_MAX)};
     content_add_job(job, &ret->object);
-    return view ? add_view(gt_cache_cluster(cache), view, owner, reservations, ret, err) : 0;
+    return view ? add_view(view, owner, ret, err) : 0;
 }
 
 void gt_placement_content_done(struct placement_content *content)
@@ -301,11 +299,10 @@ bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct
            gt_placement_match(cluster, &plan, rank, node, mask) == PLACEMENT_MATCHES;
 }
 
-static void adopt_pod(struct gt_cache *cache, struct gt_job_view *view, uint32_t at, uint32_t node,
-                      uint64_t mask)
+static void adopt_pod(struct gt_job_view *view, uint32_t at, uint32_t node, uint64_t mask)
 {
     struct gt_cache_pod *pod = view->members[at].pod;
-    if (gt_bit_count(mask) == pod->gpus && gt_cache_plan_pod(cache, pod, node, mask, NULL) >= 0)
+    if (gt_bit_count(mask) == pod->gpus && gt_cache_plan_pod(view->cache, pod, node, mask, NULL) >= 0)
         gt_job_view_set_state(view, at, GT_MEMBER_PLANNED);
 }
 
@@ -313,7 +310,6 @@ static void adopt_pod(struct gt_cache *cache, struct gt_job_view *view, uint32_t
 struct adoption {
     struct gt_cluster *cluster;
     struct gt_job_view *view;
-    struct gt_reservations *reservations;
     const struct placement_adopt *how;
 };
 
@@ -324,7 +320,7 @@ static bool adopt_place(const struct adoption *to, uint32_t at, uint32_t node, u
         return false;
     const struct gt_promise place = {
         .node = node, .mask = mask, .requests = to->view->job->members[at].gpus.requests};
-    gt_reservations_reserve(to->reservations, to->cluster, at, &place, until);
+    gt_reservations_reserve(to->view->reservations, to->cluster, at, &place, until);
     gt_job_view_set_state(to->view, at, GT_MEMBER_RESERVED);
     return true;
 }
@@ -338,7 +334,7 @@ static void adopt_missing(const struct adoption *to, uint32_t at, uint32_t node,
     uint64_t until =
         moves && how->moving_until > how->promised_until ? how->moving_until : how->promised_until;
     if (adopt_place(to, at, node, mask, until) && moves)
-        gt_reservations_set_moving(to->reservations, at);
+        gt_reservations_set_moving(to->view->reservations, at);
 }
 
 /* A pod that has to leave, as recorded by the last leader. */
@@ -349,20 +345,18 @@ static void adopt_move(const struct adoption *to, uint32_t at, uint32_t node, ui
     const struct gt_job_view_member *member = &to->view->members[at];
     if (!how->moves || !gt_job_view_stays(member) || member->pod->created_s > how->leave_before_s)
         return;
-    bool elsewhere =
-        gt_job_view_place(to->view, to->reservations, to->cluster, at, &has) != node || (has && has != mask);
+    bool elsewhere = gt_job_view_place(to->view, at, &has) != node || (has && has != mask);
     if (elsewhere ? !adopt_place(to, at, node, mask, how->moving_until) : !how->all_move)
         return;
-    gt_reservations_set_moving(to->reservations, at);
+    gt_reservations_set_moving(to->view->reservations, at);
     gt_job_view_set_state(to->view, at, GT_MEMBER_MOVING);
 }
 
-void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const struct gt_owner *owner,
-                        struct gt_reservations *reservations, const struct placement_plan *plan,
-                        const struct placement_adopt *how)
+void gt_placement_adopt(struct gt_job_view *view, const struct gt_owner *owner,
+                        const struct placement_plan *plan, const struct placement_adopt *how)
 {
-    struct gt_cluster *cluster = gt_cache_cluster(cache);
-    const struct adoption to = {.cluster = cluster, .view = view, .reservations = reservations, .how = how};
+    struct gt_cluster *cluster = gt_cache_cluster(view->cache);
+    const struct adoption to = {.cluster = cluster, .view = view, .how = how};
     if (!view->grouped)
         return;
     for (uint32_t i = 0; i < view->count; i++) {
@@ -373,7 +367,7 @@ void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const 
             continue;
         switch (view->members[i].state) {
         case GT_MEMBER_TO_PLACE:
-            adopt_pod(cache, view, i, node, gpus);
+            adopt_pod(view, i, node, gpus);
             break;
         case GT_MEMBER_TO_RESERVE:
             adopt_place(&to, i, node, gpus, how->until);
@@ -386,5 +380,5 @@ void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const 
             adopt_move(&to, i, node, gpus);
         }
     }
-    gt_reservations_sync(reservations, cluster, 0);
+    gt_reservations_sync(view->reservations, cluster, 0);
 }

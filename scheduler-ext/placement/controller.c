@@ -350,8 +350,10 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->reserve_gpus, 512);
     set_default(&options->reserve_gpus_per_namespace, 512);
     placement->times = placement->spec.times ? *placement->spec.times : GT_PLACEMENT_TIMES;
-    placement->nodes.brake = (struct gt_brake){
-        .option = "--brake", .percent = options->brake_percent, .span_ms = placement->times.brake_ms};
+    placement->nodes.brake = (struct gt_brake){.cache = placement->spec.cache,
+                                               .option = "--brake",
+                                               .percent = options->brake_percent,
+                                               .span_ms = placement->times.brake_ms};
 }
 
 int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement **ret, struct gt_err **err)

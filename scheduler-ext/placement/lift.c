@@ -57,8 +57,7 @@ static bool lift_make_texts(struct reconcile *reconcile, struct gt_plan_texts *t
         if (!is_to_lift(reconcile->view, i))
             continue;
         if (member->unit != unit) /* they come in the order of units */
-            tier = gt_job_view_tier(reconcile->view, &reconcile->pjob->place.reservations,
-                                    gt_cache_cluster(reconcile->placement->spec.cache), member->unit);
+            tier = gt_job_view_tier(reconcile->view, member->unit);
         unit = member->unit;
         if (lift_make_text(reconcile, i, tier, &texts[i]) < 0) {
             gt_cache_unplan_pod(reconcile->placement->spec.cache, member->pod);

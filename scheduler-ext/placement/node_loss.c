@@ -167,7 +167,7 @@ static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end,
     pjob->move.last_leaves_ms = 0;
     if (all)
         gt_moves_count(&pjob->move.moves, reconcile->now);
-    pjob->move.leave_before_s = gt_moves_begin(reconcile->view, &pjob->place.reservations, first, end, all);
+    pjob->move.leave_before_s = gt_moves_begin(reconcile->view, first, end, all);
 }
 
 static void report_begun(struct reconcile *reconcile, uint32_t at, const char *why)
@@ -315,8 +315,8 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     if (losses->asked && only_there(reconcile, first, end, losses, &spec, &there) < 0)
         return false;
     if (!losses->asked &&
-        !gt_moves_brake_lets(&placement->nodes.brake, placement->spec.cache, reconcile->view, first, end,
-                             losses->leaves, reconcile->now, &placement->nodes.leaving, braked)) {
+        !gt_moves_brake_lets(&placement->nodes.brake, reconcile->view, first, end, losses->leaves,
+                             reconcile->now, &placement->nodes.leaving, braked)) {
         gt_buf_puts(&text, braked);
         pjob->move.braked = true;
         report_waits(reconcile, why, "no pod is evicted: ", &text);
@@ -324,8 +324,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
         return false;
     }
     if (losses->lost)
-        decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->place.reservations, first,
-                                  end, losses->leaves, &spec, &failure, &text);
+        decision = gt_decide_move(reconcile->view, first, end, losses->leaves, &spec, &failure, &text);
     if (decision != GT_DECISION_PLACED && !losses->asked) {
         whole = true;
         gt_buf_consume(&text, text.len);
@@ -333,16 +332,14 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
             report_waits(reconcile, why, "its job has moved ", &text);
             return false;
         }
-        decision = gt_decide_move(placement->spec.cache, reconcile->view, &pjob->place.reservations, first,
-                                  end, NULL, &spec, &failure, &text);
+        decision = gt_decide_move(reconcile->view, first, end, NULL, &spec, &failure, &text);
     }
     if (decision != GT_DECISION_PLACED) {
         report_waits(reconcile, why, no_place, &text);
         return false;
     }
     if (!losses->asked)
-        gt_brake_take(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving, false,
-                      reconcile->now);
+        gt_brake_take(&placement->nodes.brake, &placement->nodes.leaving, false, reconcile->now);
     note_move(reconcile, first, end, whole && policy == GT_ON_NODE_LOSS_JOB);
     report_begun(reconcile, losses->first, why);
     return true;
@@ -413,7 +410,7 @@ static bool give_up_broken(struct reconcile *reconcile)
         gt_job_view_run(view, at, &first, &end);
         bool all = reconcile->pjob->move.moving == PLACEMENT_JOB_MOVES;
         bool needless = is_needless(reconcile, all ? 0 : first, all ? view->count : end);
-        if (!needless && !gt_job_view_is_torn(view, reservations, cluster, first, end))
+        if (!needless && !gt_job_view_is_torn(view, first, end))
             continue;
         if (needless && !any)
             gt_placement_event(

@@ -106,9 +106,8 @@ struct placement_content {
 
 /* Fills in the job's request and its plan; the caller fills in name, phase, reason, message, epoch and times.
  * `view` NULL: neither is known. Call gt_placement_content_done() in any case. */
-int gt_placement_content_make(struct gt_cache *cache, const struct gt_cache_job *job,
-                              const struct gt_job_view *view, const struct gt_owner *owner,
-                              const struct gt_reservations *reservations, struct placement_content *ret,
+int gt_placement_content_make(const struct gt_cache_job *job, const struct gt_job_view *view,
+                              const struct gt_owner *owner, struct placement_content *ret,
                               struct gt_err **err);
 void gt_placement_content_done(struct placement_content *content);
 #define auto_placement_content __attribute__((cleanup(gt_placement_content_done)))
@@ -139,6 +138,5 @@ struct placement_adopt {
     uint64_t leave_before_s; /* only pods created until then */
     uint64_t moving_until;   /* end of the reservations for their successors */
 };
-void gt_placement_adopt(struct gt_cache *cache, struct gt_job_view *view, const struct gt_owner *owner,
-                        struct gt_reservations *reservations, const struct placement_plan *plan,
-                        const struct placement_adopt *how);
+void gt_placement_adopt(struct gt_job_view *view, const struct gt_owner *owner,
+                        const struct placement_plan *plan, const struct placement_adopt *how);

@@ -254,8 +254,7 @@ static bool preempt_search(struct reconcile *reconcile, int32_t priority)
     bool found = collect_candidates(reconcile, priority, &candidates);
     const struct gt_decide_victims spec = {
         .freed = candidates.freed, .victims = candidates.running, .count = candidates.count};
-    found = found && gt_decide_victims(placement->spec.cache, reconcile->view,
-                                       &reconcile->pjob->place.reservations, &spec, &places);
+    found = found && gt_decide_victims(reconcile->view, &spec, &places);
     uint64_t now = gt_clock_ms();
     placement->preempt.next_ms = now + PREEMPT_REST * (now - began);
     if (!found || !preempt_any_leaves(reconcile, &candidates, places, priority))
@@ -268,7 +267,7 @@ static bool preempt_is_braked(const struct reconcile *reconcile)
 {
     struct gt_placement *placement = reconcile->placement;
     char why[GT_BRAKE_WHY_SIZE];
-    return gt_brake_is_on(&placement->nodes.brake, placement->spec.cache, NULL, true, reconcile->now, why);
+    return gt_brake_is_on(&placement->nodes.brake, NULL, true, reconcile->now, why);
 }
 
 /* Whether it is a job's turn: another one goes on unless this one comes before it. */

@@ -169,8 +169,7 @@ static bool find_moves(struct reconcile *reconcile, struct gt_movable_pods *pods
             return false;
         bool fit = true;
         gt_node_set_clear(room);
-        if (gt_decide_moves(cache, reconcile->view, &reconcile->pjob->place.reservations, &spec, ret, NULL) <
-            0)
+        if (gt_decide_moves(reconcile->view, &spec, ret, NULL) < 0)
             return false;
         for (uint32_t i = 0; i < ret->count; i++)
             if (!has_place(pods, ret, i))

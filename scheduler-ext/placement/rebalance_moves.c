@@ -182,8 +182,7 @@ static bool may_begin(struct pjob *pjob, struct placement_moves *moves,
     else if (placement->nodes.holder && placement->nodes.holder != pjob)
         snprintf(why, GT_REBALANCE_WHY_SIZE, "nodes are reserved for %s", placement->nodes.holder->job->key);
     else if (!nodes_left(placement, moves, GT_NONE) ||
-             gt_brake_is_on(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving, true,
-                            gt_clock_ms(), braked))
+             gt_brake_is_on(&placement->nodes.brake, &placement->nodes.leaving, true, gt_clock_ms(), braked))
         snprintf(why, GT_REBALANCE_WHY_SIZE, "%s", braked);
     else
         return true;
@@ -401,11 +400,10 @@ static void begin_unit(struct gt_placement *placement, uint32_t unit, uint64_t n
     struct placement_moves *moves = &placement->moves;
     char braked[GT_BRAKE_WHY_SIZE];
     if (awaits_checkpoint(placement, unit) || !nodes_left(placement, moves, unit) ||
-        gt_brake_is_on(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving, false, now,
-                       braked) ||
+        gt_brake_is_on(&placement->nodes.brake, &placement->nodes.leaving, false, now, braked) ||
         !count_move(moves))
         return; /* later */
-    gt_brake_take(&placement->nodes.brake, placement->spec.cache, &placement->nodes.leaving, false, now);
+    gt_brake_take(&placement->nodes.brake, &placement->nodes.leaving, false, now);
     for (uint32_t i = 0; i < moves->count; i++) {
         struct placement_move *move = &moves->list[i];
         const struct gt_cache_pod *pod = move->unit == unit ? pod_of(placement, move) : NULL;

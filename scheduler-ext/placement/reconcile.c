@@ -87,8 +87,7 @@ static void reconcile_adopt(struct reconcile *reconcile)
                                         .all_move = pjob->move.moving == PLACEMENT_JOB_MOVES,
                                         .leave_before_s = pjob->move.leave_before_s,
                                         .moving_until = gt_node_loss_until(reconcile)};
-    gt_placement_adopt(placement->spec.cache, reconcile->view, reconcile->owner, &pjob->place.reservations,
-                       &plan, &how);
+    gt_placement_adopt(reconcile->view, reconcile->owner, &plan, &how);
 }
 
 /* kube-scheduler takes no pod of a PodGroup of Kubernetes while another one has a gate: all that are there
@@ -515,7 +514,6 @@ static void reconcile_job(struct reconcile *reconcile)
         return;
     if (gt_placement_give_back(reconcile) || gt_yield_give_up(reconcile))
         return;
-    struct gt_cache *cache = reconcile->placement->spec.cache;
     if (!gt_node_loss_handle(reconcile))
         return;
     gt_claims_handle_refused(reconcile);
@@ -529,10 +527,10 @@ static void reconcile_job(struct reconcile *reconcile)
         report_if_it_lasts(reconcile);
         return;
     }
-    if (gt_decide_repair(cache, view, &pjob->place.reservations, true)) {
+    if (gt_decide_repair(view, true)) {
         if (!gt_placement_may_give_up(reconcile))
             return;
-        gt_decide_repair(cache, view, &pjob->place.reservations, false);
+        gt_decide_repair(view, false);
     }
     gt_placement_list(pjob, PJOBS_LEFT, false);
     bool waits = view->states[GT_MEMBER_TO_PLACE] || view->states[GT_MEMBER_TO_RESERVE];

@@ -134,11 +134,10 @@ static bool taint_is_let(struct gt_placement *placement, uint32_t id, const char
     char why[GT_BRAKE_WHY_SIZE], text[GT_BRAKE_WHY_SIZE + 64];
     struct placement_nodes *nodes = &placement->nodes;
     gt_node_set_clear(&nodes->leaving);
-    bool lets =
-        gt_node_set_add(&nodes->leaving, id, NULL) >= 0 &&
-        gt_brake_lets_taint(&nodes->brake, placement->spec.cache, &nodes->leaving, gt_clock_ms(), why);
+    bool lets = gt_node_set_add(&nodes->leaving, id, NULL) >= 0 &&
+                gt_brake_lets_taint(&nodes->brake, &nodes->leaving, gt_clock_ms(), why);
     if (lets)
-        gt_brake_take(&nodes->brake, placement->spec.cache, &nodes->leaving, true, gt_clock_ms());
+        gt_brake_take(&nodes->brake, &nodes->leaving, true, gt_clock_ms());
     if (!lets && !placement->taints.is_braked) {
         snprintf(text, sizeof(text), "most of its GPUs are bad, and it gets no taint: %s", why);
         taint_tell(placement, name, "TaintHeld", text);

@@ -54,7 +54,7 @@ static const char *why_it_stays(struct reconcile *reconcile, const struct gt_cac
     bool most = most_are_unhealthy(gt_cache_cluster(reconcile->placement->spec.cache));
     gt_node_set_clear(&nodes->leaving);
     if (!most && gt_node_set_add(&nodes->leaving, pod->node, NULL) >= 0 &&
-        gt_brake_lets(&nodes->brake, reconcile->placement->spec.cache, &nodes->leaving, reconcile->now, said))
+        gt_brake_lets(&nodes->brake, &nodes->leaving, reconcile->now, said))
         return NULL;
     gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
     if (!most)
@@ -115,8 +115,8 @@ void gt_unhealthy_evict(struct reconcile *reconcile)
         if (!begun && (why || !takes_turn(reconcile, pod)))
             continue;
         if (!begun) {
-            gt_brake_take(&reconcile->placement->nodes.brake, reconcile->placement->spec.cache,
-                          &reconcile->placement->nodes.leaving, false, reconcile->now);
+            gt_brake_take(&reconcile->placement->nodes.brake, &reconcile->placement->nodes.leaving, false,
+                          reconcile->now);
             say_of_gpu(pjob, pod, "it is evicted", "");
         }
         gt_evict_pod(reconcile, pod);

@@ -72,7 +72,7 @@ static bool fits_as_whole(struct reconcile *reconcile)
                                                         : NULL,
                                            .freed = freed};
     view->whole = true;
-    bool fits = gt_decide_victims(cache, view, &reconcile->pjob->place.reservations, &spec, &places);
+    bool fits = gt_decide_victims(view, &spec, &places);
     view->whole = whole;
     for (uint32_t i = 0; i < view->count; i++)
         gt_job_view_set_state(view, i, states[i]);

@@ -140,8 +140,7 @@ static bool fits_there(struct reconcile *reconcile, const struct yielding *list,
     bool is_holder = !placement->nodes.holder || placement->nodes.holder == reconcile->pjob;
     for (uint32_t i = 0; i < count; i++)
         gt_reservations_release(&list[i].pjob->place.reservations, cluster, list[i].at);
-    bool fits = gt_decide_fits(cache, reconcile->view, &reconcile->pjob->place.reservations,
-                               is_holder ? NULL : &placement->nodes.reserved, ret_places);
+    bool fits = gt_decide_fits(reconcile->view, is_holder ? NULL : &placement->nodes.reserved, ret_places);
     for (uint32_t i = 0; i < count; i++) {
         struct gt_reservations *reservations = &list[i].pjob->place.reservations;
         gt_reservations_reserve(reservations, cluster, list[i].at, &list[i].was.place, list[i].was.until);
@@ -187,7 +186,7 @@ static void give_up_places(struct reconcile *reconcile)
     struct gt_cache *cache = reconcile->placement->spec.cache;
     struct gt_reservations *reservations = &pjob->place.reservations;
     if (!gt_job_view_has_begun(reconcile->view)) {
-        gt_decide_give_back(cache, reconcile->view, reservations);
+        gt_decide_give_back(reconcile->view);
         return;
     }
     for (uint32_t i = 0; i < reservations->count; i++)

@@ -287,8 +287,7 @@ static int volcano_job_plan(struct gt_volcano *volcano, struct volcano_job *job,
     if (job->tried == volcano->session.given_back)
         return gt_volcano_say(error, -EAGAIN, job->sentence ? job->sentence : "it does not fit");
     gt_volcano_room_pause(volcano, job, true);
-    enum gt_decision decision =
-        gt_decide(volcano->cache, job->view, &job->reservations, &spec, &failure, &text);
+    enum gt_decision decision = gt_decide(job->view, &spec, &failure, &text);
     if (decision == GT_DECISION_PLACED || decision == GT_DECISION_NOTHING) {
         gt_volcano_room_drop(volcano, job);
         own_plans(volcano, job->view);
@@ -468,8 +467,7 @@ size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t number, char 
         place.unit = job->view->members[task->at].unit;
         place.unit_rank = task->at - job->view->job->units.units[place.unit].first;
         place.rank = job->view->job->members[task->at].rank;
-        place.tier =
-            gt_job_view_tier(job->view, &job->reservations, gt_cache_cluster(volcano->cache), place.unit);
+        place.tier = gt_job_view_tier(job->view, place.unit);
     }
     if (gt_plan_texts_make(volcano->cache, pod, &place, &texts, NULL) < 0)
         return 0;

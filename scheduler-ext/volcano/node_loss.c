@@ -67,31 +67,29 @@ static bool volcano_move_away(struct gt_volcano *volcano, struct volcano_job *jo
     bool all = job->view->job->sizes.loss == GT_ON_NODE_LOSS_JOB, whole = false;
     char why[GT_MOVES_TEXT_MAX], braked[GT_BRAKE_WHY_SIZE];
     gt_moves_text(job->view, losses->first, losses->why, NULL, why);
-    if (!gt_moves_brake_lets(&volcano->brake, volcano->cache, job->view, first, end, losses->leaves,
-                             losses->now.ms, &volcano->leaving_nodes, braked)) {
+    if (!gt_moves_brake_lets(&volcano->brake, job->view, first, end, losses->leaves, losses->now.ms,
+                             &volcano->leaving_nodes, braked)) {
         gt_buf_consume(text, text->len);
         gt_buf_printf(text, "%s; no pod is evicted: %s", why, braked);
         return false;
     }
-    enum gt_decision decision = gt_decide_move(volcano->cache, job->view, &job->reservations, first, end,
-                                               losses->leaves, &spec, &failure, text);
+    enum gt_decision decision = gt_decide_move(job->view, first, end, losses->leaves, &spec, &failure, text);
     if (decision != GT_DECISION_PLACED) {
         whole = true;
         gt_buf_consume(text, text->len);
         if (all && gt_moves_damped_until(&job->moves, losses->why, LOST_MS, losses->now.ms))
             gt_buf_puts(text, "its job has moved of late");
         else
-            decision = gt_decide_move(volcano->cache, job->view, &job->reservations, first, end, NULL, &spec,
-                                      &failure, text);
+            decision = gt_decide_move(job->view, first, end, NULL, &spec, &failure, text);
     }
     bool moves = decision == GT_DECISION_PLACED;
     all = all && whole;
     if (moves && all)
         gt_moves_count(&job->moves, losses->now.ms);
     if (moves) {
-        gt_brake_take(&volcano->brake, volcano->cache, &volcano->leaving_nodes, false, losses->now.ms);
+        gt_brake_take(&volcano->brake, &volcano->leaving_nodes, false, losses->now.ms);
         job->moves_ms = losses->now.ms;
-        job->leave_before_s = gt_moves_begin(job->view, &job->reservations, first, end, all);
+        job->leave_before_s = gt_moves_begin(job->view, first, end, all);
         gt_buf_consume(text, text->len);
     }
     char said[GT_VOLCANO_TEXT_SIZE];

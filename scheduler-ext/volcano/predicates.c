@@ -10,12 +10,10 @@
 /* Marks the nodes of the members that the session may still place elsewhere. */
 static void mark_planned(struct gt_volcano *volcano, const struct volcano_job *job, uint8_t *nodes)
 {
-    const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
     const struct volcano_session *session = &volcano->session;
     for (uint32_t i = 0; i < job->view->count; i++) {
-        uint32_t id = job->view->members[i].state == GT_MEMBER_PLACED
-                          ? GT_NONE
-                          : gt_job_view_place(job->view, &job->reservations, cluster, i, NULL);
+        uint32_t id =
+            job->view->members[i].state == GT_MEMBER_PLACED ? GT_NONE : gt_job_view_place(job->view, i, NULL);
         if (id < session->ids && session->node_of[id] != GT_VOLCANO_NO_NODE)
             nodes[session->node_of[id]] = GT_VOLCANO_ASKED;
     }

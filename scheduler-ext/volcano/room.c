@@ -362,7 +362,7 @@ int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, 
     if (!freed || nodes_to_avoid(&volcano->session, may_use, &avoid) < 0)
         return -ENOMEM;
     const struct gt_decide_victims spec = {&avoid, freed, victims, count, true};
-    if (!gt_decide_victims(volcano->cache, job->view, &job->reservations, &spec, &plan))
+    if (!gt_decide_victims(job->view, &spec, &plan))
         return -EAGAIN;
     if (gpus && !choose_more(victims, count, gpus))
         return -EAGAIN;

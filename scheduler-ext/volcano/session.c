@@ -4,10 +4,11 @@
 
 #include "api/names.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "scheduler-ext/decide/node_values.h"
-#include "scheduler-ext/owners/kinds_file.h"
+#include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/volcano/engine.h"
 
 /* The library's handle, and the nodes and tasks of a session. */
@@ -40,6 +41,7 @@ int gt_volcano_new(struct gt_volcano **ret, const char *namespace_, const char *
     int r = *kinds ? gt_kinds_file_read(kinds, &err) : 0;
     if (r >= 0)
         r = gt_cache_new(&spec, &made->cache, &err);
+    made->brake.cache = made->cache;
     if (r >= 0)
         r = gt_owners_new(GT_RESOURCE_GPU, &made->owners, &err);
     if (r < 0) {

@@ -8,7 +8,7 @@
 #include "base/err.h"
 
 struct own_claim {
-    const struct gt_claim_template *template_;
+    struct gt_claim_template template_; /* asks: there is one */
     struct gt_claim_entry entry;
     const char *unknown;
 };
@@ -24,20 +24,19 @@ static int take_claim(const struct gt_cache *cache, const char *namespace_,
             entry->claim);
     if (!*entry->template_)
         return 0;
-    const struct gt_claim_template *template =
-        gt_cache_find_claim_template(cache, namespace_, entry->template_);
-    if (!template && !to->unknown)
+    struct gt_claim_template template = {0};
+    if (!gt_cache_find_claim_template(cache, namespace_, entry->template_, &template) && !to->unknown)
         to->unknown = entry->template_;
-    if (!template || !template->asks)
+    if (!template.asks)
         return 0;
-    if (to->template_)
+    if (to->template_.asks)
         return gt_fail(err, EINVAL,
                        "it has two claims of GPUs, by the ResourceClaimTemplates %.253s and %.253s",
-                       to->template_->name, template->name);
+                       to->template_.name, template.name);
     to->template_ = template;
     to->entry = *entry;
-    if (template->unfit)
-        return gt_fail(err, EINVAL, "the ResourceClaimTemplate %.253s %s", template->name, template->unfit);
+    if (template.unfit)
+        return gt_fail(err, EINVAL, "the ResourceClaimTemplate %.253s %s", template.name, template.unfit);
     return 0;
 }
 
@@ -57,15 +56,15 @@ int gt_own_claim_replace(const struct gt_cache *cache, const char *namespace_, c
         return 0;
     for (struct gt_claim_entry entry = {0}; gt_claim_entry_next(spec, &entry);)
         GT_TRY(take_claim(cache, namespace_, &entry, &own, err));
-    if (!own.template_ && (!own.unknown || has_limits(spec, resource)))
+    if (!own.template_.asks && (!own.unknown || has_limits(spec, resource)))
         return 0;
-    if (!own.template_)
+    if (!own.template_.asks)
         return gt_fail(err, ENOENT, "the ResourceClaimTemplate %.253s is not there", own.unknown);
     if (has_limits(spec, resource))
         return gt_fail(err, EINVAL, "it asks for GPUs by limits and by a claim");
     if (gt_claim_uses(spec, own.entry.name) != 1)
         return gt_fail(err, EINVAL, "its claim of GPUs has to be that of one container, no more and no less");
-    const struct gt_claim_sizes sizes = {1, {own.template_->gpus ? own.template_->gpus : 1}};
+    const struct gt_claim_sizes sizes = {1, {own.template_.gpus ? own.template_.gpus : 1}};
     gt_pod_json_replace_claim(spec, &own.entry, &sizes, patch);
     return 1;
 }

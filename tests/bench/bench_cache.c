@@ -362,7 +362,7 @@ static double decide_us(struct gt_cache *cache, const char *cpu, const char *por
         if (gt_job_view_make(cache, job, &spec, &reservations, &view, NULL) < 0)
             stop("no view");
         uint64_t start = gt_clock_ns();
-        if (gt_decide(cache, view, &reservations, &plainly, &failure, &text) != GT_DECISION_PLACED)
+        if (gt_decide(view, &plainly, &failure, &text) != GT_DECISION_PLACED)
             stop(text.data);
         double took = (double)(gt_clock_ns() - start) / 1000;
         least = took < least ? took : least;

@@ -16,9 +16,6 @@ import sys
 T95 = [0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]
 SETTINGS = {"kalos, 57x18x4": ["--cluster", "57x18x4", "--trace", "kalos", "--jobs", "5000"],
             "seren, 32x32x8": ["--cluster", "32x32x8", "--trace", "seren", "--jobs", "30000"]}
-FAILURES = ["--mtbf", "2000", "--repair", "12"]
-OUTAGES = ["--mtbf", "200", "--repair", "0.05"]  # three minutes
-UNIT = ["--on-node-loss", "unit"]
 COLUMNS = (("worked", 100, 2), ("waitMean", 1, 0), ("waitGpuMean", 1, 0), ("slowdownNode", 1, 2), ("slowdownSupernode", 1, 2),
            ("slowdownLarger", 1, 2), ("waitFirstP99", 1, 0), ("rejected", 1, 1))
 
@@ -63,16 +60,9 @@ def main():
     for setting, jobs in SETTINGS.items():
         for load in ("0.8", "1.1"):
             common, name = [*jobs, "--load", load], f"{setting}, load {load}"
-            losses = [(f"{how}, {spares} spare", ["--on-node-loss", how, "--spare-nodes", spares])
-                      for how in ("wait", "unit") for spares in ("0", "1", "2")]
-            table("Nodes that fail", name, [*common, *FAILURES], [*losses, ("restart at once", ["--on-node-loss", "restart"])], gputopo, seeds)
-            after = values("node-loss-after", 300, (10, 60, 1800))
-            table("Nodes that fail for hours", name, [*common, *FAILURES, *UNIT], after, gputopo, seeds)
-            table("Nodes that are away for minutes", name, [*common, *OUTAGES, *UNIT], after, gputopo, seeds)
             table("Patience", name, common, values("patience", 60, (10, 600, 3600, 1e9)), gputopo, seeds)
             table("Turn of the reservation", name, common, values("reserve-waiting", 600, (60, 3600, 1e9)), gputopo, seeds)
             table("Its limit", name, common, values("reserve-waiting-percent", 50, (10, 25, 100)), gputopo, seeds)
-            table("Jobs that start small", name, common, values("minimum", 1, (0.5, 0.25)), gputopo, seeds)
     philly = ["--cluster", "8x8x8", "--trace", f"{traces}/philly/philly.csv", "--jobs", "15000", "--load", "1.2"]
     table("Quotas", "philly, 8x8x8, load 1.2", philly,
           [("turns", ["--queue", "turns"]), ("age", ["--queue", "backfill"])] +

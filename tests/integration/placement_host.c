@@ -27,7 +27,7 @@
 #include "kube/config.h"
 #include "kube/watch.h"
 #include "scheduler-ext/companion/own_claims.h"
-#include "scheduler-ext/owners/kinds_file.h"
+#include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/times.h"
@@ -119,7 +119,7 @@ static void on_object(void *arg, cJSON *object)
         gt_cache_slice(host.cache, object);
         break;
     case KIND_TEMPLATE:
-        gt_cache_claim_template(host.cache, object);
+        gt_cache_related(host.cache, GT_RELATED_DEVICE_TEMPLATE, object);
         gt_own_claims_observe_template(host.own_claims, gt_meta_namespace(object));
         break;
     default:
@@ -156,7 +156,7 @@ static void on_delete(void *arg, const char *namespace_, const char *name, cJSON
         gt_cache_slice_deleted(host.cache, name);
         break;
     case KIND_TEMPLATE:
-        gt_cache_claim_template_deleted(host.cache, namespace_, name);
+        gt_cache_related_deleted(host.cache, GT_RELATED_DEVICE_TEMPLATE, namespace_, name);
         break;
     default:
         gt_placement_observe_pod_deleted(host.placement, namespace_, name);

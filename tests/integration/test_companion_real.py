@@ -85,25 +85,6 @@ class RealCompanion(unittest.TestCase):
             self.assertEqual((request["name"], request["exactly"]["count"]), ("gpus-0", 2))
             self.server.kubectl("delete", "resourceclaimtemplate", name)
 
-    def test_gates_without_placement(self):
-        """With the rights of base/ alone, and under its policies."""
-        self.server.kubectl("create", "serviceaccount", "default", check=False)
-        self.addCleanup(self.server.kubectl, "delete", "pod", "waits", "--force")
-        self.server.kubectl("create", "-f", "-", text=json.dumps({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waits", "annotations": {"metax-tech.com/gpu-group-size": "8"},
-                                                            "labels": {"app": "train"}},
-            "spec": {"schedulingGates": [{"name": "example.com/quota"}, {"name": "metax-tech.com/gpu-placement"}],
-                     "tolerations": [{"operator": "Exists"}],
-                     "containers": [{"name": "main", "image": "none", "resources": {"limits": {"metax-tech.com/gpu": "8"}}}]}}))
-        companion = self.start()
-        self.assertTrue(wait_for(lambda: self.server.get("pod", "waits")["spec"]["schedulingGates"] == [{"name": "example.com/quota"}]),
-                        companion.lines)
-        reasons = [(c["type"], c.get("reason")) for c in self.server.get("pod", "waits")["status"]["conditions"]]
-        self.assertIn(("GPUPlacement", "PlacementOff"), reasons)
-        self.assertIn("PodScheduled", [kind for kind, _ in reasons])
-        self.assertTrue(wait_for(lambda: "PlacementOff" in self.server.kubectl(
-            "get", "events.events.k8s.io", "-o", "jsonpath={.items[*].reason}")), companion.lines)
-
     def apply(self, obj, *arguments):
         self.server.kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=test", "-f", "-", *arguments,
                             text=json.dumps(obj))

@@ -127,10 +127,6 @@ tiers:
 {{ if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version }}yes{{ end }}
 {{- end }}
 
-{{- define "gputopo.lifts-gates" -}}
-{{ if and (include "gputopo.companion" .) (not (include "gputopo.placement" .)) (ne (toString (index .Values.scheduler.options "lift-gates")) "false") }}yes{{ end }}
-{{- end }}
-
 {{/* The companion needs NodeGPUTopologies. */}}
 {{- define "gputopo.companion" -}}
 {{ if and .Values.scheduler.enabled (ne .Values.mode "annotationsOnly") }}yes{{ end }}

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "scheduler-ext/sim/group/policy.h"
 #include "scheduler-ext/sim/group/run.h"
 
@@ -25,10 +26,7 @@ static void run_done(struct group_run *run)
     free(run->left);
     free(run->tenants);
     gt_waiting_done(run);
-    gt_parts_done(run);
     free(run->moves.times);
-    free(run->failed_times);
-    free(run->dead);
     free(run->places);
     gt_heap_done(&run->heap);
     gt_meter_done(&run->meter);
@@ -68,10 +66,9 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
                          largest_gpus, err));
     if (run->policy->open)
         GT_TRY(run->policy->open(run->world, &setup, &run->state, err));
-    if (run->options->moves_a_day && (!run->policy->model || gt_group_needs_parts(run->options)))
-        return gt_fail(err, EINVAL, "policy %s moves no pods, or places parts of jobs", run->policy->name);
-    GT_TRY(gt_failing_open(run, err));
-    return gt_group_needs_parts(run->options) ? gt_parts_open(run, err) : 0;
+    if (run->options->moves_a_day && !run->policy->model)
+        return gt_fail(err, EINVAL, "policy %s moves no pods", run->policy->name);
+    return gt_failing_open(run, err);
 }
 
 /* ---- simulated time ---- */
@@ -86,12 +83,9 @@ static int handle(struct group_run *run, struct gt_event event, struct gt_err **
     gt_meter_advance(&run->meter, run->now);
     if (event.kind == GT_EVENT_END) {
         gt_meter_finished(&run->meter, event.subject, run->now);
-        gt_waiting_remove(run, event.subject);
         gt_run_release(run, event.subject);
     } else if (event.kind == GT_EVENT_FAIL) {
         r = gt_failing_fail(run, event.subject, err);
-    } else if (event.kind == GT_EVENT_LOST) {
-        r = gt_failing_lose(run, event.subject, event.epoch, err);
     } else if (event.kind == GT_EVENT_REPAIR) {
         r = gt_failing_repair(run, event.subject, err);
     }
@@ -129,7 +123,7 @@ static int go(struct group_run *run, struct gt_err **err)
         run->now = job->submit;
         gt_meter_advance(&run->meter, run->now);
         gt_meter_submitted(&run->meter, i, !gt_run_tenant(run, i)->present);
-        r = gt_run_submit(run, i, err);
+        r = gt_waiting_submit(run, i, err);
         if (watch->progress && i % PROGRESS_STEP == 0)
             watch->progress(watch->arg, i, run->jobs->count);
     }
@@ -142,14 +136,8 @@ static int go(struct group_run *run, struct gt_err **err)
         gt_meter_rejected(&run->meter);
     for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++)
         if (run->running[i].places)
-            r = gt_run_set_rate(run, i, 0, 0, err); /* its progress counts */
+            gt_run_count(run, i);
     return r;
-}
-
-bool gt_group_needs_parts(const struct gt_group_options *options)
-{
-    return options->node_loss != GT_SIM_LOSS_RESTART || options->spares ||
-           (options->minimum > 0 && options->minimum < 1);
 }
 
 int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const struct gt_group_policy *policy,
@@ -167,4 +155,75 @@ int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const s
         gt_meter_result(&run.meter, ret);
     run_done(&run);
     return r;
+}
+
+/* Progress over all runs. */
+struct progress {
+    const struct gt_experiment *experiment;
+    uint32_t done; /* runs */
+};
+
+enum { PROGRESS_PER_RUN = 1000 };
+
+static void progress(void *arg, uint32_t done, uint32_t total)
+{
+    struct progress *p = arg;
+    const struct gt_sim_watch *watch = &p->experiment->watch;
+    uint32_t part = total ? (uint32_t)((uint64_t)done * PROGRESS_PER_RUN / total) : 0;
+    watch->progress(watch->arg, p->done * PROGRESS_PER_RUN + part,
+                    p->experiment->seeds * p->experiment->policy_count * PROGRESS_PER_RUN);
+}
+
+/* Runs all policies with the jobs of one seed. */
+static int run_seed(const struct gt_experiment *experiment, uint32_t number, struct progress *state,
+                    struct gt_report *reports, struct gt_err **err)
+{
+    uint64_t seed = experiment->seed + number;
+    struct gt_sim_watch watch = {.nanoseconds = experiment->watch.nanoseconds,
+                                 .progress = experiment->watch.progress ? progress : NULL,
+                                 .arg = state};
+    gt_auto_jobs struct gt_jobs jobs = {0};
+    struct gt_draw draw = experiment->draw;
+    draw.seed = seed;
+    int r = gt_trace_draw(experiment->trace, experiment->site, &draw, &jobs, err);
+    for (uint32_t p = 0; p < experiment->policy_count && r >= 0; p++, state->done++) {
+        struct gt_group_options options = experiment->group;
+        options.seed = seed;
+        options.watch = watch;
+        r = gt_group_run(experiment->site, &jobs, experiment->policies[p], &options, &reports[p].run[number],
+                         err);
+    }
+    return r;
+}
+
+int gt_experiment_run(const struct gt_experiment *experiment, struct gt_report **ret, struct gt_err **err)
+{
+    uint32_t count = experiment->policy_count;
+    struct gt_report *reports = calloc(count, sizeof(*reports));
+    GT_NEED(reports, err, "experiment");
+    int r = 0;
+    for (uint32_t p = 0; p < count && r >= 0; p++) {
+        reports[p] = (struct gt_report){.policy = experiment->policies[p]->name,
+                                        .seed = experiment->seed,
+                                        .runs = experiment->seeds,
+                                        .run = calloc(experiment->seeds, sizeof(struct gt_result))};
+        if (!reports[p].run)
+            r = gt_fail_sys(err, ENOMEM, "experiment");
+    }
+    struct progress state = {.experiment = experiment};
+    for (uint32_t number = 0; number < experiment->seeds && r >= 0; number++)
+        r = run_seed(experiment, number, &state, reports, err);
+    if (r < 0) {
+        gt_experiment_done(reports, count);
+        return r;
+    }
+    *ret = reports;
+    return 0;
+}
+
+void gt_experiment_done(struct gt_report *reports, uint32_t count)
+{
+    for (uint32_t p = 0; p < count && reports; p++)
+        free(reports[p].run);
+    free(reports);
 }

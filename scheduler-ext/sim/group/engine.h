@@ -14,34 +14,18 @@ enum gt_queue_policy {
     GT_QUEUE_FAIR,     /* the same, with fair shares of namespaces */
 };
 
-/* What a failed node means for the jobs on it. */
-enum gt_sim_node_loss {
-    GT_SIM_LOSS_RESTART, /* the whole job ends and is submitted again */
-    GT_SIM_LOSS_WAIT,    /* as on-node-loss: wait: its pods are created again, next to their unit */
-    GT_SIM_LOSS_UNIT,    /* as on-node-loss: unit: the unit moves where there is no room for that */
-};
-
-struct gt_sim_outage { /* of a node */
-    double from, until;
-    uint32_t node;
-};
-
 struct gt_group_options {
     enum gt_queue_policy queue;
-    double patience;           /* seconds until nodes are reserved for a waiting job; INFINITY: never */
-    double reservation;        /* seconds of this reservation; 0: no end */
-    uint32_t reserved_percent; /* of the GPUs that may be reserved, at least one node; 0: all */
-    double warm_up;            /* fraction of the jobs before the measurement begins, 0 to below 1 */
-    double mtbf;               /* mean seconds between failures of a node; 0: none fails */
-    double repair;             /* mean seconds until it is repaired */
-    const struct gt_sim_outage *outages; /* besides random ones: for tests */
-    uint32_t outage_count;
-    enum gt_sim_node_loss node_loss;
-    double lost_after;           /* seconds until the pods of a failed node are created again */
-    double restart;              /* seconds without progress when pods are created again or units added */
-    uint32_t spares;             /* free nodes of a supernode that only pods of failed nodes may use */
-    uint32_t moves_a_day;        /* units that move for waiting jobs in 24 hours; 0: none */
-    double minimum;              /* fraction of its units with which a job starts; 0 or 1: all */
+    double patience;             /* seconds until nodes are reserved for a waiting job; INFINITY: never */
+    double reservation;          /* seconds of this reservation; 0: no end */
+    uint32_t reserved_percent;   /* of the GPUs that may be reserved, at least one node; 0: all */
+    double warm_up;              /* fraction of the jobs before the measurement begins, 0 to below 1 */
+    double mtbf;                 /* mean seconds between failures of a node; 0: none fails. Its jobs are
+                                    submitted again */
+    double repair;               /* mean seconds until it is repaired */
+    double restart;              /* seconds without progress for a job of which units move */
+    uint32_t moves_a_day;        /* units that move for waiting jobs in 24 hours; 0: none. They need
+                                    gt_group_policy.model */
     double quota;                /* fraction of the GPUs that a namespace may use; 0: all */
     uint64_t seed;               /* of the random numbers of policy and failures */
     double loss_weight;          /* of gpu-aware */
@@ -51,11 +35,26 @@ struct gt_group_options {
     struct gt_sim_watch watch;
 };
 
-/* Whether these options need a policy that can place a part of a job (gt_group_policy.plan). Moves do not go
- * with them, and need gt_group_policy.model. */
-bool gt_group_needs_parts(const struct gt_group_options *options);
-
 /* Runs all jobs with the policy. -EUCLEAN when the policy broke a rule: GPUs used twice, or a unit not kept
  * in one supernode although it had to be. */
 int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const struct gt_group_policy *policy,
                  const struct gt_group_options *options, struct gt_result *ret, struct gt_err **err);
+
+/* One experiment: a cluster, a source of jobs, some policies, some seeds. Every policy gets the same jobs. */
+enum { GT_EXPERIMENT_POLICIES_MAX = 32, GT_EXPERIMENT_SEEDS_MAX = 1000, GT_EXPERIMENT_JOBS_MAX = 1 << 22 };
+
+struct gt_experiment {
+    const struct gt_site *site;
+    const struct gt_trace *trace;
+    struct gt_draw draw; /* its seed is not used */
+    struct gt_group_options group;
+    uint64_t seed;
+    uint32_t seeds;
+    const struct gt_group_policy *policies[GT_EXPERIMENT_POLICIES_MAX];
+    uint32_t policy_count;
+    struct gt_sim_watch watch; /* progress counts all runs */
+};
+
+/* *ret has one report for each policy, in the order of `policies`; gt_experiment_done() frees them. */
+int gt_experiment_run(const struct gt_experiment *experiment, struct gt_report **ret, struct gt_err **err);
+void gt_experiment_done(struct gt_report *reports, uint32_t count);

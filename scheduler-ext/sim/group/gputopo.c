@@ -83,22 +83,6 @@ static void crowded(void *p, bool crowded)
     gt_cluster_set_crowded(((struct group_core *)p)->cluster, crowded);
 }
 
-static bool group_gputopo_plan(void *p, const struct gt_sim_job *job, const bool *wanted,
-                               const struct gt_node_set *excluded, struct gt_place *places)
-{
-    struct group_core *state = p;
-    struct gt_plan_request request;
-    struct gt_plan_failure failure;
-    gt_group_part_request(job, wanted, places, state->units, state->pods, &request);
-    request.excluded = excluded;
-    if (!gt_plan_job(state->cluster, &request, &failure))
-        return false;
-    for (uint32_t i = 0; i < job->pods; i++)
-        if (wanted[i])
-            places[i] = (struct gt_place){state->pods[i].node, state->pods[i].mask};
-    return true;
-}
-
 static struct gt_cluster *group_gputopo_model(void *p)
 {
     return ((struct group_core *)p)->cluster;
@@ -127,7 +111,6 @@ const struct gt_group_policy gt_group_gputopo = {
     .open = open_churn,
     .close = group_gputopo_close_state,
     .place = group_gputopo_place,
-    .plan = group_gputopo_plan,
     .model = group_gputopo_model,
     .came = group_gputopo_came,
     .gone = gone,
@@ -141,7 +124,6 @@ const struct gt_group_policy gt_group_gputopo_static = {
     .open = open_static,
     .close = group_gputopo_close_state,
     .place = group_gputopo_place,
-    .plan = group_gputopo_plan,
     .model = group_gputopo_model,
     .came = group_gputopo_came,
     .gone = gone,

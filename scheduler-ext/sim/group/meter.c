@@ -165,11 +165,6 @@ void gt_meter_interrupted(struct gt_meter *meter, uint32_t job, double left)
         meter->accepted -= lost;
 }
 
-void gt_meter_stopped(struct gt_meter *meter)
-{
-    meter->interrupted++;
-}
-
 void gt_meter_moved(struct gt_meter *meter, uint32_t job)
 {
     meter->moved++;
@@ -210,13 +205,11 @@ static uint32_t least_supers(struct gt_meter *meter, const struct gt_sim_job *jo
     const uint32_t *slots = world->slots[job->gpus];
     uint32_t step = job->atom ? job->atom : 1, largest = 0;
     for (uint32_t i = 0; i < job->pods; i++)
-        if (places[i].node != GT_NONE)
-            gt_world_give(world, places[i].node, places[i].mask);
+        gt_world_give(world, places[i].node, places[i].mask);
     for (uint32_t s = 0; s < world->site->super_count; s++)
         largest = slots[s] / step > largest ? slots[s] / step : largest;
     for (uint32_t i = 0; i < job->pods; i++)
-        if (places[i].node != GT_NONE)
-            gt_world_take(world, places[i].node, places[i].mask);
+        gt_world_take(world, places[i].node, places[i].mask);
     uint32_t need = job->unit / step;
     return largest ? (need + largest - 1) / largest : 1;
 }
@@ -227,8 +220,6 @@ static void add_spread(struct gt_meter *meter, const struct gt_sim_job *job, con
 {
     uint32_t bound = 0;
     for (uint32_t pod = 0; pod < job->pods; pod += job->unit) {
-        if (places[pod].node == GT_NONE)
-            continue; /* that unit is placed later */
         uint32_t supers = count_domains(meter, places + pod, job->unit, NULL);
         meter->recent_spread += supers;
         meter->recent_units++;
@@ -249,9 +240,6 @@ static void add_job_spread(struct gt_meter *meter, const struct gt_sim_job *job,
 {
     uint64_t gpus = (uint64_t)job->pods * job->gpus;
     uint32_t bound = job->pods; /* of the tier below */
-    for (uint32_t i = 0; i < job->pods; i++)
-        if (places[i].node == GT_NONE)
-            return; /* it began small */
     for (unsigned t = 0; t < GT_COUNT(meter->tiers) && bound > 1 && meter->tiers[t].gpus; t++) {
         struct gt_meter_tier *tier = &meter->tiers[t];
         uint64_t held = 0;
@@ -290,8 +278,7 @@ void gt_meter_started(struct gt_meter *meter, uint32_t number, double now, doubl
     if (!again && meter->alone[number])
         meter->first_waits[meter->first_wait_count++] = now - job->submit;
     for (uint32_t i = 0; i < job->pods; i++)
-        if (places[i].node != GT_NONE)
-            gt_links_add(&meter->links, places[i].node, places[i].mask);
+        gt_links_add(&meter->links, places[i].node, places[i].mask);
 }
 
 void gt_meter_finished(struct gt_meter *meter, uint32_t number, double now)

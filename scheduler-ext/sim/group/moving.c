@@ -32,14 +32,10 @@ void gt_moving_blocked(struct group_run *run, uint32_t number)
         run->moves.waiting = number;
 }
 
-static bool moving_is_whole(const struct group_run *run, uint32_t number)
+/* Not where it stands still, since a unit of it has just moved. */
+static bool moving_may_move(const struct group_run *run, uint32_t number)
 {
-    const struct running *running = &run->running[number];
-    const struct gt_sim_job *job = &run->jobs->job[number];
-    bool whole = running->places && running->rate > 0 && running->since <= run->now;
-    for (uint32_t i = 0; whole && i < job->pods; i++)
-        whole = !run->dead[running->places[i].node];
-    return whole;
+    return run->running[number].places && run->running[number].since <= run->now;
 }
 
 /* The pods that may move; `*ret_of` is the number of each among those of its job. The caller frees both. */
@@ -48,13 +44,13 @@ static int moving_collect(const struct group_run *run, struct gt_running_pod **r
 {
     uint32_t count = 0, at = 0;
     for (uint32_t n = 0; n < run->jobs->count; n++)
-        count += moving_is_whole(run, n) ? run->jobs->job[n].pods : 0;
+        count += moving_may_move(run, n) ? run->jobs->job[n].pods : 0;
     gt_auto_free struct gt_running_pod *pods = calloc((size_t)count + 1, sizeof(*pods));
     gt_auto_free uint32_t *of = calloc((size_t)count + 1, sizeof(*of));
     GT_NEED(pods && of, err, "moves");
     for (uint32_t n = 0; n < run->jobs->count; n++) {
         const struct gt_sim_job *job = &run->jobs->job[n];
-        for (uint32_t i = 0; i < job->pods && moving_is_whole(run, n); i++, at++) {
+        for (uint32_t i = 0; i < job->pods && moving_may_move(run, n); i++, at++) {
             pods[at] = (struct gt_running_pod){.node = run->running[n].places[i].node,
                                                .mask = run->running[n].places[i].mask,
                                                .job = n,
@@ -110,7 +106,8 @@ static int moving_apply(struct group_run *run, const struct gt_relocation *found
         if (i + 1 < found->count && pods[found->moves[i + 1].pod].job == pod->job)
             continue;
         GT_TRY(gt_run_check(run, &run->jobs->job[pod->job], running->places, err));
-        GT_TRY(gt_run_set_rate(run, pod->job, running->rate, run->options->restart, err));
+        gt_run_count(run, pod->job);
+        GT_TRY(gt_run_go_on(run, pod->job, run->options->restart, err));
     }
     return 0;
 }

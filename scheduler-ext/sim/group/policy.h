@@ -73,12 +73,6 @@ struct gt_group_policy {
      * nothing is taken. */
     bool (*place)(void *state, struct gt_world *world, const struct gt_sim_job *job, struct gt_place *places);
 
-    /* Plans the wanted pods. Pods with a node in `places` stay there; other pods are left out, as the
-     * companion leaves out units that are placed later. Nodes of `excluded` are not used. True: the places of
-     * the wanted pods are written; nothing is taken. NULL: the policy cannot place parts of jobs. */
-    bool (*plan)(void *state, const struct gt_sim_job *job, const bool *wanted,
-                 const struct gt_node_set *excluded, struct gt_place *places);
-
     /* The product's own model of the cluster, on which moves are searched; NULL: no pods move. */
     struct gt_cluster *(*model)(void *state);
 
@@ -105,10 +99,6 @@ extern const struct gt_group_policy *const gt_group_policies[];
  * each. Without keeps_groups each pod is a unit. */
 void gt_group_request(const struct gt_sim_job *job, bool keeps_groups, struct gt_plan_unit *units,
                       struct gt_plan_pod *pods, struct gt_plan_request *ret);
-
-/* The same for the wanted pods, as described at gt_group_policy.plan. */
-void gt_group_part_request(const struct gt_sim_job *job, const bool *wanted, const struct gt_place *places,
-                           struct gt_plan_unit *units, struct gt_plan_pod *pods, struct gt_plan_request *ret);
 
 /* Gives the GPUs of the first `count` places back. */
 void gt_group_undo(struct gt_world *world, const struct gt_place *places, uint32_t count);

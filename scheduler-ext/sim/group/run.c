@@ -7,6 +7,8 @@
 
 #include "base/bits.h"
 
+enum { CHECK_STEP = 64 }; /* decisions */
+
 void gt_run_come(struct group_run *run, uint32_t number)
 {
     gt_run_tenant(run, number)->present++;
@@ -32,8 +34,6 @@ int gt_run_check(const struct group_run *run, const struct gt_sim_job *job, cons
         return gt_fail(err, EUCLEAN, "policy %s used a GPU twice", run->policy->name);
     for (uint32_t i = 0; i < job->pods; i++) {
         super = i % together ? super : GT_NONE;
-        if (places[i].node == GT_NONE)
-            continue;
         if (gt_bit_count(places[i].mask) != job->gpus)
             return gt_fail(err, EUCLEAN, "policy %s gave a pod the wrong number of GPUs", run->policy->name);
         if (run->policy->keeps_groups && super != GT_NONE && site->nodes[places[i].node].super != super)
@@ -43,18 +43,22 @@ int gt_run_check(const struct group_run *run, const struct gt_sim_job *job, cons
     return 0;
 }
 
-int gt_run_set_rate(struct group_run *run, uint32_t number, double rate, double after, struct gt_err **err)
+void gt_run_count(struct group_run *run, uint32_t number)
 {
     struct running *running = &run->running[number];
     const struct gt_sim_job *job = &run->jobs->job[number];
-    if (running->rate > 0 && run->now > running->since) {
-        gt_meter_worked(&run->meter, running->since, run->now, running->rate * job->pods * job->gpus);
-        run->left[number] = (running->ends - run->now) * running->rate;
+    if (run->now > running->since) {
+        gt_meter_worked(&run->meter, running->since, run->now, (double)job->pods * job->gpus);
+        run->left[number] = running->ends - run->now;
     }
-    running->rate = rate;
-    running->since = run->now + after;
     running->epoch++;
-    running->ends = rate > 0 ? running->since + run->left[number] / rate : (double)INFINITY;
+}
+
+int gt_run_go_on(struct group_run *run, uint32_t number, double after, struct gt_err **err)
+{
+    struct running *running = &run->running[number];
+    running->since = run->now + after;
+    running->ends = running->since + run->left[number];
     return isfinite(running->ends) ? gt_heap_add(&run->heap,
                                                  (struct gt_event){.time = running->ends,
                                                                    .kind = GT_EVENT_END,
@@ -68,17 +72,15 @@ void gt_run_release(struct group_run *run, uint32_t number)
 {
     struct running *running = &run->running[number];
     const struct gt_sim_job *job = &run->jobs->job[number];
-    gt_run_set_rate(run, number, 0, 0, NULL); /* needs no memory */
+    gt_run_count(run, number);
     for (uint32_t i = 0; i < job->pods; i++) {
-        if (running->places[i].node == GT_NONE)
-            continue;
         gt_world_give(run->world, running->places[i].node, running->places[i].mask);
         gt_run_changed(run, running->places[i].node);
     }
     free(running->places);
     running->places = NULL;
     run->run_count--;
-    gt_run_tenant(run, number)->holds -= (uint64_t)running->held * job->gpus;
+    gt_run_tenant(run, number)->holds -= (uint64_t)job->pods * job->gpus;
     gt_run_go_away(run, number);
 }
 
@@ -86,8 +88,6 @@ void gt_run_changed(struct group_run *run, uint32_t node)
 {
     if (run->policy->changed)
         run->policy->changed(run->state, run->world, node);
-    if (run->parts.on)
-        gt_spares_node_changed(run, node);
 }
 
 void gt_run_set_up(struct group_run *run, uint32_t node, bool up)
@@ -100,6 +100,41 @@ bool gt_run_may_hold(const struct group_run *run, uint32_t number, uint64_t gpus
 {
     uint64_t limit = (uint64_t)(run->options->quota * run->world->site->gpus);
     return !limit || gt_run_tenant(run, number)->holds + gpus <= limit;
+}
+
+/* ---- start ---- */
+
+static bool sim_start_place(struct group_run *run, const struct gt_sim_job *job)
+{
+    const struct gt_sim_watch *watch = &run->options->watch;
+    uint64_t begin = watch->nanoseconds ? watch->nanoseconds() : 0;
+    bool placed = run->policy->place(run->state, run->world, job, run->places);
+    run->meter.nanoseconds += watch->nanoseconds ? watch->nanoseconds() - begin : 0;
+    run->meter.decisions++;
+    return placed;
+}
+
+int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err)
+{
+    const struct gt_sim_job *job = &run->jobs->job[number];
+    if (!gt_run_may_hold(run, number, (uint64_t)job->pods * job->gpus))
+        return 0;
+    bool placed = sim_start_place(run, job);
+    run->decisions++;
+    if (run->options->check && run->decisions % CHECK_STEP == 0 && !gt_world_check(run->world))
+        return gt_fail(err, EUCLEAN, "policy %s left wrong counts", run->policy->name);
+    if (!placed)
+        return 0;
+    GT_TRY(gt_run_check(run, job, run->places, err));
+    struct running *running = &run->running[number];
+    running->places = malloc(job->pods * sizeof(*running->places));
+    GT_NEED(running->places, err, "simulation");
+    memcpy(running->places, run->places, job->pods * sizeof(*running->places));
+    run->run_count++;
+    gt_run_tenant(run, number)->holds += (uint64_t)job->pods * job->gpus;
+    gt_meter_started(&run->meter, number, run->now, run->left[number], running->places);
+    GT_TRY(gt_run_go_on(run, number, 0, err));
+    return 1;
 }
 
 /* ---- events by time ---- */

@@ -93,8 +93,6 @@ void gt_meter_started(struct gt_meter *meter, uint32_t job, double now, double s
 void gt_meter_finished(struct gt_meter *meter, uint32_t job, double now);
 void gt_meter_rejected(struct gt_meter *meter);
 void gt_meter_interrupted(struct gt_meter *meter, uint32_t job, double left);
-/* One of the job's nodes failed; it still has its other places. */
-void gt_meter_stopped(struct gt_meter *meter);
 /* A unit of the job got new places. */
 void gt_meter_moved(struct gt_meter *meter, uint32_t job);
 /* `gpus` GPUs of a job made progress from `since` until `until`. */
@@ -102,14 +100,14 @@ void gt_meter_worked(struct gt_meter *meter, double since, double until, double 
 void gt_meter_result(struct gt_meter *meter, struct gt_result *ret);
 
 /* A heap of events by time; events of equal time in the order of adding. */
-enum gt_event_kind { GT_EVENT_END, GT_EVENT_FAIL, GT_EVENT_LOST, GT_EVENT_REPAIR, GT_EVENT_PATIENCE };
+enum gt_event_kind { GT_EVENT_END, GT_EVENT_FAIL, GT_EVENT_REPAIR, GT_EVENT_PATIENCE };
 
 struct gt_event {
     double time;
     uint64_t order;
     enum gt_event_kind kind;
     uint32_t subject; /* job or node */
-    uint32_t epoch;   /* of the job, or number of the node's failures: events of older epochs are ignored */
+    uint32_t epoch;   /* of the job: events of older epochs are ignored */
 };
 
 struct gt_heap {
@@ -127,24 +125,11 @@ static inline void gt_heap_done(struct gt_heap *heap)
 
 /* The state of one run of the engine, and the functions that its files share. */
 struct running {
-    struct gt_place *places; /* NULL: none; a pod without a place has GT_NONE */
-    uint32_t held;           /* pods with a place */
+    struct gt_place *places; /* of all pods; NULL: none */
     uint32_t epoch;
-    double since, rate; /* it makes progress since then, at this fraction of full speed */
+    double since; /* it makes progress since then */
     double ends;
     double joined; /* when it began to wait */
-};
-
-/* State for jobs of which only some pods have places: parts.c. */
-struct sim_parts {
-    bool on;
-    bool *wanted;            /* [pod] scratch */
-    struct gt_place *places; /* [pod] likewise */
-    bool *homes;             /* [supernode] likewise: the job may use its spare nodes */
-    bool *spare;             /* [node] */
-    struct gt_node_set excluded;
-    uint32_t *again; /* jobs to be added to the queue, or changed there */
-    uint32_t again_count;
 };
 
 struct sim_tenant { /* a namespace */
@@ -192,9 +177,6 @@ struct group_run {
     bool stop;               /* fifo: the first waiting job found no room in this round */
     struct gt_place *places; /* of the job that is being placed */
     struct gt_rng failures;
-    uint32_t *failed_times; /* [node] */
-    bool *dead;             /* [node] */
-    struct sim_parts parts;
     struct gt_meter meter;
     double now;
     uint32_t decisions, pods_max;
@@ -222,60 +204,30 @@ void gt_run_changed(struct group_run *run, uint32_t node);
 /* Checks that the places of a job's pods follow the policy's rules, and that no GPU is used twice. */
 int gt_run_check(const struct group_run *run, const struct gt_sim_job *job, const struct gt_place *places,
                  struct gt_err **err);
-/* Counts its progress so far, and sets a new rate after `after` seconds. */
-int gt_run_set_rate(struct group_run *run, uint32_t number, double rate, double after, struct gt_err **err);
+/* It goes on after so many seconds. */
+int gt_run_go_on(struct group_run *run, uint32_t number, double after, struct gt_err **err);
+/* Counts its progress so far. */
+void gt_run_count(struct group_run *run, uint32_t number);
 /* Whether its namespace may use `gpus` more GPUs. */
 bool gt_run_may_hold(const struct group_run *run, uint32_t number, uint64_t gpus);
 
-/* ---- spares.c ---- */
-
-/* Chooses the spare nodes of the node's supernode again. */
-void gt_spares_node_changed(struct group_run *run, uint32_t node);
-
-/* ---- start.c, submit.c ---- */
-
 /* Tries to start a job: 1 started, 0 not, or an error. */
 int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err);
-/* A job that wants to start or to start again: it starts, waits, or is rejected. */
-int gt_run_submit(struct group_run *run, uint32_t number, struct gt_err **err);
 
 /* ---- failing.c: nodes that fail and are repaired ---- */
 
 int gt_failing_open(struct group_run *run, struct gt_err **err);
 int gt_failing_fail(struct group_run *run, uint32_t node, struct gt_err **err);
-/* The node has been down for `lost_after`: its pods are created again. */
-int gt_failing_lose(struct group_run *run, uint32_t node, uint32_t epoch, struct gt_err **err);
 int gt_failing_repair(struct group_run *run, uint32_t node, struct gt_err **err);
-
-/* ---- parts.c: jobs that have some of their places ---- */
-
-int gt_parts_open(struct group_run *run, struct gt_err **err);
-void gt_parts_done(struct group_run *run);
-/* Fewest units with which a job starts. */
-uint32_t gt_parts_least(const struct group_run *run, const struct gt_sim_job *job);
-/* Plans as many units as fit of a job that has not started, into run->places, and takes the GPUs. */
-bool gt_parts_start(struct group_run *run, uint32_t number);
-/* Places the missing pods of a job, as far as there is room. 1: none is missing any more; 0: some are; or an
- * error. */
-int gt_parts_complete(struct group_run *run, uint32_t number, struct gt_err **err);
-/* The fraction of its units that run. */
-double gt_parts_rate(const struct group_run *run, uint32_t number);
-/* Whether some started units miss pods, or too few units have started. */
-bool gt_parts_is_torn(const struct group_run *run, uint32_t number);
-/* Makes a request for the least that the job needs; it points into holder->units and pods. */
-void gt_parts_request(struct group_run *run, uint32_t number, struct gt_plan_request *ret);
 
 /* ---- waiting.c: the jobs that wait ---- */
 
 int gt_waiting_open(struct group_run *run, struct gt_err **err);
 void gt_waiting_done(struct group_run *run);
-/* A submitted job. 1: it started; 0: it waits now; or an error. */
-int gt_waiting_join(struct group_run *run, uint32_t number, struct gt_err **err);
+/* A job that wants to start or to start again: it starts, waits, or is rejected. */
+int gt_waiting_submit(struct group_run *run, uint32_t number, struct gt_err **err);
 /* Starts those waiting jobs that fit now. Of jobs of the same shape only one is tried in vain. */
 int gt_waiting_start(struct group_run *run, struct gt_err **err);
-/* A job with some of its places waits for the others, or no longer waits. */
-int gt_waiting_put(struct group_run *run, uint32_t number, struct gt_err **err);
-void gt_waiting_remove(struct group_run *run, uint32_t number);
 /* A node failed or was repaired. */
 void gt_waiting_node_changed(struct group_run *run, uint32_t node);
 

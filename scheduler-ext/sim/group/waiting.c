@@ -57,10 +57,7 @@ static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, st
     struct sim_holder *holder = &run->holder;
     const struct gt_world *world = run->world;
     struct gt_plan_request request;
-    if (run->parts.on)
-        gt_parts_request(run, sim_waiting_number_of(run, job), &request);
-    else
-        gt_group_request(job, run->policy->keeps_groups, holder->units, holder->pods, &request);
+    gt_group_request(job, run->policy->keeps_groups, holder->units, holder->pods, &request);
     for (uint32_t n = 0; n < world->site->node_count; n++) {
         gt_cluster_set_eligible(holder->model, n, world->up[n] && world->site->nodes[n].gpus);
         gt_cluster_set_free(holder->model, n, world->free[n]);
@@ -70,8 +67,6 @@ static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, st
     uint32_t gpus = 0;
     for (uint32_t i = 0; i < job->pods; i++) {
         uint32_t node = holder->pods[i].node;
-        if (holder->pods[i].running)
-            continue;
         gpus += gt_node_set_has(ret, node) ? 0 : world->site->nodes[node].gpus;
         if (gt_node_set_add(ret, node, &run->failed) < 0)
             return false;
@@ -122,19 +117,13 @@ static uint64_t sim_waiting_gpus_of(const struct gt_sim_job *job)
     return (uint64_t)job->pods * job->gpus;
 }
 
-static bool sim_waiting_lacks(const struct group_run *run, uint32_t number)
-{
-    return run->running[number].held < run->jobs->job[number].pods;
-}
-
 /* As in the companion: for a waiting job, not for moves or for the choice of reserved nodes. */
 static int sim_waiting_start(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     void (*crowded)(void *, bool) = run->policy->crowded;
     if (crowded)
         crowded(run->state, gt_queue_is_crowded(run->queue, &run->jobs->job[number]));
-    int r =
-        run->running[number].places ? gt_parts_complete(run, number, err) : gt_run_start(run, number, err);
+    int r = gt_run_start(run, number, err);
     if (crowded)
         crowded(run->state, false);
     return r;
@@ -146,15 +135,10 @@ static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
     if (run->stop || run->failed)
         return GT_QUEUE_FAILED;
     uint32_t number = sim_waiting_number_of(run, job);
-    bool runs = run->running[number].places;
-    if (!runs && !gt_run_may_hold(run, number, sim_waiting_gpus_of(job)))
+    if (!gt_run_may_hold(run, number, sim_waiting_gpus_of(job)))
         return GT_QUEUE_FAILED;
     restrict_to_others(run, restricted);
-    bool torn = runs && gt_parts_is_torn(run, number);
     int r = sim_waiting_start(run, number, &run->failed);
-    if (r >= 0 && run->parts.on && run->running[number].places &&
-        (runs ? r == 0 && torn && !gt_parts_is_torn(run, number) : sim_waiting_lacks(run, number)))
-        run->parts.again[run->parts.again_count++] = number; /* its position in the order has changed */
     if (r == 0)
         gt_moving_blocked(run, number);
     run->stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
@@ -207,7 +191,7 @@ void gt_waiting_done(struct group_run *run)
 
 /* ---- submission and start ---- */
 
-int gt_waiting_put(struct group_run *run, uint32_t number, struct gt_err **err)
+static int waiting_put(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
     const uint32_t shape[] = {job->pods, job->unit, job->atom, job->gpus};
@@ -217,17 +201,11 @@ int gt_waiting_put(struct group_run *run, uint32_t number, struct gt_err **err)
                                    .gpus = sim_waiting_gpus_of(job),
                                    .since_ms = now_ms(run),
                                    .number = ++run->arrivals};
-    bool waited = gt_queue_place(run->queue, job) != UINT32_MAX;
-    if (run->running[number].places) {
-        entry.gpus -= (uint64_t)run->running[number].held * job->gpus;
-        entry.partial = gt_parts_is_torn(run, number);
-        entry.grows = !entry.partial;
-    }
-    for (size_t i = 0; i < GT_COUNT(shape) && !run->running[number].places; i++)
+    for (size_t i = 0; i < GT_COUNT(shape); i++)
         entry.shape = gt_digest_mix(entry.shape, shape[i]);
-    int r = gt_queue_put(run->queue, &entry, err);
-    run->wait_count += r >= 0 && !waited;
-    return r < 0 || waited ? r : gt_moving_joined(run, number, err);
+    GT_TRY(gt_queue_put(run->queue, &entry, err));
+    run->wait_count++;
+    return gt_moving_joined(run, number, err);
 }
 
 /* Tries a job out of its turn. 1: it started. */
@@ -239,26 +217,46 @@ static int waiting_try_now(struct group_run *run, uint32_t number, struct gt_err
     int r = sim_waiting_start(run, number, err);
     restrict_to_others(run, false);
     if (r > 0)
-        gt_waiting_remove(run, number);
+        run->wait_count -= gt_queue_remove(run->queue, job);
     return r;
 }
 
-int gt_waiting_join(struct group_run *run, uint32_t number, struct gt_err **err)
+static int waiting_join(struct group_run *run, uint32_t number, struct gt_err **err)
 {
-    int r = gt_waiting_put(run, number, err);
+    int r = waiting_put(run, number, err);
     if (r < 0 || (run->options->queue == GT_QUEUE_FIFO && run->wait_count > 1))
         return r;
-    r = waiting_try_now(run, number, err);
-    if (r > 0 && sim_waiting_lacks(run, number)) {
-        int failed = gt_waiting_put(run, number, err);
-        r = failed < 0 ? failed : r;
-    }
-    return r;
+    return waiting_try_now(run, number, err);
 }
 
-void gt_waiting_remove(struct group_run *run, uint32_t number)
+/* Whether the job would fit if the cluster were empty. */
+static bool fits_empty(const struct group_run *run, uint32_t number)
 {
-    run->wait_count -= gt_queue_remove(run->queue, &run->jobs->job[number]);
+    const struct gt_sim_job *job = &run->jobs->job[number];
+    const struct gt_site *site = run->world->site;
+    uint64_t limit = (uint64_t)(run->options->quota * site->gpus);
+    uint32_t together = !run->policy->keeps_groups ? 1 : job->atom ? job->atom : job->unit;
+    uint64_t held = 0;
+    for (uint32_t s = 0; s < site->super_count; s++) {
+        uint32_t slots = 0;
+        for (uint32_t node = site->first_node[s]; node < site->first_node[s + 1]; node++)
+            slots += site->nodes[node].gpus / job->gpus;
+        held += slots / together;
+    }
+    return held * together >= job->pods && (!limit || (uint64_t)job->pods * job->gpus <= limit);
+}
+
+int gt_waiting_submit(struct group_run *run, uint32_t number, struct gt_err **err)
+{
+    bool waits = run->options->queue != GT_QUEUE_NONE && fits_empty(run, number);
+    gt_run_come(run, number);
+    /* A job that can never start must not delay others. */
+    int r = waits ? waiting_join(run, number, err) : gt_run_start(run, number, err);
+    if (r != 0 || waits)
+        return r < 0 ? r : 0;
+    gt_run_go_away(run, number);
+    gt_meter_rejected(&run->meter);
+    return 0;
 }
 
 static int start_round(struct group_run *run, struct gt_err **err)
@@ -268,8 +266,6 @@ static int start_round(struct group_run *run, struct gt_err **err)
     gt_queue_wake(run->queue);
     gt_queue_run(run->queue, UINT64_MAX / 2);
     restrict_to_others(run, false);
-    for (int r = 0; run->parts.again_count && r >= 0;)
-        r = gt_waiting_put(run, run->parts.again[--run->parts.again_count], &run->failed);
     return run->failed ? gt_fail(err, gt_err_code(run->failed), "%s", gt_err_text(run->failed)) : 0;
 }
 

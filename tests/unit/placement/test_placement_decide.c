@@ -115,7 +115,7 @@ static enum gt_decision decide(struct gt_cache *cache, const char *key, const st
 {
     gt_auto_job_view struct gt_job_view *view = view_of(cache, key, owner, reservations, 1);
     struct gt_plan_failure failure;
-    enum gt_decision decision = gt_decide(cache, view, reservations, spec, &failure, text);
+    enum gt_decision decision = gt_decide(view, spec, &failure, text);
     check_cache(cache);
     return decision;
 }
@@ -495,11 +495,11 @@ static void test_mixed_plans_are_given_up(void **state)
                                       &reservations, &view, NULL),
                      0);
     assert_int_equal(view->states[GT_MEMBER_PLANNED], 4);
-    assert_true(gt_decide_repair(cache, view, &reservations, true));
+    assert_true(gt_decide_repair(view, true));
     assert_int_equal(view->states[GT_MEMBER_PLANNED], 4);
-    assert_true(gt_decide_repair(cache, view, &reservations, false));
+    assert_true(gt_decide_repair(view, false));
     assert_int_equal(view->states[GT_MEMBER_TO_PLACE], 4);
-    assert_false(gt_decide_repair(cache, view, &reservations, false));
+    assert_false(gt_decide_repair(view, false));
     gt_job_view_free(view);
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
@@ -577,7 +577,7 @@ static void test_drain(void **state)
         GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32);
     unsigned before = available(cache);
     gt_auto_job_view struct gt_job_view *view = view_of(cache, "ns/Job/a", NULL, &reservations, 1);
-    assert_true(gt_decide_drain(cache, view, &reservations, &set));
+    assert_true(gt_decide_drain(view, &set));
     for (unsigned s = 0; s < SUPERNODES; s++)
         for (unsigned n = 0; n < NODES_EACH; n++)
             assert_int_equal(
@@ -598,7 +598,7 @@ static void test_drain_of_what_never_fits(void **state)
     struct gt_owner *owner = owner_of(8, 8, 64); /* no supernode has 64 GPUs */
     GIVE(cache, .job = "a", .index = 0, .gpus = 8, .group = 64);
     gt_auto_job_view struct gt_job_view *view = view_of(cache, "ns/Job/a", owner, &reservations, 1);
-    assert_false(gt_decide_drain(cache, view, &reservations, &set));
+    assert_false(gt_decide_drain(view, &set));
     assert_null(set.bits);
     end(cache, &reservations, owner);
 }
@@ -778,12 +778,12 @@ static void test_drain_heeds_cpus(void **state)
     for (unsigned i = 0; i < 4; i++)
         GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32, .spec = ASKS("60"));
     gt_auto_job_view struct gt_job_view *view = view_of(cache, "ns/Job/a", NULL, &reservations, 1);
-    assert_true(gt_decide_drain(cache, view, &reservations, &nodes));
+    assert_true(gt_decide_drain(view, &nodes));
     for (unsigned n = 0; n < NODES_EACH; n++)
         assert_true(gt_node_set_has(&nodes, gt_cluster_find_node(gt_cache_cluster(cache), node_name(2, n))));
     assert_int_equal(gt_node_set_count(&nodes), 4);
     give_pod(cache, POD(.name = "d", .node = "s2-n1", .spec = ASKS("2")));
-    assert_false(gt_decide_drain(cache, view, &reservations, &nodes));
+    assert_false(gt_decide_drain(view, &nodes));
     gt_node_set_done(&nodes);
     end(cache, &reservations, NULL);
 }

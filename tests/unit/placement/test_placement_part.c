@@ -146,8 +146,7 @@ static enum gt_decision gang_decide(struct gang *gang, uint64_t gpus_max)
     struct gt_plan_failure failure;
     gt_auto_job_view struct gt_job_view *view = gang_view(gang);
     gt_buf_consume(&gang->text, gang->text.len);
-    enum gt_decision decision =
-        gt_decide(gang->cache, view, &gang->reservations, &spec, &failure, &gang->text);
+    enum gt_decision decision = gt_decide(view, &spec, &failure, &gang->text);
     check_cache(gang->cache);
     unsigned again = decide_again(log);
     assert_true(again > 0 || decision != GT_DECISION_WAITS);
@@ -208,7 +207,7 @@ static void test_no_memory(void **state)
         struct gt_plan_failure failure;
         struct gt_job_view *view = gang_view(&gang);
         callocs_left = at;
-        decision = gt_decide(gang.cache, view, &gang.reservations, &spec, &failure, &gang.text);
+        decision = gt_decide(view, &spec, &failure, &gang.text);
         callocs_left = 0;
         assert_int_not_equal(decision, GT_DECISION_WAITS);
         failed += decision == GT_DECISION_FAILED;
@@ -317,7 +316,7 @@ static void test_drain_for_the_minimum(void **state)
         use_rack(&gang, r, 1);
     all_pods(&gang);
     gt_auto_job_view struct gt_job_view *view = gang_view(&gang);
-    assert_true(gt_decide_drain(gang.cache, view, &gang.reservations, &set));
+    assert_true(gt_decide_drain(view, &set));
     assert_int_equal(gt_node_set_count(&set), 4);
     gt_node_set_done(&set);
     gang_end(&gang);
@@ -403,9 +402,7 @@ static uint32_t named_pods(struct gang *gang, uint64_t now)
     gt_auto_job_view struct gt_job_view *view = moving_view(gang, now);
     auto_placement_content struct placement_content content = {0};
     const struct gt_cache_job *job = gt_cache_find_job(gang->cache, "ns/VolcanoJob/a");
-    assert_int_equal(
-        gt_placement_content_make(gang->cache, job, view, gang->owner, &gang->reservations, &content, NULL),
-        0);
+    assert_int_equal(gt_placement_content_make(job, view, gang->owner, &content, NULL), 0);
     return content.object.pod_count;
 }
 
@@ -486,8 +483,8 @@ static enum gt_decision move_unit(struct gang *gang, unsigned unit, const bool *
     struct gt_plan_failure failure;
     gt_auto_job_view struct gt_job_view *view = moving_view(gang, 1);
     gt_buf_consume(&gang->text, gang->text.len);
-    enum gt_decision decision = gt_decide_move(gang->cache, view, &gang->reservations, unit * UNIT_PODS,
-                                               (unit + 1) * UNIT_PODS, leaves, &spec, &failure, &gang->text);
+    enum gt_decision decision =
+        gt_decide_move(view, unit * UNIT_PODS, (unit + 1) * UNIT_PODS, leaves, &spec, &failure, &gang->text);
     check_cache(gang->cache);
     return decision;
 }

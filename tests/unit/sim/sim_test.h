@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler-ext/sim/experiment.h"
+#include "scheduler-ext/sim/group/engine.h"
 
 /* A copy of a text that a reader may change; its memory ends with the NUL. */
 static inline char *copy_text(const char *text)

@@ -159,7 +159,7 @@ static bool decide(struct both *both, unsigned number, bool crowded)
     struct gt_cache_job *job = gt_cache_find_job(both->cache, key);
     assert_non_null(job);
     assert_int_equal(gt_job_view_make(both->cache, job, &spec, &reservations, &view, NULL), 0);
-    enum gt_decision decision = gt_decide(both->cache, view, &reservations, &plainly, &failure, &text);
+    enum gt_decision decision = gt_decide(view, &plainly, &failure, &text);
     assert_true(decision == GT_DECISION_PLACED || decision == GT_DECISION_WAITS);
     decide_again(both);
     gt_job_view_free(view);
@@ -214,7 +214,25 @@ static void submit(struct both *both, const struct gt_sim_job *job, unsigned num
     take_pods(both, job, number);
 }
 
-/* Another place for a unit (or an atom) of a job that runs: as the policy plans it, and as gt_decide_move()
+/* Plans pods from `first` on again in the policy's model; the others stay. */
+static bool plan_again(struct both *both, const struct gt_sim_job *job, uint32_t first, uint32_t length,
+                       struct gt_place *places)
+{
+    struct gt_plan_unit units[JOB_PODS_MAX];
+    struct gt_plan_pod pods[JOB_PODS_MAX];
+    struct gt_plan_request request;
+    struct gt_plan_failure failure;
+    gt_group_request(job, true, units, pods, &request);
+    for (uint32_t i = 0; i < job->pods; i++)
+        if (i < first || i >= first + length)
+            pods[i] = (struct gt_plan_pod){.running = true, .node = places[i].node, .mask = places[i].mask};
+    bool planned = gt_plan_job(policy->model(both->policy), &request, &failure);
+    for (uint32_t i = first; planned && i < first + length; i++)
+        places[i] = (struct gt_place){pods[i].node, pods[i].mask};
+    return planned;
+}
+
+/* Another place for a unit (or an atom) of a job that runs: as the core plans it, and as gt_decide_move()
  * does; then it stays where it is. */
 static void move(struct both *both, unsigned at)
 {
@@ -222,7 +240,6 @@ static void move(struct both *both, unsigned at)
     uint32_t length = job.atom ? job.atom : job.unit,
              first = gt_rng_below(&both->random, job.pods / length) * length;
     struct gt_place places[JOB_PODS_MAX];
-    bool wanted[JOB_PODS_MAX] = {false};
     struct gt_job_view *view = NULL;
     struct gt_reservations reservations = {0};
     struct gt_plan_failure failure;
@@ -232,16 +249,11 @@ static void move(struct both *both, unsigned at)
     const struct gt_decide_spec plainly = {.reserve_until = 1000, .log = both->log, .name = key};
     memcpy(places, both->running[at].places, sizeof(places));
     give_pods(both, &job, both->running[at].number, places);
-    for (uint32_t i = first; i < first + length; i++) {
-        wanted[i] = true;
-        places[i] = (struct gt_place){.node = GT_NONE};
-    }
-    bool planned = policy->plan(both->policy, &job, wanted, NULL, places);
+    bool planned = plan_again(both, &job, first, length, places);
     snprintf(key, sizeof(key), "ns/Job/j%u", both->running[at].number);
     struct gt_cache_job *cached = gt_cache_find_job(both->cache, key);
     assert_int_equal(gt_job_view_make(both->cache, cached, &spec, &reservations, &view, NULL), 0);
-    enum gt_decision decision = gt_decide_move(both->cache, view, &reservations, first, first + length, NULL,
-                                               &plainly, &failure, &text);
+    enum gt_decision decision = gt_decide_move(view, first, first + length, NULL, &plainly, &failure, &text);
     assert_int_equal(decision, planned ? GT_DECISION_PLACED : GT_DECISION_WAITS);
     decide_again(both);
     for (uint32_t i = first; planned && i < first + length; i++) {

@@ -109,10 +109,7 @@ static void test_who_cannot_move(void **state)
     struct gt_jobs jobs = {0};
     static struct gt_result result;
     gt_auto_err struct gt_err *err = NULL;
-    struct gt_group_options options = {.queue = GT_QUEUE_BACKFILL, .moves_a_day = 1, .spares = 1};
-    assert_int_equal(gt_group_run(site, &jobs, &gt_group_gputopo, &options, &result, &err), -EINVAL);
-    gt_err_free(gt_steal(err));
-    options.spares = 0;
+    const struct gt_group_options options = {.queue = GT_QUEUE_BACKFILL, .moves_a_day = 1};
     assert_int_equal(gt_group_run(site, &jobs, &gt_group_gpu_aware, &options, &result, &err), -EINVAL);
     gt_site_free(site);
 }
