@@ -290,7 +290,7 @@ static int custom_read_label(const struct gt_at *at, const cJSON *labels, const 
     return *ret == GT_POD_KEYS ? gt_fail_sys(at->err, ENOMEM, "%s", at->source) : 0;
 }
 
-/* `custom`: also the kinds before it, of which none has its pods. */
+/* `custom`: also the kinds before it. No other kind may have its pods. */
 static int custom_read_labels(const struct gt_at *at, const cJSON *labels, struct custom_kind *custom)
 {
     static const char *const names[] = {"job", "role", "index"};
@@ -301,6 +301,8 @@ static int custom_read_labels(const struct gt_at *at, const cJSON *labels, struc
             if (*keys[i] != GT_POD_KEYS && *keys[i] == *keys[other])
                 return gt_at_fail(at, "labels", "%s and %s are the same label", names[other], names[i]);
     }
+    if (custom->job < GT_KEY_CUSTOM)
+        return gt_at_fail(at, "labels.job", "pods of other kinds have %s, too", gt_pod_key_text(custom->job));
     for (const struct custom_kind *other = custom_kinds; other < custom; other++)
         if (custom->job != GT_POD_KEYS && other->job == custom->job)
             return gt_at_fail(at, "labels.job", "the pods of kinds[%u] have %s, too",

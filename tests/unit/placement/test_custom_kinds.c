@@ -232,6 +232,8 @@ static void test_mistakes(void **state)
         {"kinds: [{apiVersion: e.com/v1, kind: K, resource: ks, labels: {job: j}, " PATHS
          "}, {apiVersion: e.com/v1, kind: L, resource: ls, labels: {job: j}, " PATHS "}]",
          "kinds.yaml: kinds[1].labels.job: the pods of kinds[0] have j, too"},
+        {KIND(PATHS ", child: Job, labels: {job: batch.kubernetes.io/job-name}"),
+         "kinds.yaml: kinds[0].labels.job: pods of other kinds have batch.kubernetes.io/job-name, too"},
     };
     for (unsigned i = 0; i < GT_COUNT(bad); i++) {
         gt_auto_err struct gt_err *err = NULL;
