@@ -112,7 +112,7 @@ static void agent_take(struct gt_agent *agent, struct gt_inventory *inventory)
     gt_inventory_unref(agent->scanned);
     agent->scanned = gt_inventory_ref(inventory);
     inventory = gt_agent_dra_check(agent, gt_agent_cdi_check(agent, inventory));
-    unsigned changes = gt_changes_log(agent->inventory, inventory, on_change, agent);
+    gt_changes_log(agent->inventory, inventory, on_change, agent);
     gt_inventory_unref(agent->inventory);
     agent->inventory = inventory;
     if (agent->plugin)
@@ -122,7 +122,7 @@ static void agent_take(struct gt_agent *agent, struct gt_inventory *inventory)
     gt_usage_inventory(agent->usage, inventory);
     gt_agent_dra_used(agent);
     gt_agent_publish_changed(agent->publish);
-    gt_debug("scanned", GT_INT("changes", changes));
+    gt_debug("scanned");
 }
 
 static void on_cdi_timer(void *arg)

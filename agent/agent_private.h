@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "agent/fault_dir.h"
-#include "agent/measured_dir.h"
 #include "agent/metrics.h"
 #include "agent/options.h"
 #include "agent/plans.h"
 #include "agent/publish.h"
 #include "agent/scanner.h"
 #include "agent/shared_gpus.h"
+#include "agent/told_dir.h"
 #include "agent/usage.h"
 #include "base/loop.h"
 #include "deviceplugin/dra/driver.h"

@@ -79,97 +79,73 @@ static bool knows_missing(const struct gt_node *node, const struct gt_missing *m
     return false;
 }
 
-static unsigned log_missing(const struct gt_node *before, const struct gt_node *after)
+static void log_missing(const struct gt_node *before, const struct gt_node *after)
 {
-    unsigned lines = 0;
     for (unsigned i = 0; i < after->missing_count; i++) {
         const struct gt_missing *missing = &after->missing[i];
-        if (knows_missing(before, missing))
-            continue;
-        gt_info("cannot read", GT_STR("what", missing->what), GT_STR("why", missing->why));
-        lines++;
+        if (!knows_missing(before, missing))
+            gt_info("cannot read", GT_STR("what", missing->what), GT_STR("why", missing->why));
     }
-    return lines;
 }
 
 /* Logs what concerns the node as a whole. */
-static unsigned log_node(const struct gt_node *before, const struct gt_node *after)
+static void log_node(const struct gt_node *before, const struct gt_node *after)
 {
-    unsigned lines = 0;
-    if (!before) {
+    if (!before)
         gt_info("node discovered", GT_STR("node", after->name), GT_INT("gpus", after->gpu_count),
                 GT_INT("healthy", gt_bit_count(gt_node_with_health(after, GT_GPU_HEALTHY))),
                 GT_INT("unhealthy", gt_bit_count(gt_node_with_health(after, GT_GPU_UNHEALTHY))),
                 GT_INT("nics", after->nic_count), GT_INT("direct_links", count_links(after, false)),
                 GT_INT("down", count_links(after, true)), GT_INT("missing", after->missing_count));
-        lines++;
-    }
-    if (!after->gpu_count && (!before || before->gpu_count)) {
+    if (!after->gpu_count && (!before || before->gpu_count))
         gt_info("this node has no GPU, nothing to advertise", GT_STR("node", after->name));
-        lines++;
-    }
     const char *was = before ? gt_node_not_advertised(before) : NULL, *is = gt_node_not_advertised(after);
-    if (is && !was) {
+    if (is && !was)
         gt_warning("node is not advertised", GT_STR("why", is));
-        lines++;
-    } else if (was && !is) {
+    else if (was && !is)
         gt_info("node is advertised again");
-        lines++;
-    }
-    if (before && strcmp(before->server_uuid, after->server_uuid) != 0) {
+    if (before && strcmp(before->server_uuid, after->server_uuid) != 0)
         gt_info("server UUID changed", GT_STR("before", before->server_uuid),
                 GT_STR("now", after->server_uuid));
-        lines++;
-    }
-    return lines;
 }
 
-static unsigned log_device(const struct gt_device *was, const struct gt_device *is, bool first,
-                           struct changes *changes)
+static void log_device(const struct gt_device *was, const struct gt_device *is, bool first,
+                       struct changes *changes)
 {
     bool was_there = was && was->gpu >= 0, is_there = is->gpu >= 0, was_healthy = !was || was->healthy;
-    unsigned lines = 0;
     if (is->retired) {
         if (was_there)
             gt_info("GPU gets its UUID as ID", GT_STR("before", is->id), GT_STR("why", is->reason));
-        return was_there;
+        return;
     }
     if (was_there && !is_there) {
         gt_warning("GPU lost", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
         changes_add(changes, LOST, "%s at %s", is->id, is->bdf);
-        return 1;
+        return;
     }
     if (was && !was_there && is_there) {
         gt_info("GPU back", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_BOOL("healthy", is->healthy));
         changes_add(changes, BACK, "%s at %s", is->id, is->bdf);
-        lines++;
         was_healthy = true;
-    } else if (!was && !first) {
+    } else if (!was && !first)
         gt_info("GPU found", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
-        lines++;
-    }
     if (was_healthy && !is->healthy) {
         gt_warning("GPU unhealthy", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_STR("why", is->reason));
         if (is->gpu >= 0)
             changes_add(changes, UNHEALTHY, "%s at %s (%s)", is->id, is->bdf, is->reason);
-        lines++;
     } else if (!was_healthy && is->healthy) {
         gt_info("GPU recovered", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
         changes_add(changes, RECOVERED, "%s at %s", is->id, is->bdf);
-        lines++;
     }
     bool was_held = was && strncmp(was->reason, GT_HELD_BACK, strlen(GT_HELD_BACK)) == 0;
     if (!is->healthy && !was_held && strncmp(is->reason, GT_HELD_BACK, strlen(GT_HELD_BACK)) == 0) {
         gt_warning("GPU held back", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_STR("why", is->reason));
         changes_add(changes, HELD, "%s at %s (%s)", is->id, is->bdf, is->reason);
-        lines++;
     }
-    return lines;
 }
 
-static unsigned log_links(const struct gt_node *before, const struct gt_node *after, struct changes *changes)
+static void log_links(const struct gt_node *before, const struct gt_node *after, struct changes *changes)
 {
-    unsigned lines = 0;
     for (unsigned i = 0; i < after->link_count; i++) {
         const struct gt_link *link = &after->links[i], *was = NULL;
         const char *a = after->gpus[link->a].bdf, *b = after->gpus[link->b].bdf;
@@ -186,28 +162,26 @@ static unsigned log_links(const struct gt_node *before, const struct gt_node *af
             gt_warning("link down", GT_STR("a", a), GT_STR("b", b), GT_INT("weight", link->weight));
         else
             gt_info("link up", GT_STR("a", a), GT_STR("b", b), GT_INT("weight", link->weight));
-        lines++;
     }
-    return lines;
 }
 
-unsigned gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after,
-                        gt_changes_report *report, void *arg)
+void gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after,
+                    gt_changes_report *report, void *arg)
 {
     const struct gt_node *was = before ? before->node : NULL, *is = after->node;
     struct changes changes;
     for (unsigned i = 0; i < CHANGES; i++)
         changes.who[i] = (struct gt_buf)GT_BUF(2 * CHANGE_NOTE_MAX);
-    unsigned lines = log_node(was, is);
+    log_node(was, is);
     for (unsigned i = 0; i < after->device_count; i++) {
         const struct gt_device *device = &after->devices[i];
-        lines += log_device(before ? gt_inventory_find(before, device->id) : NULL, device, !before, &changes);
+        log_device(before ? gt_inventory_find(before, device->id) : NULL, device, !before, &changes);
     }
-    lines += log_links(was, is, &changes);
+    log_links(was, is, &changes);
     report_all(&changes, report, arg);
     for (unsigned i = 0; i < CHANGES; i++)
         gt_buf_done(&changes.who[i]);
-    return lines + log_missing(was, is);
+    log_missing(was, is);
 }
 
 /* The index of the same card before, -1 none. */

@@ -140,7 +140,7 @@ struct gt_loop_call {
     gt_rpc_done *done;
     void *arg;
     struct gt_rpc_call *call; /* NULL: none runs; also when `done` is called */
-    unsigned serial;          /* of rpc_queue.c */
+    unsigned serial;          /* of rpc_loop.c */
 };
 gt_rpc_done gt_loop_call_done;
 /* Ends it; nothing is told afterwards. */

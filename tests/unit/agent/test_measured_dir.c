@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "agent/measured_dir.h"
+#include "agent/told_dir.h"
 #include "base/file.h"
 #include "base/time_text.h"
 
