@@ -106,8 +106,9 @@ def check_sources(path, known):
 REASONED = re.compile(r"\breason\b|\b\w*say\(|_state\(|_event\(|_tell\(|condition_of\(|\bnames\[\]|\bfacts\[|CONDITION_REFUSED|GT_REASON_")
 REASON = re.compile(r'"((?:GPU|CDI|[A-Z][a-z])[A-Za-z]+)"')
 NO_REASONS = {"Audit", "Conflict", "ConfigMap", "DisruptionTarget", "Discovered", "DoesNotExist", "Evict", "Exists", "False", "Forbidden", "GPUPlacement", "HyperNode",
-              "Invalid", "Join", "LinksHealthy", "Move", "Node", "NodeGPUTopology", "NotIn", "Observe", "Place", "Placed", "Pod", "PodScheduled", "Preempt", "PreemptionByScheduler", "Project", "Ready",
-              "Recreate", "Report", "Supernode", "True", "Unknown", "Unschedulable", "UsageKnown", "VendorLibrary"}
+              "Invalid", "Join", "LinksHealthy", "Move", "Node", "NodeGPUTopology", "Normal", "NotIn", "Observe", "Place", "Placed", "Pod", "PodScheduled", "Preempt", "PreemptionByScheduler", "Project", "Ready",
+              "Recreate", "Report", "Supernode", "True", "Unknown", "Unschedulable", "UsageKnown", "VendorLibrary",
+              "Warning"}
 
 
 def given_reasons():
@@ -193,7 +194,7 @@ def check_ends(path):
 
 def check_diff():
     """What the page on new kinds shows as added stands in the list of kinds, in this order, without anything between."""
-    page, of = "docs/how-to/add-a-kind.md", "api/kinds/list.h"
+    page, of = "docs/how-to/add-a-kind.md", "api/job_kind.h"
     listed = [line.rstrip(" \\").strip() for line in read(of).splitlines()]
     [shown] = re.findall(r"```diff\n(.*?)```", read(page), re.S)
     for part in re.split(r" *#define .*\n", shown):
