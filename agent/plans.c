@@ -31,7 +31,7 @@ struct gt_plan_table {
 
 static void forget_plan(struct pod *pod)
 {
-    gt_pod_plan_free(gt_steal(pod->plan));
+    free(gt_steal(pod->plan));
     free(gt_steal(pod->verdicts));
 }
 

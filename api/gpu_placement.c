@@ -397,11 +397,6 @@ static int gpu_placement_copy(const struct gt_gpu_placement *from, struct gt_gpu
     return 0;
 }
 
-void gt_gpu_placement_free(struct gt_gpu_placement *placement)
-{
-    free(placement);
-}
-
 int gt_gpu_placement_read(const cJSON *object, struct gt_gpu_placement **ret, struct gt_err **err)
 {
     const struct gt_at at = {GT_PLURAL_GPU_PLACEMENT, "", err};

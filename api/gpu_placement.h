@@ -91,11 +91,8 @@ struct gt_gpu_placement {
 };
 
 /* -EINVAL with the path of what is invalid. *ret is one block with its texts; free it with
- * gt_gpu_placement_free(). */
+ * free(). */
 int gt_gpu_placement_read(const cJSON *object, struct gt_gpu_placement **ret, struct gt_err **err);
-void gt_gpu_placement_free(struct gt_gpu_placement *placement);
-GT_DEFINE_CLEANUP(struct gt_gpu_placement *, gt_gpu_placement_free)
-#define gt_auto_gpu_placement GT_CLEANUP(gt_gpu_placement_free)
 
 /* Appends the whole object, for a create. */
 void gt_gpu_placement_write(const struct gt_gpu_placement *placement, struct gt_buf *to);

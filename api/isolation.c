@@ -7,6 +7,7 @@
 
 #include "api/meta.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "base/time_text.h"
@@ -18,13 +19,11 @@ const cJSON *gt_isolated_entries(const cJSON *object)
     return gt_get_at(object, "spec", "isolated");
 }
 
-bool gt_isolated_patch_write(const char *resource_version, const cJSON *entries, struct gt_buf *to)
+void gt_isolated_patch_write(const char *resource_version, const cJSON *entries, struct gt_buf *to)
 {
-    char *list = cJSON_PrintUnformatted(entries);
-    gt_json_printf(to, "{'metadata': {'resourceVersion': %s}, 'spec': {'isolated': =%s}}", resource_version,
-                   list ? list : "[]");
-    cJSON_free(list);
-    return list != NULL;
+    gt_json_printf(to, "{'metadata': {'resourceVersion': %s}, 'spec': {", resource_version);
+    gt_json_add_tree(to, "isolated", entries);
+    gt_buf_puts(to, "}}");
 }
 
 const char *gt_self_review_user(const cJSON *review)

@@ -17,8 +17,8 @@
 /* The entries as they stand there, an array; NULL: the object has no list. */
 const cJSON *gt_isolated_entries(const cJSON *object);
 
-/* A merge patch that replaces the list, if the object is still of this version. False without memory. */
-bool gt_isolated_patch_write(const char *resource_version, const cJSON *entries, struct gt_buf *to);
+/* A merge patch that replaces the list, if the object is still of this version. */
+void gt_isolated_patch_write(const char *resource_version, const cJSON *entries, struct gt_buf *to);
 
 /* The body that asks the API server who asks (a SelfSubjectReview), and the user's name in its answer, "" if
  * it has none. */

@@ -36,29 +36,9 @@ int gt_api_meta(const struct gt_at *at, const cJSON *object, const char **ret_na
     return gt_api_text(&below, metadata, "resourceVersion", GT_API_TEXT_MAX, ret_version);
 }
 
-static const char *meta_text_of(const cJSON *object, const char *key)
+const char *gt_meta_text(const cJSON *object, const char *key)
 {
     return gt_get_string(gt_get(object, "metadata"), key);
-}
-
-const char *gt_meta_namespace(const cJSON *object)
-{
-    return meta_text_of(object, "namespace");
-}
-
-const char *gt_meta_name(const cJSON *object)
-{
-    return meta_text_of(object, "name");
-}
-
-const char *gt_meta_uid(const cJSON *object)
-{
-    return meta_text_of(object, "uid");
-}
-
-const char *gt_meta_version(const cJSON *object)
-{
-    return meta_text_of(object, "resourceVersion");
 }
 
 bool gt_meta_is_deleting(const cJSON *object)

@@ -12,10 +12,11 @@ struct gt_pair { /* a label or annotation */
 };
 
 /* The metadata of objects of any kind. Texts belong to the object; "" if there is none. */
-const char *gt_meta_namespace(const cJSON *object);
-const char *gt_meta_name(const cJSON *object);
-const char *gt_meta_uid(const cJSON *object);
-const char *gt_meta_version(const cJSON *object); /* resourceVersion */
+const char *gt_meta_text(const cJSON *object, const char *key);
+#define gt_meta_namespace(object) gt_meta_text((object), "namespace")
+#define gt_meta_name(object)      gt_meta_text((object), "name")
+#define gt_meta_uid(object)       gt_meta_text((object), "uid")
+#define gt_meta_version(object)   gt_meta_text((object), "resourceVersion")
 const char *gt_meta_label(const cJSON *object, const char *key);
 
 /* Whether it is being deleted. */

@@ -7,19 +7,10 @@
 
 #include "api/names.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 /* ---- lists ---- */
-
-static void pod_patch_add_item(struct gt_buf *to, const cJSON *json)
-{
-    char *text = cJSON_PrintUnformatted(json);
-    if (!text)
-        to->failed = true;
-    else
-        gt_json_add_raw(to, NULL, text);
-    cJSON_free(text);
-}
 
 /* The list's members whose `key` is not `name`, without the brackets. */
 static int others_of(const cJSON *list, const char *key, const char *name, char **ret, struct gt_err **err)
@@ -30,7 +21,7 @@ static int others_of(const cJSON *list, const char *key, const char *name, char 
     {
         const char *value = gt_get_string(item, key);
         if (strcmp(value, name) != 0)
-            pod_patch_add_item(&text, item);
+            gt_json_add_tree(&text, NULL, item);
     }
     GT_TRY(gt_buf_check(&text, "pod", err));
     if (text.len && !(*ret = gt_buf_take(&text)))

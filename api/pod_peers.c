@@ -2,6 +2,7 @@
 #include "api/pod_peers.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,11 @@
 #include "api/pod_claim.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/json_get.h"
+#include "base/json_write.h"
+
+enum { PEERS_BYTES_MAX = 4 << 20 }; /* of the source, which the API server limits */
 
 static const char required[] = "requiredDuringSchedulingIgnoredDuringExecution";
 
@@ -21,10 +26,12 @@ static const cJSON *list_of(const cJSON *object, const char *key)
     return cJSON_IsArray(list) ? list->child : NULL;
 }
 
-/* {"port":..,"protocol":..,"ip":..} of each host port of containers that run beside each other. */
-static bool add_ports(const cJSON *spec, const char *containers, bool of_host, cJSON *to)
+/* {"port":..,"protocol":..,"ip":..} of each host port of containers that run beside each other. How many. */
+static unsigned add_ports(const cJSON *spec, const char *containers, struct gt_buf *to)
 {
     bool only_sidecars = strcmp(containers, "initContainers") == 0;
+    bool of_host = cJSON_IsTrue(gt_get(spec, "hostNetwork"));
+    unsigned count = 0;
     for (const cJSON *item = list_of(spec, containers); item; item = item->next)
         for (const cJSON *port = list_of(item, "ports"); port; port = port->next) {
             uint64_t number = 0;
@@ -34,67 +41,65 @@ static bool add_ports(const cJSON *spec, const char *containers, bool of_host, c
                 gt_json_is_unsigned(gt_get(port, "containerPort"), UINT16_MAX, &number);
             if (!number || (only_sidecars && strcmp(gt_get_string(item, "restartPolicy"), "Always") != 0))
                 continue;
-            cJSON *made = cJSON_CreateObject();
-            if (!made || !cJSON_AddItemToArray(to, made) ||
-                !cJSON_AddNumberToObject(made, "port", (double)number) ||
-                !cJSON_AddStringToObject(made, "protocol", *protocol ? protocol : "TCP") ||
-                !cJSON_AddStringToObject(made, "ip", *ip ? ip : "0.0.0.0"))
-                return false;
+            gt_json_printf(to, "{'port': %" PRIu64 ", 'protocol': %s, 'ip': %s}", number,
+                           *protocol ? protocol : "TCP", *ip ? ip : "0.0.0.0");
+            count++;
         }
-    return true;
+    return count;
 }
 
 /* A label key for which pods must have the pod's own value (`how` In), or another one. */
-static bool add_own_values(const cJSON *keys, const cJSON *labels, const char *how, cJSON *selector)
+static void add_own_values(const cJSON *term, const char *keys, const cJSON *labels, const char *how,
+                           struct gt_buf *to)
 {
-    for (const cJSON *key = cJSON_IsArray(keys) ? keys->child : NULL; key; key = key->next) {
+    for (const cJSON *key = list_of(term, keys); key; key = key->next) {
         const char *name = cJSON_GetStringValue(key);
         const char *value = name ? cJSON_GetStringValue(gt_get(labels, name)) : NULL;
-        cJSON *list = cJSON_GetObjectItemCaseSensitive(selector, "matchExpressions");
-        cJSON *made = value ? cJSON_CreateObject() : NULL;
-        if (!value)
-            continue;
-        if (!list)
-            list = cJSON_AddArrayToObject(selector, "matchExpressions");
-        cJSON *values =
-            list && made && cJSON_AddItemToArray(list, made) ? cJSON_AddArrayToObject(made, "values") : NULL;
-        if (!values || !cJSON_AddStringToObject(made, "key", name) ||
-            !cJSON_AddStringToObject(made, "operator", how) ||
-            !cJSON_AddItemToArray(values, cJSON_CreateString(value)))
-            return false;
+        if (value)
+            gt_json_printf(to, "{'key': %s, 'operator': %s, 'values': [%s]}", name, how, value);
     }
-    return true;
 }
 
 /* The term as it is, with its kind, and with the pod's own labels in its selector. */
-static bool add_term(const cJSON *term, enum gt_peer_term_kind kind, const cJSON *labels, cJSON *to)
+static void add_term(const cJSON *term, enum gt_peer_term_kind kind, const cJSON *labels, struct gt_buf *to)
 {
-    cJSON *made = cJSON_CreateObject();
-    if (!made || !cJSON_AddItemToArray(to, made) || !cJSON_AddNumberToObject(made, "kind", kind))
-        return false;
-    for (const cJSON *item = term->child; item; item = item->next)
-        if (item->string && strcmp(item->string, "kind") != 0 && !cJSON_IsNull(item) &&
-            !cJSON_AddItemToObject(made, item->string, cJSON_Duplicate(item, true)))
-            return false;
-    cJSON *selector = cJSON_GetObjectItemCaseSensitive(made, "labelSelector");
-    return !selector || (add_own_values(gt_get(made, "matchLabelKeys"), labels, "In", selector) &&
-                         add_own_values(gt_get(made, "mismatchLabelKeys"), labels, "NotIn", selector));
+    const cJSON *item, *selector = gt_get(term, "labelSelector");
+    gt_json_printf(to, "{'kind': %d", (int)kind);
+    cJSON_ArrayForEach(item, term)
+    {
+        if (item->string && strcmp(item->string, "kind") != 0 && strcmp(item->string, "labelSelector") != 0 &&
+            !cJSON_IsNull(item))
+            gt_json_add_tree(to, item->string, item);
+    }
+    if (selector) {
+        gt_json_printf(to, "'labelSelector': {'matchExpressions': [");
+        cJSON_ArrayForEach(item, gt_get(selector, "matchExpressions")) gt_json_add_tree(to, NULL, item);
+        add_own_values(term, "matchLabelKeys", labels, "In", to);
+        add_own_values(term, "mismatchLabelKeys", labels, "NotIn", to);
+        gt_json_end(to, ']');
+        if (gt_get(selector, "matchLabels"))
+            gt_json_add_tree(to, "matchLabels", gt_get(selector, "matchLabels"));
+        gt_json_end(to, '}');
+    }
+    gt_json_end(to, '}');
 }
 
-static bool pod_peers_add_terms(const cJSON *spec, const cJSON *labels, cJSON *to)
+/* How many. */
+static unsigned pod_peers_add_terms(const cJSON *spec, const cJSON *labels, struct gt_buf *to)
 {
     static const char *const kinds[] = {
         [GT_PEER_TERM_APART] = "podAntiAffinity", [GT_PEER_TERM_TOGETHER] = "podAffinity"};
+    unsigned count = 0;
     for (unsigned kind = 0; kind < GT_COUNT(kinds); kind++)
         for (const cJSON *term = list_of(gt_get_at(spec, "affinity", kinds[kind]), required); term;
-             term = term->next)
-            if (!add_term(term, (enum gt_peer_term_kind)kind, labels, to))
-                return false;
+             term = term->next, count++)
+            add_term(term, (enum gt_peer_term_kind)kind, labels, to);
     for (const cJSON *term = list_of(spec, "topologySpreadConstraints"); term; term = term->next)
-        if (strcmp(gt_get_string(term, "whenUnsatisfiable"), "ScheduleAnyway") != 0 &&
-            !add_term(term, GT_PEER_TERM_SPREAD, labels, to))
-            return false;
-    return true;
+        if (strcmp(gt_get_string(term, "whenUnsatisfiable"), "ScheduleAnyway") != 0) {
+            add_term(term, GT_PEER_TERM_SPREAD, labels, to);
+            count++;
+        }
+    return count;
 }
 
 /* The claim of a volume; "": it has none. */
@@ -123,22 +128,24 @@ int gt_pod_claims_text(const cJSON *spec, const char *namespace_, const char *na
     return text.failed ? -ENOMEM : 0;
 }
 
-/* A StatefulSet's claims, and those of ephemeral volumes, have the pod's name in theirs. */
-static bool add_claims(const cJSON *spec, const char *name, cJSON *parts)
+/* A StatefulSet's claims, and those of ephemeral volumes, have the pod's name in theirs: they are its own.
+ * Whether there is one. */
+static bool add_claims(const cJSON *spec, const char *name, bool own, struct gt_buf *to)
 {
     char made[512];
+    bool any = false;
     for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next) {
         const char *claim = pod_peers_claim_of(item, name, made);
-        const char *list = strstr(claim, name) ? "own" : "claims";
-        cJSON *to = cJSON_GetObjectItemCaseSensitive(parts, list), *text = cJSON_CreateString(claim);
-        if (*claim && !to)
-            to = cJSON_AddArrayToObject(parts, list);
-        if (!*claim || !cJSON_AddItemToArray(to, text))
-            cJSON_Delete(text);
-        if (!text || (*claim && !to))
-            return false;
+        if (!*claim || (strstr(claim, name) != NULL) != own)
+            continue;
+        if (!any)
+            gt_json_begin(to, own ? "own" : "claims", '[');
+        gt_json_add_text(to, NULL, claim);
+        any = true;
     }
-    return true;
+    if (any)
+        gt_json_end(to, ']');
+    return any;
 }
 
 /* The ResourceClaims but the one that the webhook made for its GPUs. */
@@ -158,18 +165,17 @@ bool gt_pod_uses_devices(const cJSON *spec)
     return next_device_claim(spec, &entry);
 }
 
-static bool pod_peers_add_devices(const cJSON *spec, cJSON *parts)
+static bool pod_peers_add_devices(const cJSON *spec, struct gt_buf *to)
 {
     struct gt_claim_entry entry = {0};
-    cJSON *list = gt_pod_uses_devices(spec) ? cJSON_AddArrayToObject(parts, "devices") : NULL;
-    while (list && next_device_claim(spec, &entry)) {
-        cJSON *made = cJSON_CreateObject();
-        if (!made || !cJSON_AddItemToArray(list, made) ||
-            !cJSON_AddStringToObject(made, *entry.claim ? "claim" : "template",
-                                     *entry.claim ? entry.claim : entry.template_))
-            return false;
-    }
-    return list || !gt_pod_uses_devices(spec);
+    if (!gt_pod_uses_devices(spec))
+        return false;
+    gt_json_begin(to, "devices", '[');
+    while (next_device_claim(spec, &entry))
+        gt_json_printf(to, "{?'claim': %s, ?'template': %s}", entry.claim,
+                       *entry.claim ? "" : entry.template_);
+    gt_json_end(to, ']');
+    return true;
 }
 
 bool gt_pod_uses_claims(const cJSON *spec)
@@ -210,32 +216,26 @@ static bool pod_peers_asks(const cJSON *spec, bool of_volumes)
 int gt_pod_peers_text(const cJSON *spec, const char *namespace_, const char *name, const cJSON *labels,
                       char **ret)
 {
+    gt_auto_buf struct gt_buf text = GT_BUF(PEERS_BYTES_MAX);
     *ret = NULL;
     if (!pod_peers_asks(spec, name))
         return 0;
-    cJSON *parts = cJSON_CreateObject(), *ports = cJSON_AddArrayToObject(parts, "ports"),
-          *terms = cJSON_AddArrayToObject(parts, "terms");
-    bool of_host = cJSON_IsTrue(gt_get(spec, "hostNetwork"));
-    bool made = ports && terms && cJSON_AddStringToObject(parts, "of", namespace_) &&
-                add_ports(spec, "containers", of_host, ports) &&
-                add_ports(spec, "initContainers", of_host, ports) &&
-                pod_peers_add_terms(spec, labels, terms) &&
-                (!name || (add_claims(spec, name, parts) && pod_peers_add_devices(spec, parts)));
-    bool claims = gt_get(parts, "claims") || gt_get(parts, "own") || gt_get(parts, "devices");
-    int port_count = cJSON_GetArraySize(ports), term_count = cJSON_GetArraySize(terms);
-    int r = made ? 0 : -ENOMEM;
-    if (made && (port_count || term_count || claims)) {
-        *ret = cJSON_PrintUnformatted(parts);
-        r = !*ret ? -ENOMEM : 0;
-    }
-    cJSON_Delete(parts);
-    if (*ret && (port_count > GT_PEER_PORTS_MAX || term_count > GT_PEER_TERMS_MAX ||
-                 strlen(*ret) > GT_PEERS_TEXT_MAX)) {
-        cJSON_free(*ret);
-        *ret = NULL;
-        r = -EINVAL;
-    }
-    return r;
+    gt_json_printf(&text, "{'of': %s, 'ports': [", namespace_);
+    unsigned ports = add_ports(spec, "containers", &text) + add_ports(spec, "initContainers", &text);
+    gt_json_printf(&text, "], 'terms': [");
+    unsigned terms = pod_peers_add_terms(spec, labels, &text);
+    gt_json_end(&text, ']');
+    bool any = ports || terms;
+    any = (name && add_claims(spec, name, false, &text)) || any;
+    any = (name && add_claims(spec, name, true, &text)) || any;
+    any = (name && pod_peers_add_devices(spec, &text)) || any;
+    gt_json_end(&text, '}');
+    if (text.failed)
+        return -ENOMEM;
+    if (ports > GT_PEER_PORTS_MAX || terms > GT_PEER_TERMS_MAX || (any && text.len > GT_PEERS_TEXT_MAX))
+        return -EINVAL;
+    *ret = any ? gt_buf_take(&text) : NULL;
+    return 0;
 }
 
 /* ---- from the text ---- */

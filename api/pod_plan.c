@@ -135,17 +135,12 @@ int gt_pod_plan_read(const char *text, struct gt_pod_plan **ret, struct gt_err *
     if (!cJSON_IsObject(json))
         return gt_fail(err, EINVAL, "it is no JSON object");
     GT_TRY(pod_plan_measure(json, &containers, &ids, &size, err));
-    gt_auto_pod_plan struct gt_pod_plan *plan =
+    gt_auto_free struct gt_pod_plan *plan =
         calloc(1, sizeof(*plan) + containers * sizeof(plan->containers[0]) + ids * sizeof(char *) + size);
     GT_NEED(plan, err, "plan");
     GT_TRY(pod_plan_fill(json, plan, containers, ids, err));
     *ret = gt_steal(plan);
     return 0;
-}
-
-void gt_pod_plan_free(struct gt_pod_plan *plan)
-{
-    free(plan);
 }
 
 /* ---- writing ---- */

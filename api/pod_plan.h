@@ -36,9 +36,6 @@ struct gt_pod_plan {
 
 /* -EINVAL says what is wrong; at most GT_POD_PLAN_TEXT_MAX + 1 bytes of `text` are read. */
 int gt_pod_plan_read(const char *text, struct gt_pod_plan **ret, struct gt_err **err);
-void gt_pod_plan_free(struct gt_pod_plan *plan); /* NULL is allowed */
-GT_DEFINE_CLEANUP(struct gt_pod_plan *, gt_pod_plan_free)
-#define gt_auto_pod_plan GT_CLEANUP(gt_pod_plan_free)
 
 /* Appends the value. -EINVAL if it would not be a valid plan, -E2BIG if it would be longer than
  * GT_POD_PLAN_TEXT_MAX; `to` is then unchanged. */

@@ -194,11 +194,6 @@ int gt_resource_quota_read(const cJSON *object, const char *resource, struct gt_
     return limits ? resource_quota_copy(&reader, ret, err) : 0;
 }
 
-void gt_resource_quota_free(struct gt_resource_quota *quota)
-{
-    free(quota);
-}
-
 /* ---- what it applies to ---- */
 
 static bool has_value(const struct gt_quota_scope *scope, const char *value)

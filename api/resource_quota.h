@@ -43,13 +43,10 @@ struct gt_resource_quota {
     unsigned scope_count;
 };
 
-/* *ret is one block with its texts; free it with gt_resource_quota_free(). -EINVAL with the path of what is
+/* *ret is one block with its texts; free it with free(). -EINVAL with the path of what is
  * invalid. *ret is NULL without an error if it does not limit this resource. */
 int gt_resource_quota_read(const cJSON *object, const char *resource, struct gt_resource_quota **ret,
                            struct gt_err **err);
-void gt_resource_quota_free(struct gt_resource_quota *quota);
-GT_DEFINE_CLEANUP(struct gt_resource_quota *, gt_resource_quota_free)
-#define gt_auto_resource_quota GT_CLEANUP(gt_resource_quota_free)
 
 /* The properties of a pod that scopes check. */
 struct gt_quota_pod {

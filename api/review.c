@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/review.h"
 
+#include "base/json.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 
@@ -25,18 +26,17 @@ void gt_access_review_write(struct gt_buf *to, const cJSON *user, const char *re
                             const char *namespace_)
 {
     const cJSON *group, *extra = gt_get(user, "extra");
-    char *printed = extra ? cJSON_PrintUnformatted(extra) : NULL;
     gt_json_printf(to,
                    "{'apiVersion': 'authorization.k8s.io/v1', 'kind': 'SubjectAccessReview',"
                    "'spec': {'user': %s, 'uid': %s, 'groups': [",
                    gt_get_string(user, "username"), gt_get_string(user, "uid"));
     cJSON_ArrayForEach(group, gt_get(user, "groups")) if (cJSON_IsString(group))
         gt_json_add_text(to, NULL, group->valuestring);
-    gt_json_printf(
-        to, "], ?'extra': =%s, 'resourceAttributes': {'verb': 'list', 'resource': %s, ?'namespace': %s}}}",
-        printed, resource, namespace_);
-    cJSON_free(printed);
-    to->failed = to->failed || (extra && !printed); /* without his limits he could be given more */
+    gt_json_end(to, ']');
+    if (extra)
+        gt_json_add_tree(to, "extra", extra);
+    gt_json_printf(to, "'resourceAttributes': {'verb': 'list', 'resource': %s, ?'namespace': %s}}}", resource,
+                   namespace_);
 }
 
 bool gt_access_review_read(const cJSON *answer)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json_write.h"
 #include "base/text.h"
 /*
  * cJSON accepts invalid texts (raw control characters, "01", 1e999, bytes that are not UTF-8), and its errors
@@ -419,4 +420,12 @@ void gt_json_indent(const struct gt_buf *text, struct gt_buf *to)
         to->failed = true;
     else
         gt_json_print(json, to);
+}
+
+void gt_json_add_tree(struct gt_buf *to, const char *key, const cJSON *json)
+{
+    char *text = json ? cJSON_PrintUnformatted(json) : NULL;
+    to->failed = to->failed || (json && !text);
+    gt_json_add_raw(to, key, text ? text : "null");
+    cJSON_free(text);
 }

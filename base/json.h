@@ -29,5 +29,8 @@ void gt_json_print(const cJSON *json, struct gt_buf *to);
 /* The same of a text that base/json_write.h wrote. */
 void gt_json_indent(const struct gt_buf *text, struct gt_buf *to);
 
+/* Adds a tree to what base/json_write.h writes; `key` as there. NULL is null. */
+void gt_json_add_tree(struct gt_buf *to, const char *key, const cJSON *json);
+
 GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
 #define gt_auto_json GT_CLEANUP(cJSON_Delete)

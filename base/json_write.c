@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 
-enum { REAL_DIGITS = 9 };
+enum { HOLE_REAL_DIGITS = 9 };
 
 /* A value ends with a quote, a bracket, a digit or a letter: after one of these no comma belongs. */
 static bool follows_value(const struct gt_buf *to)
@@ -161,7 +161,7 @@ static bool json_add_hole(struct gt_buf *to, const char **format, va_list *args)
     }
     if (*at == 'g') {
         double number = va_arg(*args, double);
-        gt_json_add_real(to, NULL, number, REAL_DIGITS);
+        gt_json_add_real(to, NULL, number, HOLE_REAL_DIGITS);
         return number > 0 || number < 0;
     }
     if (mark == '!') {

@@ -24,22 +24,6 @@ void gt_time_text(int64_t unix_s, char ret[static GT_TIME_TEXT_SIZE])
     gt_time_text_fine(&(struct timespec){.tv_sec = (time_t)unix_s}, 0, ret);
 }
 
-/* Days from 1970-01-01 to a date of the Gregorian calendar. Here a year begins in March, so that the extra
- * day of a leap year is its last day. */
-static int64_t days_to(int year, int month, int day)
-{
-    int64_t y = year - (month <= 2);
-    int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return y * 365 + y / 4 - y / 100 + y / 400 + day_of_year - 719468;
-}
-
-static int days_of_month(int year, int month)
-{
-    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    return days[month - 1] + (month == 2 && leap);
-}
-
 /* Called for each pod of the cluster, so without strptime(), which looks up the locale. */
 int64_t gt_time_of_text(const char *text)
 {
@@ -63,12 +47,16 @@ int64_t gt_time_of_text(const char *text)
     }
     if (strcmp(text, "Z") != 0)
         return 0;
-    const int year = parts[0], month = parts[1], day = parts[2];
-    if (month < 1 || month > 12 || day < 1 || day > days_of_month(year, month) || parts[3] > 23 ||
-        parts[4] > 59 || parts[5] > 60 /* a leap second */)
-        return 0;
-    int64_t time = ((days_to(year, month, day) * 24 + parts[3]) * 60 + parts[4]) * 60 + parts[5];
-    return time > 0 ? time : 0;
+    struct tm when = {.tm_year = parts[0] - 1900,
+                      .tm_mon = parts[1] - 1,
+                      .tm_mday = parts[2],
+                      .tm_hour = parts[3],
+                      .tm_min = parts[4],
+                      .tm_sec = parts[5]};
+    time_t time = timegm(&when); /* what is no date of the calendar becomes another one */
+    bool is_date = when.tm_mon == parts[1] - 1 && when.tm_mday == parts[2];
+    bool leaps = parts[5] == 60 && parts[3] < 24 && parts[4] < 60; /* a leap second begins the next minute */
+    return time > 0 && (leaps || (is_date && when.tm_hour == parts[3] && when.tm_min == parts[4])) ? time : 0;
 }
 
 const char *gt_time_span_text(int64_t seconds, char ret[static GT_TIME_TEXT_SIZE])

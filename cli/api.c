@@ -191,6 +191,20 @@ int cli_api_request(struct cli_api *api, const struct gt_kube_request *request, 
     return 0;
 }
 
+int cli_api_patch(struct cli_api *api, const struct gt_kube_resource *resource, const char *namespace_,
+                  const char *name, const char *body, struct gt_err **err)
+{
+    /* strict: without the grade of an isolation, for instance, a GPU would go out of use */
+    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
+                                            .resource = resource,
+                                            .namespace_ = namespace_,
+                                            .name = name,
+                                            .body = body,
+                                            .strict = true,
+                                            .metadata_only = true};
+    return cli_api_request(api, &request, NULL, err);
+}
+
 int cli_api_get(struct cli_api *api, const struct gt_kube_resource *resource, const char *name, cJSON **ret,
                 struct gt_err **err)
 {

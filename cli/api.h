@@ -51,6 +51,10 @@ const char *cli_api_namespace(const struct cli_api *api);
 int cli_api_request(struct cli_api *api, const struct gt_kube_request *request, cJSON **ret,
                     struct gt_err **err);
 
+/* A merge patch of an object; `namespace_` NULL: it has none. */
+int cli_api_patch(struct cli_api *api, const struct gt_kube_resource *resource, const char *namespace_,
+                  const char *name, const char *body, struct gt_err **err);
+
 /* One object, the caller's (cJSON_Delete); -ENOENT where there is none, or no such kind of object. */
 int cli_api_get(struct cli_api *api, const struct gt_kube_resource *resource, const char *name, cJSON **ret,
                 struct gt_err **err);

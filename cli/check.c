@@ -99,27 +99,6 @@ bool cli_check_answered(const struct cli_checked *of, const char *call, struct c
     return false;
 }
 
-struct cli_check *cli_check_numbers(const struct cli_checked *of, struct cli_checks *to, const char *call,
-                                    const char *name, const char *assumed, int64_t low, int64_t high,
-                                    const char *word)
-{
-    struct cli_check *check = cli_check_add(to, name, assumed);
-    const struct gt_answer *answer;
-    struct cli_tally values = {0};
-    unsigned at = 0;
-    bool sane = true;
-    if (!cli_check_answered(of, call, check))
-        return check;
-    while ((answer = cli_check_value(of, call, &at))) {
-        int64_t value = -1;
-        sane = gt_json_is_int(answer->value, &value) && value >= low && value <= high && sane;
-        cli_tally_add(&values, "%s%lld", word, (long long)value);
-    }
-    cli_check_found_tally(check, "", &values);
-    cli_check_evaluate(check, sane);
-    return check;
-}
-
 bool cli_check_has_gpus(const struct cli_checked *of, struct cli_check *check)
 {
     if (!of->node->gpu_count)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "deviceplugin/device_nodes.h"
 #include "topology/discovery/facts.h"
 #include "topology/probe/answers_log.h"
 
@@ -35,16 +36,27 @@ struct cli_checked {
     const char *no_answers;           /* why */
     const char *root;                 /* the host's, "" this machine; NULL: as dev_root */
     const char *dev_root;             /* where the device nodes are; NULL: the scan is not of this machine */
+    struct gt_device_nodes nodes;     /* of the driver, in dev_root */
     unsigned vendor;                  /* PCI vendor id of the GPUs */
     bool unprivileged;                /* the library was asked by a process without capabilities */
 };
 
-void cli_check_kernel(const struct cli_checked *of, struct cli_checks *to);
-void cli_check_host(const struct cli_checked *of, struct cli_checks *to);
-void cli_check_library(const struct cli_checked *of, struct cli_checks *to);
-void cli_check_identity(const struct cli_checked *of, struct cli_checks *to);
-void cli_check_links(const struct cli_checked *of, struct cli_checks *to);
-void cli_check_health(const struct cli_checked *of, struct cli_checks *to);
+struct cli_check_rule {
+    const char *name, *assumed;
+    /* NULL: each value of the call is a number from `low` to `high`; `word` stands before it. */
+    void (*judge)(const struct cli_checked *of, struct cli_check *check);
+    const char *call; /* which the library must have answered; NULL: none */
+    enum {
+        CLI_CHECK_ALWAYS,
+        CLI_CHECK_GPUS,
+        CLI_CHECK_MACHINE
+    } needs; /* a GPU; this machine, no recording */
+    int64_t low, high;
+    const char *word;
+};
+/* Each up to one without a name. */
+extern const struct cli_check_rule cli_check_kernel[], cli_check_host[], cli_check_library[],
+    cli_check_identity[], cli_check_links[], cli_check_health[];
 
 /* --compute */
 struct cli_compute {
@@ -89,11 +101,6 @@ const struct gt_answer *cli_check_value(const struct cli_checked *of, const char
 
 /* Whether the call was answered at least once; otherwise marks the check as unchecked and says why. */
 bool cli_check_answered(const struct cli_checked *of, const char *call, struct cli_check *check);
-
-/* A whole check: that each value of the call is a number from `low` to `high`. `word` stands before each. */
-struct cli_check *cli_check_numbers(const struct cli_checked *of, struct cli_checks *to, const char *call,
-                                    const char *name, const char *assumed, int64_t low, int64_t high,
-                                    const char *word);
 
 /* Whether there is a GPU; otherwise marks the check as unchecked and says so. */
 bool cli_check_has_gpus(const struct cli_checked *of, struct cli_check *check);

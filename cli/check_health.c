@@ -6,30 +6,21 @@
 
 /* The inputs of a GPU's health: states, ECC, temperature, events. */
 
-static void check_state(const struct cli_checked *of, struct cli_checks *to)
+static void check_reason(const struct cli_checked *of, struct cli_check *check)
 {
-    static const char call[] = "mxSmlGetDeviceState";
-    struct cli_check *check = cli_check_numbers(
-        of, to, call, "device-state", "the state of a device is 1 (available) or 0 (not)", 0, 1, "state ");
-    struct cli_check *reason =
-        cli_check_add(to, "unavailable-reason", "a device that is not available gives a code and a text");
     const struct gt_answer *answer;
     struct cli_tally reasons = {0};
     unsigned at = 0;
     bool away = false;
-    if (check->verdict == CLI_UNCHECKED) {
-        cli_check_cannot(reason, "%.150s", check->why);
-        return;
-    }
-    while ((answer = cli_check_value(of, call, &at))) {
+    while ((answer = cli_check_value(of, "mxSmlGetDeviceState", &at))) {
         int64_t state = -1;
         away = (gt_json_is_int(answer->value, &state) && !state) || away;
     }
     if (!away) {
-        cli_check_cannot(reason, "every device is available, so no reason was asked for");
+        cli_check_cannot(check, "every device is available, so no reason was asked for");
         return;
     }
-    if (!cli_check_answered(of, "mxSmlGetDeviceUnavailableReason", reason))
+    if (!cli_check_answered(of, "mxSmlGetDeviceUnavailableReason", check))
         return;
     for (at = 0; (answer = cli_check_next(of, "mxSmlGetDeviceUnavailableReason", &at));) {
         int64_t code = 0;
@@ -39,29 +30,17 @@ static void check_state(const struct cli_checked *of, struct cli_checks *to)
                           gt_value_text(gt_get(answer->value, "text"), text, sizeof(text)) ? text
                                                                                            : "no text");
     }
-    cli_check_found_tally(reason, "", &reasons);
-    cli_check_evaluate(reason, reasons.count > 0);
+    cli_check_found_tally(check, "", &reasons);
+    cli_check_evaluate(check, reasons.count > 0);
 }
 
-static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
+static void check_ecc(const struct cli_checked *of, struct cli_check *check)
 {
     static const char *const counters[] = {"sramCE", "sramUE", "dramCE", "dramUE", "retiredPage"};
-    cli_check_numbers(of, to, "mxSmlGetEccState", "ecc-state", "the ECC state is 0 (off) or 1 (on)", 0, 1,
-                      "state ");
-    struct cli_check *check =
-        cli_check_add(to, "ecc-counters",
-                      "sramUE and dramUE are numbers, 0 on a sound GPU; a counter with all bits set is none");
-    struct cli_check *since =
-        cli_check_add(to, "ecc-counters-since", "the counters count from when the driver was loaded");
     const struct gt_answer *answer;
     struct cli_tally errors = {0};
     unsigned at = 0, all = 0;
     bool sane = true;
-    cli_check_cannot(
-        since,
-        "only a second recording after the driver was loaded again shows it, on a GPU that has counted some");
-    if (!cli_check_answered(of, "mxSmlGetTotalEccErrors", check))
-        return;
     while ((answer = cli_check_value(of, "mxSmlGetTotalEccErrors", &at))) {
         all++;
         for (unsigned i = 0; i < GT_COUNT(counters); i++) {
@@ -83,14 +62,18 @@ static void check_ecc(const struct cli_checked *of, struct cli_checks *to)
     cli_check_evaluate(check, sane);
 }
 
-static void check_limited(const struct cli_checked *of, struct cli_checks *to)
+static void check_ecc_since(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "limited-devices", "a device listed as limited is present and cannot be used");
+    (void)of;
+    cli_check_cannot(
+        check,
+        "only a second recording after the driver was loaded again shows it, on a GPU that has counted some");
+}
+
+static void check_limited(const struct cli_checked *of, struct cli_check *check)
+{
     unsigned at = 0;
     uint64_t number = 0;
-    if (!cli_check_answered(of, "mxSmlGetAllLimitedDevices", check))
-        return;
     const struct gt_answer *answer = cli_check_next(of, "mxSmlGetAllLimitedDevices", &at);
     if (!gt_json_is_unsigned(gt_get(answer->value, "number"), UINT32_MAX, &number)) {
         cli_check_found(check, "their number is nonsense");
@@ -102,12 +85,10 @@ static void check_limited(const struct cli_checked *of, struct cli_checks *to)
                      number ? "whether they can be used shows only when somebody tries" : "none is listed");
 }
 
-static void check_events(const struct cli_checked *of, struct cli_checks *to)
+static void check_events(const struct cli_checked *of, struct cli_check *check)
 {
     static const char *const needed[] = {"mxSmlEventSetCreate", "mxSmlDeviceRegisterEvents",
                                          "mxSmlEventSetWait"};
-    struct cli_check *check =
-        cli_check_add(to, "events", "an event set can be made, and reports when a GPU becomes unhealthy");
     const cJSON *name;
     if (!of->answers || of->answers->library_error) {
         cli_check_cannot(check, "%s", of->answers ? "there is no library" : of->no_answers);
@@ -129,15 +110,11 @@ static void check_events(const struct cli_checked *of, struct cli_checks *to)
     }
 }
 
-static void check_locality(const struct cli_checked *of, struct cli_checks *to)
+static void check_locality(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "locality", "the library's NUMA node of a GPU is the kernel's");
     const struct gt_answer *answer;
     struct cli_tally differ = {0};
     unsigned at = 0, same = 0;
-    if (!cli_check_answered(of, "mxSmlGetNodeAffinity", check))
-        return;
     while ((answer = cli_check_next(of, "mxSmlGetNodeAffinity", &at))) {
         int gpu = answer->value && answer->arg_count ? cli_check_gpu(of, answer->args[0]) : -1;
         const struct gt_fact *fact = gpu < 0 ? NULL : gt_facts_find(of->facts, of->node->gpus[gpu].bdf);
@@ -158,13 +135,22 @@ static void check_locality(const struct cli_checked *of, struct cli_checks *to)
         cli_check_cannot(check, "the kernel gives no NUMA node");
 }
 
-void cli_check_health(const struct cli_checked *of, struct cli_checks *to)
-{
-    check_state(of, to);
-    check_ecc(of, to);
-    cli_check_numbers(of, to, "mxSmlGetTemperatureInfo", "temperature-unit",
-                      "temperatures are in hundredths of a degree Celsius: 500 to 12000", 500, 12000, "");
-    check_limited(of, to);
-    check_events(of, to);
-    check_locality(of, to);
-}
+const struct cli_check_rule cli_check_health[] = {
+    {"device-state", "the state of a device is 1 (available) or 0 (not)", .call = "mxSmlGetDeviceState",
+     .high = 1, .word = "state "},
+    {"unavailable-reason", "a device that is not available gives a code and a text", .judge = check_reason,
+     .call = "mxSmlGetDeviceState"},
+    {"ecc-state", "the ECC state is 0 (off) or 1 (on)", .call = "mxSmlGetEccState", .high = 1,
+     .word = "state "},
+    {"ecc-counters", "sramUE and dramUE are numbers, 0 on a sound GPU; a counter with all bits set is none",
+     .judge = check_ecc, .call = "mxSmlGetTotalEccErrors"},
+    {"ecc-counters-since", "the counters count from when the driver was loaded", .judge = check_ecc_since},
+    {"temperature-unit", "temperatures are in hundredths of a degree Celsius: 500 to 12000",
+     .call = "mxSmlGetTemperatureInfo", .low = 500, .high = 12000, .word = ""},
+    {"limited-devices", "a device listed as limited is present and cannot be used", .judge = check_limited,
+     .call = "mxSmlGetAllLimitedDevices"},
+    {"events", "an event set can be made, and reports when a GPU becomes unhealthy", .judge = check_events},
+    {"locality", "the library's NUMA node of a GPU is the kernel's", .judge = check_locality,
+     .call = "mxSmlGetNodeAffinity"},
+    {.name = NULL},
+};

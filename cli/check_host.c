@@ -32,14 +32,6 @@ static bool host_path(const struct cli_checked *of, const char *name, char to[st
     return snprintf(to, PATH_MAX, "%s%s", of->root, name) < PATH_MAX;
 }
 
-/* Whether the check can look at this machine; else it says why not. */
-static bool host_is_here(const struct cli_checked *of, struct cli_check *check)
-{
-    if (!of->root)
-        cli_check_cannot(check, "that is not in a recording");
-    return of->root;
-}
-
 /* A setting of the kubelet's file, "" where it has none. False: there is no such file, and the check says so.
  */
 static bool host_kubelet(const struct cli_checked *of, struct cli_check *check, cJSON **ret)
@@ -48,7 +40,7 @@ static bool host_kubelet(const struct cli_checked *of, struct cli_check *check, 
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *text = NULL;
     size_t len = 0;
-    if (!host_is_here(of, check) || !host_path(of, HOST_KUBELET_CONFIG, path))
+    if (!host_path(of, HOST_KUBELET_CONFIG, path))
         return false;
     if (gt_file_read(AT_FDCWD, path, HOST_FILE_MAX, &text, &len, &err) >= 0 &&
         gt_yaml_read(text, len, ret, &err) >= 0)
@@ -82,13 +74,9 @@ static bool host_has_link(const struct cli_checked *of, dev_t device)
            stat(path, &found) == 0 && found.st_rdev == device;
 }
 
-static void check_dev_char(const struct cli_checked *of, const struct gt_device_nodes *nodes,
-                           struct cli_checks *to)
+static void check_dev_char(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(to, "dev-char-links",
-                                            "each device node has its link in /dev/char: with the cgroup "
-                                            "driver systemd a container else loses its GPUs at "
-                                            "systemctl daemon-reload");
+    const struct gt_device_nodes *nodes = &of->nodes;
     gt_auto_json cJSON *config = NULL;
     struct cli_tally missing = {0};
     struct stat device;
@@ -113,18 +101,12 @@ static void check_dev_char(const struct cli_checked *of, const struct gt_device_
         cli_check_cannot(check, "there is no device node of the driver");
 }
 
-static void check_rights(const struct cli_checked *of, const struct gt_device_nodes *nodes,
-                         struct cli_checks *to)
+static void check_rights(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "device-rights",
-                      "everyone may read and write the device nodes: in a user namespace, or as a "
-                      "user without rights, a container else cannot open its GPU");
+    const struct gt_device_nodes *nodes = &of->nodes;
     struct cli_tally modes = {0};
     struct stat device;
     bool open = true, any = false;
-    if (!host_is_here(of, check))
-        return;
     for (unsigned at = 0; at < nodes->count;) {
         const char *name = host_next_device(of, nodes, &at, &device);
         if (!name)
@@ -140,10 +122,8 @@ static void check_rights(const struct cli_checked *of, const struct gt_device_no
         cli_check_cannot(check, "there is no device node of the driver");
 }
 
-static void check_rdma(const struct cli_checked *of, struct cli_checks *to)
+static void check_rdma(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "rdma-devices", "each RDMA NIC beside the GPUs has a device node in /dev/infiniband");
     struct cli_tally names = {0};
     unsigned nics = 0, nodes = 0;
     char path[PATH_MAX];
@@ -153,8 +133,6 @@ static void check_rdma(const struct cli_checked *of, struct cli_checks *to)
             nics++;
         }
     cli_check_found_tally(check, "", &names);
-    if (!host_is_here(of, check))
-        return;
     if (!nics) {
         cli_check_cannot(check, "there is no RDMA NIC");
         return;
@@ -169,12 +147,8 @@ static void check_rdma(const struct cli_checked *of, struct cli_checks *to)
 
 /* ---- kubelet, runtime, clock ---- */
 
-static void check_numa_policies(const struct cli_checked *of, struct cli_checks *to)
+static void check_numa_policies(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "numa-policies",
-        "on several NUMA nodes the kubelet gives a pod CPUs beside its GPUs: cpuManagerPolicy static and a "
-        "topologyManagerPolicy");
     gt_auto_json cJSON *config = NULL;
     if (!host_kubelet(of, check, &config))
         return;
@@ -237,18 +211,14 @@ static void host_selinux_type(const struct cli_checked *of, const char *device, 
 }
 
 /* By the policy container-selinux. */
-static void check_selinux(const struct cli_checked *of, const struct gt_device_nodes *nodes,
-                          struct cli_checks *to)
+static void check_selinux(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "selinux-types",
-        "SELinux, where it is enforced, lets containers use the types of the device nodes: dri_device_t with "
-        "container_use_dri_devices, others with container_use_devices");
+    const struct gt_device_nodes *nodes = &of->nodes;
     char path[PATH_MAX], text[16], type[64];
     struct cli_tally types = {0};
     struct stat device;
     bool allowed = true, any = false;
-    if (!host_is_here(of, check) || !host_path(of, HOST_SELINUX "/enforce", path))
+    if (!host_path(of, HOST_SELINUX "/enforce", path))
         return;
     if (gt_file_read_attribute(AT_FDCWD, path, text, sizeof(text)) <= 0 || text[0] != '1') {
         cli_check_found(check, "not enforced");
@@ -275,16 +245,12 @@ static void check_selinux(const struct cli_checked *of, const struct gt_device_n
         cli_check_cannot(check, "there is no device node of the driver");
 }
 
-static void check_containerd(const struct cli_checked *of, struct cli_checks *to)
+static void check_containerd(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "containerd-cdi",
-        "containerd resolves CDI names: its configuration has version 3 (containerd 2), or version 2 with "
-        "enable_cdi = true");
     char path[PATH_MAX], version[16] = "1", cdi[16] = "", imports[16] = "";
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *text = NULL;
-    if (!host_is_here(of, check) || !host_path(of, HOST_CONTAINERD, path))
+    if (!host_path(of, HOST_CONTAINERD, path))
         return;
     if (gt_file_read(AT_FDCWD, path, HOST_FILE_MAX, &text, NULL, &err) < 0) {
         cli_check_cannot(check, "%.150s", gt_err_text(err));
@@ -300,14 +266,11 @@ static void check_containerd(const struct cli_checked *of, struct cli_checks *to
         cli_check_evaluate(check, said ? strcmp(cdi, "true") == 0 : strcmp(version, "3") >= 0);
 }
 
-static void check_pod_resources(const struct cli_checked *of, struct cli_checks *to)
+static void check_pod_resources(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "pod-resources",
-                      "the kubelet says which pod has which GPU: its socket is at " HOST_POD_RESOURCES);
     char path[PATH_MAX];
     struct stat found;
-    if (!host_is_here(of, check) || !host_path(of, HOST_POD_RESOURCES, path))
+    if (!host_path(of, HOST_POD_RESOURCES, path))
         return;
     bool there = stat(path, &found) == 0;
     if (!there && errno == ENOENT && (!host_path(of, "/var/lib/kubelet", path) || access(path, F_OK) < 0))
@@ -316,14 +279,9 @@ static void check_pod_resources(const struct cli_checked *of, struct cli_checks 
         cli_check_evaluate(check, there && S_ISSOCK(found.st_mode));
 }
 
-static void check_clock(const struct cli_checked *of, struct cli_checks *to)
+static void check_clock(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "clock",
-        "the clock is synchronised: certificates, leases and the ends of isolations depend on it");
     struct timex state = {0};
-    if (!host_is_here(of, check))
-        return;
     if (*of->root) {
         cli_check_cannot(check, "the root is not this machine's");
         return;
@@ -335,17 +293,33 @@ static void check_clock(const struct cli_checked *of, struct cli_checks *to)
         cli_check_evaluate(check, r != TIME_ERROR && !(state.status & STA_UNSYNC));
 }
 
-void cli_check_host(const struct cli_checked *of, struct cli_checks *to)
-{
-    struct gt_device_nodes nodes = {0};
-    if (of->dev_root)
-        gt_device_nodes_all(of->dev_root, of->node, &nodes);
-    check_dev_char(of, &nodes, to);
-    check_rights(of, &nodes, to);
-    check_selinux(of, &nodes, to);
-    check_rdma(of, to);
-    check_numa_policies(of, to);
-    check_containerd(of, to);
-    check_pod_resources(of, to);
-    check_clock(of, to);
-}
+const struct cli_check_rule cli_check_host[] = {
+    {"dev-char-links",
+     "each device node has its link in /dev/char: with the cgroup "
+     "driver systemd a container else loses its GPUs at "
+     "systemctl daemon-reload",
+     .judge = check_dev_char},
+    {"device-rights",
+     "everyone may read and write the device nodes: in a user namespace, or as a "
+     "user without rights, a container else cannot open its GPU",
+     .judge = check_rights, .needs = CLI_CHECK_MACHINE},
+    {"selinux-types",
+     "SELinux, where it is enforced, lets containers use the types of the device nodes: dri_device_t with "
+     "container_use_dri_devices, others with container_use_devices",
+     .judge = check_selinux, .needs = CLI_CHECK_MACHINE},
+    {"rdma-devices", "each RDMA NIC beside the GPUs has a device node in /dev/infiniband",
+     .judge = check_rdma, .needs = CLI_CHECK_MACHINE},
+    {"numa-policies",
+     "on several NUMA nodes the kubelet gives a pod CPUs beside its GPUs: cpuManagerPolicy static and a "
+     "topologyManagerPolicy",
+     .judge = check_numa_policies},
+    {"containerd-cdi",
+     "containerd resolves CDI names: its configuration has version 3 (containerd 2), or version 2 with "
+     "enable_cdi = true",
+     .judge = check_containerd, .needs = CLI_CHECK_MACHINE},
+    {"pod-resources", "the kubelet says which pod has which GPU: its socket is at " HOST_POD_RESOURCES,
+     .judge = check_pod_resources, .needs = CLI_CHECK_MACHINE},
+    {"clock", "the clock is synchronised: certificates, leases and the ends of isolations depend on it",
+     .judge = check_clock, .needs = CLI_CHECK_MACHINE},
+    {.name = NULL},
+};

@@ -11,17 +11,12 @@ enum { KUBELET_ID_MAX = 63, UUID_CHARACTERS = 36 };
 
 static const char info_call[] = "mxSmlGetDeviceInfo";
 
-static void check_address(const struct cli_checked *of, struct cli_checks *to)
+static void check_address(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "bdf",
-        "bdfId is the whole PCI address, as 0000:0e:00.0, of a GPU on the bus, and each GPU has its own");
     const struct gt_answer *answer;
     struct cli_tally problems = {0};
     char bdf[GT_BDF_SIZE], text[32];
     unsigned at = 0, good = 0, all = 0;
-    if (!cli_check_answered(of, info_call, check))
-        return;
     while ((answer = cli_check_value(of, info_call, &at))) {
         if (!answer->arg_count)
             continue;
@@ -42,15 +37,10 @@ static void check_address(const struct cli_checked *of, struct cli_checks *to)
     cli_check_evaluate(check, good == all);
 }
 
-static void check_identity_order(const struct cli_checked *of, struct cli_checks *to)
+static void check_identity_order(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "device-numbers",
-        "devices are numbered from 0, deviceId repeats the number, and PCI addresses ascend with it");
     const struct gt_answer *answer;
     unsigned at = 0, all = 0, repeated = 0, ascending = 0;
-    if (!cli_check_answered(of, info_call, check))
-        return;
     while ((answer = cli_check_value(of, info_call, &at))) {
         uint64_t id;
         if (!answer->arg_count)
@@ -77,44 +67,40 @@ static bool is_usual_uuid(const char *uuid)
     return true;
 }
 
-static void check_uuid(const struct cli_checked *of, struct cli_checks *to)
+static void check_uuid(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "uuid", "a UUID is GPU- and 36 characters, and no two GPUs share one");
-    struct cli_check *served = cli_check_add(
-        to, "device-id", "the UUID can be the kubelet's device ID: 63 printable characters at most");
-    unsigned usual = 0, fits = 0, longest = 0;
-    if (!cli_check_answered(of, info_call, check)) {
-        cli_check_cannot(served, "%s", check->why);
-        return;
-    }
+    unsigned usual = 0, longest = 0;
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        const struct gt_gpu *gpu = &of->node->gpus[i]; /* a UUID that two GPUs have was removed from both */
-        char id[GT_ID_SIZE];
-        unsigned len = (unsigned)strlen(gpu->uuid);
-        gt_gpu_device_id(gpu, id);
-        usual += is_usual_uuid(gpu->uuid);
-        fits += gpu->uuid[0] && strcmp(id, gpu->uuid) == 0;
+        const char *uuid = of->node->gpus[i].uuid; /* one that two GPUs have was removed from both */
+        unsigned len = (unsigned)strlen(uuid);
+        usual += is_usual_uuid(uuid);
         longest = len > longest ? len : longest;
     }
     cli_check_found(check, "%u of %u GPUs have such a one; the longest has %u characters", usual,
                     of->node->gpu_count, longest);
     cli_check_evaluate(check, usual == of->node->gpu_count);
-    cli_check_found(served, "%u of %u can; the limit is %d characters", fits, of->node->gpu_count,
-                    KUBELET_ID_MAX);
-    cli_check_evaluate(served, fits == of->node->gpu_count);
 }
 
-static void check_identity_check_kind(const struct cli_checked *of, struct cli_checks *to)
+static void check_device_id(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "mode", "mode is 0 (none) or 1 (physical function) for a whole card, 2 for a virtual function");
+    unsigned fits = 0;
+    for (unsigned i = 0; i < of->node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &of->node->gpus[i];
+        char id[GT_ID_SIZE];
+        gt_gpu_device_id(gpu, id);
+        fits += gpu->uuid[0] && strcmp(id, gpu->uuid) == 0;
+    }
+    cli_check_found(check, "%u of %u can; the limit is %d characters", fits, of->node->gpu_count,
+                    KUBELET_ID_MAX);
+    cli_check_evaluate(check, fits == of->node->gpu_count);
+}
+
+static void check_identity_check_kind(const struct cli_checked *of, struct cli_check *check)
+{
     const struct gt_answer *answer;
     struct cli_tally modes = {0}, names = {0};
     unsigned at = 0;
     bool known = true;
-    if (!cli_check_answered(of, info_call, check))
-        return;
     while ((answer = cli_check_value(of, info_call, &at))) {
         uint64_t mode = 0, brand = 0;
         char name[64];
@@ -130,14 +116,10 @@ static void check_identity_check_kind(const struct cli_checked *of, struct cli_c
     cli_check_evaluate(check, known);
 }
 
-static void check_memory(const struct cli_checked *of, struct cli_checks *to)
+static void check_memory(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "memory-unit", "vramTotal is in KiB: 16 GiB to 1 TiB for a card");
     struct cli_tally sizes = {0};
     bool sane = true;
-    if (!cli_check_answered(of, "mxSmlGetMemoryInfo", check))
-        return;
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
         uint64_t gib = of->node->gpus[i].memory_bytes >> 30;
         cli_tally_add(&sizes, "%llu GiB", (unsigned long long)gib);
@@ -147,11 +129,19 @@ static void check_memory(const struct cli_checked *of, struct cli_checks *to)
     cli_check_evaluate(check, sane && of->node->gpu_count);
 }
 
-void cli_check_identity(const struct cli_checked *of, struct cli_checks *to)
-{
-    check_address(of, to);
-    check_identity_order(of, to);
-    check_uuid(of, to);
-    check_identity_check_kind(of, to);
-    check_memory(of, to);
-}
+const struct cli_check_rule cli_check_identity[] = {
+    {"bdf", "bdfId is the whole PCI address, as 0000:0e:00.0, of a GPU on the bus, and each GPU has its own",
+     .judge = check_address, .call = info_call},
+    {"device-numbers",
+     "devices are numbered from 0, deviceId repeats the number, and PCI addresses ascend with it",
+     .judge = check_identity_order, .call = info_call},
+    {"uuid", "a UUID is GPU- and 36 characters, and no two GPUs share one", .judge = check_uuid,
+     .call = info_call},
+    {"device-id", "the UUID can be the kubelet's device ID: 63 printable characters at most",
+     .judge = check_device_id, .call = info_call},
+    {"mode", "mode is 0 (none) or 1 (physical function) for a whole card, 2 for a virtual function",
+     .judge = check_identity_check_kind, .call = info_call},
+    {"memory-unit", "vramTotal is in KiB: 16 GiB to 1 TiB for a card", .judge = check_memory,
+     .call = "mxSmlGetMemoryInfo"},
+    {.name = NULL},
+};

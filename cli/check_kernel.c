@@ -9,40 +9,31 @@
 
 enum { VENDOR = 0x9999, KNOWN_DEVICE = 0x0a01 }; /* the one id of MetaX's that public lists have */
 
-static void check_kernel_pci(const struct cli_checked *of, struct cli_checks *to)
+static void check_vendor(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "pci-vendor", "the GPUs are PCI devices of vendor 9999 that compute");
-    struct cli_tally ids = {0};
-    bool known = true;
     cli_check_found(check, "%u of vendor %04x", of->node->gpu_count, of->vendor);
     if (of->node->gpu_count)
         cli_check_evaluate(check, of->vendor == VENDOR);
     else
         cli_check_cannot(check, "there is none: no GPU, or its vendor id is another one");
+}
 
-    check =
-        cli_check_add(to, "pci-device", "their PCI device id is 0a01, the only one that public lists have");
+static void check_pci_device(const struct cli_checked *of, struct cli_check *check)
+{
+    struct cli_tally ids = {0};
+    bool known = true;
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
         cli_tally_add(&ids, "%04x", of->node->gpus[i].pci_device);
         known = known && of->node->gpus[i].pci_device == KNOWN_DEVICE;
     }
     cli_check_found_tally(check, "", &ids);
-    if (cli_check_has_gpus(of, check))
-        cli_check_evaluate(check, known);
+    cli_check_evaluate(check, known);
 }
 
-static void check_driver(const struct cli_checked *of, struct cli_checks *to)
+static void check_driver(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "driver", "the kernel module is called metax and is bound to each GPU");
-    struct cli_check *version =
-        cli_check_add(to, "driver-version", "/sys/module/metax/version has the driver's version");
     struct cli_tally drivers = {0};
     bool bound = true;
-    bool there = cli_check_has_gpus(of, version); /* both are marked */
-    if (!cli_check_has_gpus(of, check) || !there)
-        return;
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
         const struct gt_fact *fact = gt_facts_find(of->facts, of->node->gpus[i].bdf);
         const char *driver = fact && fact->driver[0] ? fact->driver : "none";
@@ -51,8 +42,12 @@ static void check_driver(const struct cli_checked *of, struct cli_checks *to)
     }
     cli_check_found_tally(check, "", &drivers);
     cli_check_evaluate(check, bound);
-    cli_check_found(version, "%s", of->facts->driver_version[0] ? of->facts->driver_version : "none");
-    cli_check_evaluate(version, of->facts->driver_version[0]);
+}
+
+static void check_driver_version(const struct cli_checked *of, struct cli_check *check)
+{
+    cli_check_found(check, "%s", of->facts->driver_version[0] ? of->facts->driver_version : "none");
+    cli_check_evaluate(check, of->facts->driver_version[0]);
 }
 
 static bool check_kernel_has(const struct gt_device_nodes *nodes, const char *name)
@@ -60,12 +55,9 @@ static bool check_kernel_has(const struct gt_device_nodes *nodes, const char *na
     return GT_HAS_TEXT(nodes->names, nodes->count, name);
 }
 
-static void check_control(const struct cli_checked *of, const struct gt_device_nodes *nodes,
-                          struct cli_checks *to)
+static void check_control(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "control-nodes",
-        "the driver makes /dev/mxcd; mxgd, mxnd and other /dev/mx?d may be there and belong to it");
+    const struct gt_device_nodes *nodes = &of->nodes;
     struct cli_tally names = {0};
     for (unsigned i = 0; of->dev_root && i < nodes->count; i++)
         if (strncmp(nodes->names[i], "dri/", 4) != 0)
@@ -77,11 +69,9 @@ static void check_control(const struct cli_checked *of, const struct gt_device_n
         cli_check_evaluate(check, check_kernel_has(nodes, "mxcd"));
 }
 
-static void check_kernel_drm(const struct cli_checked *of, const struct gt_device_nodes *nodes,
-                             struct cli_checks *to)
+static void check_kernel_drm(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "drm-nodes", "sysfs names a cardN and a renderDN of each GPU, and both are in /dev/dri");
+    const struct gt_device_nodes *nodes = &of->nodes;
     struct cli_tally problems = {0};
     unsigned named = 0, there = 0;
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
@@ -99,8 +89,6 @@ static void check_kernel_drm(const struct cli_checked *of, const struct gt_devic
         if (!both)
             cli_tally_add(&problems, "no /dev/%s", check_kernel_has(nodes, card) ? render : card);
     }
-    if (!cli_check_has_gpus(of, check))
-        return;
     cli_check_found(check, "named for %u of %u GPUs", named, of->node->gpu_count);
     if (of->dev_root)
         cli_check_found(check, "there for %u", there);
@@ -111,10 +99,8 @@ static void check_kernel_drm(const struct cli_checked *of, const struct gt_devic
         cli_check_cannot(check, "device nodes are not in a recording");
 }
 
-static void check_pcie(const struct cli_checked *of, struct cli_checks *to)
+static void check_pcie(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "pcie-path", "sysfs has NUMA node, PCIe path and link of each GPU, and its best link");
     unsigned whole = 0;
     struct cli_tally links = {0};
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
@@ -130,14 +116,20 @@ static void check_pcie(const struct cli_checked *of, struct cli_checks *to)
     }
 }
 
-void cli_check_kernel(const struct cli_checked *of, struct cli_checks *to)
-{
-    struct gt_device_nodes nodes = {0};
-    if (of->dev_root)
-        gt_device_nodes_all(of->dev_root, of->node, &nodes);
-    check_kernel_pci(of, to);
-    check_driver(of, to);
-    check_control(of, &nodes, to);
-    check_kernel_drm(of, &nodes, to);
-    check_pcie(of, to);
-}
+const struct cli_check_rule cli_check_kernel[] = {
+    {"pci-vendor", "the GPUs are PCI devices of vendor 9999 that compute", .judge = check_vendor},
+    {"pci-device", "their PCI device id is 0a01, the only one that public lists have",
+     .judge = check_pci_device, .needs = CLI_CHECK_GPUS},
+    {"driver", "the kernel module is called metax and is bound to each GPU", .judge = check_driver,
+     .needs = CLI_CHECK_GPUS},
+    {"driver-version", "/sys/module/metax/version has the driver's version", .judge = check_driver_version,
+     .needs = CLI_CHECK_GPUS},
+    {"control-nodes",
+     "the driver makes /dev/mxcd; mxgd, mxnd and other /dev/mx?d may be there and belong to it",
+     .judge = check_control},
+    {"drm-nodes", "sysfs names a cardN and a renderDN of each GPU, and both are in /dev/dri",
+     .judge = check_kernel_drm, .needs = CLI_CHECK_GPUS},
+    {"pcie-path", "sysfs has NUMA node, PCIe path and link of each GPU, and its best link",
+     .judge = check_pcie},
+    {.name = NULL},
+};

@@ -6,11 +6,9 @@
 
 /* The vendor library as a whole: its path, its functions, its answers, and who may call it. */
 
-static void check_library_place(const struct cli_checked *of, struct cli_checks *to)
+static void check_library_place(const struct cli_checked *of, struct cli_check *check)
 {
     static const char *const places[] = {"/opt/mxdriver/lib/", "/opt/maca/lib/", "/opt/mxn100/lib/"};
-    struct cli_check *check = cli_check_add(
-        to, "library-place", "libmxsml.so lies in /opt/mxdriver/lib, /opt/maca/lib or /opt/mxn100/lib");
     if (!of->answers) {
         cli_check_cannot(check, "%s", of->no_answers);
         return;
@@ -30,11 +28,8 @@ static void check_library_place(const struct cli_checked *of, struct cli_checks 
     cli_check_evaluate(check, usual);
 }
 
-static void check_functions(const struct cli_checked *of, struct cli_checks *to)
+static void check_functions(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "library-functions",
-                      "it has every function that is asked; those of later versions may be missing");
     static const char *const later[] = {"mxSmlGetMetaXLinkInfo_v2", "mxSmlGetDeviceBoardId",
                                         "mxSmlEventSetCreate",      "mxSmlDeviceRegisterEvents",
                                         "mxSmlEventSetWait",        "mxSmlEventSetFree"};
@@ -61,12 +56,8 @@ static void check_functions(const struct cli_checked *of, struct cli_checks *to)
     cli_check_evaluate(check, all);
 }
 
-static void check_versions(const struct cli_checked *of, struct cli_checks *to)
+static void check_versions(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "library-version", "library and driver give their versions as short texts");
-    if (!cli_check_answered(of, "mxSmlGetMacaVersion", check))
-        return;
     cli_check_found(check, "library %s",
                     of->node->library_version[0] ? of->node->library_version : "not reported");
     cli_check_found(check, "driver %s",
@@ -82,11 +73,8 @@ static bool is_expected(const struct gt_answer *answer)
            ((answer->code == 6 || answer->code == 9) && remote);
 }
 
-static void check_calls(const struct cli_checked *of, struct cli_checks *to)
+static void check_calls(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "library-calls",
-        "every call ends in time, stays within its structure and succeeds, or says \"not supported\" (3)");
     struct cli_tally problems = {0};
     if (!of->answers || !of->answers->count) {
         cli_check_cannot(check, "%s", of->answers ? "no call was made" : of->no_answers);
@@ -106,15 +94,10 @@ static void check_calls(const struct cli_checked *of, struct cli_checks *to)
     cli_check_evaluate(check, !problems.count && !of->answers->stopped && !of->answers->malformed);
 }
 
-static void check_library_count(const struct cli_checked *of, struct cli_checks *to)
+static void check_library_count(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "device-count",
-                      "mxSmlGetDeviceCount returns the number itself, as many as there are GPUs on the bus");
     unsigned at = 0;
     uint64_t count = 0;
-    if (!cli_check_answered(of, "mxSmlGetDeviceCount", check))
-        return;
     const struct gt_answer *answer = cli_check_next(of, "mxSmlGetDeviceCount", &at);
     bool sane = gt_json_is_unsigned(answer->value, UINT32_MAX, &count);
     cli_check_found(check, "it says %llu", (unsigned long long)count);
@@ -122,11 +105,8 @@ static void check_library_count(const struct cli_checked *of, struct cli_checks 
     cli_check_evaluate(check, sane && count == of->node->gpu_count);
 }
 
-static void check_privileges(const struct cli_checked *of, struct cli_checks *to)
+static void check_privileges(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "privileges",
-        "the library answers a process that has the device nodes and no privilege, as the probe's container");
     bool answered = cli_check_answered(of, "mxSmlGetDeviceInfo", check);
     if (!of->answers || of->answers->library_error)
         return;
@@ -140,12 +120,20 @@ static void check_privileges(const struct cli_checked *of, struct cli_checks *to
     }
 }
 
-void cli_check_library(const struct cli_checked *of, struct cli_checks *to)
-{
-    check_library_place(of, to);
-    check_functions(of, to);
-    check_versions(of, to);
-    check_calls(of, to);
-    check_library_count(of, to);
-    check_privileges(of, to);
-}
+const struct cli_check_rule cli_check_library[] = {
+    {"library-place", "libmxsml.so lies in /opt/mxdriver/lib, /opt/maca/lib or /opt/mxn100/lib",
+     .judge = check_library_place},
+    {"library-functions", "it has every function that is asked; those of later versions may be missing",
+     .judge = check_functions},
+    {"library-version", "library and driver give their versions as short texts", .judge = check_versions,
+     .call = "mxSmlGetMacaVersion"},
+    {"library-calls",
+     "every call ends in time, stays within its structure and succeeds, or says \"not supported\" (3)",
+     .judge = check_calls},
+    {"device-count", "mxSmlGetDeviceCount returns the number itself, as many as there are GPUs on the bus",
+     .judge = check_library_count, .call = "mxSmlGetDeviceCount"},
+    {"privileges",
+     "the library answers a process that has the device nodes and no privilege, as the probe's container",
+     .judge = check_privileges},
+    {.name = NULL},
+};

@@ -37,8 +37,10 @@ static int check_links_peer_of(const struct cli_checked *of, const struct gt_ans
                                                                                                : -1;
 }
 
-static void listen(const struct cli_checked *of, struct links_said *said)
+static const struct links_said *links_listen(const struct cli_checked *of)
 {
+    static struct links_said the_last;
+    struct links_said *said = &the_last;
     const struct gt_answer *answer;
     unsigned at = 0;
     memset(said, 0, sizeof(*said));
@@ -66,18 +68,15 @@ static void listen(const struct cli_checked *of, struct links_said *said)
         else
             said->links[answer->args[0]][peer]++;
     }
+    return said;
 }
 
-static void check_levels(const struct cli_checked *of, const struct links_said *said, struct cli_checks *to)
+static void check_levels(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "topology-levels",
-        "levels are 0 to 6, the same in both directions; 5 is MetaXLink, 6 the way between NUMA nodes");
+    const struct links_said *said = links_listen(of);
     struct cli_tally levels = {0};
     unsigned differ = 0;
     bool known = true;
-    if (!cli_check_answered(of, level_call, check))
-        return;
     for (unsigned a = 0; a < GT_VENDOR_DEVICES; a++)
         for (unsigned b = a + 1; b < GT_VENDOR_DEVICES; b++) {
             if (said->level[a][b] == 255 && said->level[b][a] == 255)
@@ -100,11 +99,9 @@ static void found_numbers(struct cli_check *check, const char *before, unsigned 
         cli_check_found(check, "%s %s", before, list.data);
 }
 
-static void check_numbers(const struct cli_checked *of, const struct links_said *said, struct cli_checks *to)
+static void check_numbers(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "link-numbers",
-                      "a GPU has seven links, numbered 0 to 6 or 1 to 7; code 2 is nothing on that port");
+    const struct links_said *said = links_listen(of);
     if (!of->answers || !(said->there | said->empty | said->refused)) {
         cli_check_answered(of, remote_call, check);
         return;
@@ -124,52 +121,72 @@ static void check_numbers(const struct cli_checked *of, const struct links_said 
         cli_check_cannot(check, "nothing is at 0 or 7, and neither is refused alone");
 }
 
-static void check_ends(const struct cli_checked *of, const struct links_said *said, struct cli_checks *to)
+/* Pairs of devices, of which so many are linked. */
+struct links_pairs {
+    unsigned linked, one_sided, disagree;
+};
+
+static struct links_pairs links_count(const struct links_said *said)
 {
-    struct cli_check *both =
-        cli_check_add(to, "remote-ends", "both ends of a link name each other, by number and PCI address");
-    struct cli_check *level =
-        cli_check_add(to, "links-and-levels", "a pair has links exactly where its level is 5");
-    struct cli_check *far =
-        cli_check_add(to, "links-to-other-servers",
-                      "what a link to another server names is distinct from this server's GPUs");
-    unsigned pairs = 0, one_sided = 0, disagree = 0;
-    if (!cli_check_answered(of, remote_call, both)) {
-        if (said->empty)
-            cli_check_cannot(both, "no GPU has a link");
-        cli_check_cannot(level, "%.150s", both->why);
-        cli_check_cannot(far, "%.150s", both->why);
-        return;
-    }
+    struct links_pairs pairs = {0};
     for (unsigned a = 0; a < GT_VENDOR_DEVICES; a++)
         for (unsigned b = a + 1; b < GT_VENDOR_DEVICES; b++) {
             bool linked = said->links[a][b] || said->links[b][a];
-            pairs += linked;
-            one_sided += said->links[a][b] != said->links[b][a];
-            disagree += said->level[a][b] != 255 && linked != (said->level[a][b] == CHECK_LEVEL_MX);
+            pairs.linked += linked;
+            pairs.one_sided += said->links[a][b] != said->links[b][a];
+            pairs.disagree += said->level[a][b] != 255 && linked != (said->level[a][b] == CHECK_LEVEL_MX);
         }
-    cli_check_found(both, "%u pairs are linked, %u of them differ at their two ends", pairs, one_sided);
-    cli_check_evaluate(both, !one_sided);
-    cli_check_found(level, "%u pairs disagree", disagree);
-    cli_check_evaluate(level, !disagree);
-    cli_check_found(far, "%u links lead to what is no GPU of this node", said->elsewhere);
-    if (said->elsewhere)
-        cli_check_cannot(far, "what such a link names is not published; the recording has it");
-    else
-        cli_check_cannot(far, "no link leads to another server");
+    return pairs;
 }
 
-static void check_port_states(const struct cli_checked *of, const struct links_said *said,
-                              struct cli_checks *to)
+/* Whether there are answers about links; else the check says why not. */
+static bool links_are_known(const struct cli_checked *of, const struct links_said *said,
+                            struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "port-states", "seven states of a port each, 0 to 5; as many are 1 (up) as a GPU has links");
+    bool known = cli_check_answered(of, remote_call, check);
+    if (!known && said->empty)
+        cli_check_cannot(check, "no GPU has a link");
+    return known;
+}
+
+static void check_ends(const struct cli_checked *of, struct cli_check *check)
+{
+    const struct links_said *said = links_listen(of);
+    struct links_pairs pairs = links_count(said);
+    if (!links_are_known(of, said, check))
+        return;
+    cli_check_found(check, "%u pairs are linked, %u of them differ at their two ends", pairs.linked,
+                    pairs.one_sided);
+    cli_check_evaluate(check, !pairs.one_sided);
+}
+
+static void check_links_and_levels(const struct cli_checked *of, struct cli_check *check)
+{
+    const struct links_said *said = links_listen(of);
+    struct links_pairs pairs = links_count(said);
+    if (!links_are_known(of, said, check))
+        return;
+    cli_check_found(check, "%u pairs disagree", pairs.disagree);
+    cli_check_evaluate(check, !pairs.disagree);
+}
+
+static void check_far_links(const struct cli_checked *of, struct cli_check *check)
+{
+    const struct links_said *said = links_listen(of);
+    if (!links_are_known(of, said, check))
+        return;
+    cli_check_found(check, "%u links lead to what is no GPU of this node", said->elsewhere);
+    cli_check_cannot(check, said->elsewhere ? "what such a link names is not published; the recording has it"
+                                            : "no link leads to another server");
+}
+
+static void check_port_states(const struct cli_checked *of, struct cli_check *check)
+{
+    const struct links_said *said = links_listen(of);
     const struct gt_answer *answer;
     struct cli_tally states = {0};
     unsigned at = 0, others = 0;
     bool sane = true;
-    if (!cli_check_answered(of, state_call, check))
-        return;
     while ((answer = cli_check_value(of, state_call, &at))) {
         const cJSON *item;
         unsigned up = 0;
@@ -195,16 +212,12 @@ static void check_port_states(const struct cli_checked *of, const struct links_s
     cli_check_evaluate(check, sane && !others);
 }
 
-static void check_port_speed(const struct cli_checked *of, struct cli_checks *to)
+static void check_port_speed(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "port-speed", "a port in use has 16 lanes at 32 (or 2.5) GT/s, one that is not has 0 of both");
     const struct gt_answer *answer;
     struct cli_tally links = {0};
     unsigned at = 0;
     bool usual = true;
-    if (!cli_check_answered(of, speed_call, check))
-        return;
     while ((answer = cli_check_next(of, speed_call, &at))) {
         const cJSON *item;
         cJSON_ArrayForEach(item, answer->value)
@@ -220,21 +233,15 @@ static void check_port_speed(const struct cli_checked *of, struct cli_checks *to
     cli_check_evaluate(check, usual);
 }
 
-static void check_bandwidth(struct cli_checks *to)
+static void check_link_bandwidth(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check =
-        cli_check_add(to, "link-bandwidth", "a link of one port moves 64 GB/s in one direction");
+    (void)of;
     cli_check_cannot(
         check, "no bandwidth is published and none is measured here; the vendor's own test measures it");
 }
 
-static void check_servers(const struct cli_checked *of, struct cli_checks *to)
+static void check_servers(const struct cli_checked *of, struct cli_check *check)
 {
-    struct cli_check *check = cli_check_add(
-        to, "server-uuids",
-        "the own server and those that MetaXLink reaches have UUIDs, and as many are named as counted");
-    struct cli_check *place =
-        cli_check_add(to, "link-topology", "what topologyId, socketId and dieId mean across servers");
     unsigned at = 0;
     const struct gt_answer *answer = cli_check_next(of, "mxSmlGetLocalAndMultipleRemoteUuid", &at);
     if (answer && answer->value) {
@@ -251,30 +258,42 @@ static void check_servers(const struct cli_checked *of, struct cli_checks *to)
         cli_check_evaluate(check, true);
     } else
         cli_check_answered(of, "mxSmlGetLocalAndMultipleRemoteUuid", check);
+}
 
+static void check_link_places(const struct cli_checked *of, struct cli_check *check)
+{
+    const struct gt_answer *answer;
     struct cli_tally places = {0};
-    if (!cli_check_answered(of, "mxSmlGetMetaXLinkTopo", place))
-        return;
-    for (at = 0; (answer = cli_check_next(of, "mxSmlGetMetaXLinkTopo", &at));) {
+    for (unsigned at = 0; (answer = cli_check_next(of, "mxSmlGetMetaXLinkTopo", &at));) {
         uint64_t id = 0, socket = 0;
         if (answer->value && gt_json_is_unsigned(gt_get(answer->value, "topologyId"), UINT32_MAX, &id) &&
             gt_json_is_unsigned(gt_get(answer->value, "socketId"), UINT32_MAX, &socket))
             cli_tally_add(&places, "topology %llu socket %llu", (unsigned long long)id,
                           (unsigned long long)socket);
     }
-    cli_check_found_tally(place, "", &places);
-    cli_check_cannot(place, "it is not published, and nothing is made of it");
+    cli_check_found_tally(check, "", &places);
+    cli_check_cannot(check, "it is not published, and nothing is made of it");
 }
 
-void cli_check_links(const struct cli_checked *of, struct cli_checks *to)
-{
-    struct links_said said;
-    listen(of, &said);
-    check_levels(of, &said, to);
-    check_numbers(of, &said, to);
-    check_ends(of, &said, to);
-    check_port_states(of, &said, to);
-    check_port_speed(of, to);
-    check_bandwidth(to);
-    check_servers(of, to);
-}
+const struct cli_check_rule cli_check_links[] = {
+    {"topology-levels",
+     "levels are 0 to 6, the same in both directions; 5 is MetaXLink, 6 the way between NUMA nodes",
+     .judge = check_levels, .call = level_call},
+    {"link-numbers", "a GPU has seven links, numbered 0 to 6 or 1 to 7; code 2 is nothing on that port",
+     .judge = check_numbers},
+    {"remote-ends", "both ends of a link name each other, by number and PCI address", .judge = check_ends},
+    {"links-and-levels", "a pair has links exactly where its level is 5", .judge = check_links_and_levels},
+    {"links-to-other-servers", "what a link to another server names is distinct from this server's GPUs",
+     .judge = check_far_links},
+    {"port-states", "seven states of a port each, 0 to 5; as many are 1 (up) as a GPU has links",
+     .judge = check_port_states, .call = state_call},
+    {"port-speed", "a port in use has 16 lanes at 32 (or 2.5) GT/s, one that is not has 0 of both",
+     .judge = check_port_speed, .call = speed_call},
+    {"link-bandwidth", "a link of one port moves 64 GB/s in one direction", .judge = check_link_bandwidth},
+    {"server-uuids",
+     "the own server and those that MetaXLink reaches have UUIDs, and as many are named as counted",
+     .judge = check_servers},
+    {"link-topology", "what topologyId, socketId and dieId mean across servers", .judge = check_link_places,
+     .call = "mxSmlGetMetaXLinkTopo"},
+    {.name = NULL},
+};

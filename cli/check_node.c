@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "cli/check.h"
 #include "cli/cli.h"
@@ -172,38 +174,24 @@ static void print_text(const struct gt_node *node, const struct cli_checks *chec
     gt_buf_puts(to, "\n");
 }
 
-static cJSON *checks_json(const struct cli_checks *checks)
-{
-    cJSON *list = cJSON_CreateArray();
-    for (unsigned i = 0; list && i < checks->count; i++) {
-        const struct cli_check *check = &checks->list[i];
-        cJSON *item = cJSON_CreateObject();
-        bool whole = item && cJSON_AddStringToObject(item, "name", check->name) &&
-                     cJSON_AddStringToObject(item, "assumed", check->assumed) &&
-                     cJSON_AddStringToObject(item, "verdict", verdicts[check->verdict]) &&
-                     (!check->found[0] || cJSON_AddStringToObject(item, "found", check->found)) &&
-                     (check->verdict != CLI_UNCHECKED || cJSON_AddStringToObject(item, "why", check->why));
-        if (!whole || !cJSON_AddItemToArray(list, item)) {
-            cJSON_Delete(item);
-            cJSON_Delete(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
-/* Adds the checks to an object, then prints and frees it. */
-static int print_with_checks(cJSON *object, const struct cli_checks *checks, struct gt_buf *to,
+/* The members of a JSON object (NULL: none) and the checks. */
+static int print_with_checks(const cJSON *object, const struct cli_checks *checks, struct gt_buf *to,
                              struct gt_err **err)
 {
-    cJSON *list = checks_json(checks);
-    bool whole = object && list && cJSON_AddItemToObject(object, "checks", list);
-    if (whole)
-        gt_json_print(object, to);
-    else
-        cJSON_Delete(list);
-    cJSON_Delete(object);
-    return whole ? gt_buf_check(to, "checks", err) : gt_fail_sys(err, ENOMEM, "checks");
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX);
+    const cJSON *member;
+    gt_json_begin(&text, NULL, '{');
+    cJSON_ArrayForEach(member, object) gt_json_add_tree(&text, member->string, member);
+    gt_json_begin(&text, "checks", '[');
+    for (unsigned i = 0; i < checks->count; i++) {
+        const struct cli_check *check = &checks->list[i];
+        gt_json_printf(&text, "{'name': %s, 'assumed': %s, 'verdict': %s, ?'found': %s, ?'why': %s}",
+                       check->name, check->assumed, verdicts[check->verdict], check->found,
+                       check->verdict == CLI_UNCHECKED ? check->why : "");
+    }
+    gt_buf_puts(&text, "]}");
+    gt_json_indent(&text, to);
+    return gt_buf_check(to, "checks", err);
 }
 
 static int write_recording(struct cli_call *call, const char *path, const struct material *material,
@@ -211,11 +199,51 @@ static int write_recording(struct cli_call *call, const char *path, const struct
 {
     gt_auto_free char *text = NULL;
     gt_auto_buf struct gt_buf whole = GT_BUF(GT_JSON_MAX);
-    cJSON *json = NULL;
+    gt_auto_json cJSON *json = NULL;
     GT_TRY(gt_recording_make(material->node, &material->raw, &text, call->err));
     GT_TRY(gt_json_parse(text, strlen(text), "recording", &json, call->err));
     GT_TRY(print_with_checks(json, checks, &whole, call->err));
     return cli_write_file(call, path, whole.data);
+}
+
+static void check_node_values(const struct cli_checked *of, const struct cli_check_rule *rule,
+                              struct cli_check *check)
+{
+    const struct gt_answer *answer;
+    struct cli_tally values = {0};
+    unsigned at = 0;
+    bool sane = true;
+    while ((answer = cli_check_value(of, rule->call, &at))) {
+        int64_t value = -1;
+        sane = gt_json_is_int(answer->value, &value) && value >= rule->low && value <= rule->high && sane;
+        cli_tally_add(&values, "%s%lld", rule->word, (long long)value);
+    }
+    cli_check_found_tally(check, "", &values);
+    cli_check_evaluate(check, sane);
+}
+
+static void check_node_judge(const struct cli_checked *of, const struct cli_check_rule *rule,
+                             struct cli_check *check)
+{
+    if (rule->needs == CLI_CHECK_GPUS && !cli_check_has_gpus(of, check))
+        return;
+    if (rule->call && !cli_check_answered(of, rule->call, check))
+        return;
+    if (rule->needs == CLI_CHECK_MACHINE && !of->root)
+        cli_check_cannot(check, "that is not in a recording");
+    else if (rule->judge)
+        rule->judge(of, check);
+    else
+        check_node_values(of, rule, check);
+}
+
+static void check_node_all(const struct cli_checked *of, struct cli_checks *to)
+{
+    const struct cli_check_rule *const tables[] = {cli_check_kernel,   cli_check_host,  cli_check_library,
+                                                   cli_check_identity, cli_check_links, cli_check_health};
+    for (size_t i = 0; i < GT_COUNT(tables); i++)
+        for (const struct cli_check_rule *rule = tables[i]; rule->name; rule++)
+            check_node_judge(of, rule, cli_check_add(to, rule->name, rule->assumed));
 }
 
 static int check_node_run(struct cli_call *call)
@@ -232,12 +260,9 @@ static int check_node_run(struct cli_call *call)
     if (options->source.from && live)
         return cli_misuse(call, "%s: not together with --from", live);
     GT_TRY(inspect(call, &options->source, &material, &checked));
-    cli_check_kernel(&checked, &checks);
-    cli_check_host(&checked, &checks);
-    cli_check_library(&checked, &checks);
-    cli_check_identity(&checked, &checks);
-    cli_check_links(&checked, &checks);
-    cli_check_health(&checked, &checks);
+    if (checked.dev_root)
+        gt_device_nodes_all(checked.dev_root, checked.node, &checked.nodes);
+    check_node_all(&checked, &checks);
     int r = options->compute.command ? cli_check_compute(&checked, &options->compute, &checks, &failure) : 0;
     if (r >= 0 && options->bandwidth)
         r = cli_check_bandwidth(&checked, &options->compute, &checks, &failure);
@@ -246,7 +271,7 @@ static int check_node_run(struct cli_call *call)
     if (options->parse.format == CLI_TEXT)
         print_text(material.node, &checks, call->text);
     else
-        GT_TRY(print_with_checks(cJSON_CreateObject(), &checks, call->text, call->err));
+        GT_TRY(print_with_checks(NULL, &checks, call->text, call->err));
     call->always_prints = true;
     if (r >= 0 && options->fail)
         r = fail_if_broken(&checks, options->fail, &failure);

@@ -54,11 +54,6 @@ struct cli_drain {
 static int drain_cordon(struct cli_drain *drain, const char *node, unsigned *cordoned, struct gt_err **err)
 {
     gt_auto_json cJSON *object = NULL;
-    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
-                                            .resource = &gt_kube_nodes,
-                                            .name = node,
-                                            .body = "{\"spec\":{\"unschedulable\":true}}",
-                                            .metadata_only = true};
     int r = cli_api_get(drain->api, &gt_kube_nodes, node, &object, err);
     if (r == -ENOENT) { /* it has left the cluster */
         gt_err_free(gt_steal(*err));
@@ -70,7 +65,9 @@ static int drain_cordon(struct cli_drain *drain, const char *node, unsigned *cor
     if (known.cordoned)
         return 0;
     ++*cordoned;
-    return drain->dry_run ? 0 : cli_api_request(drain->api, &request, NULL, err);
+    return drain->dry_run ? 0
+                          : cli_api_patch(drain->api, &gt_kube_nodes, NULL, node,
+                                          "{\"spec\":{\"unschedulable\":true}}", err);
 }
 
 /* ---- its pods ---- */
@@ -165,14 +162,15 @@ static int drain_move(struct cli_drain *drain, const struct drained_pod *pod, st
     else
         gt_eviction_write(pod->namespace_, pod->name, pod->uid, &body);
     GT_TRY(gt_buf_check(&body, "request", err));
-    const struct gt_kube_request request = {.verb = moves ? GT_KUBE_MERGE_PATCH : GT_KUBE_CREATE,
+    if (moves)
+        return cli_api_patch(drain->api, &gt_kube_pods, pod->namespace_, pod->name, body.data, err);
+    const struct gt_kube_request request = {.verb = GT_KUBE_CREATE,
                                             .resource = &gt_kube_pods,
                                             .namespace_ = pod->namespace_,
                                             .name = pod->name,
-                                            .subresource = moves ? NULL : "eviction",
+                                            .subresource = "eviction",
                                             .body = body.data,
-                                            .once = !moves, /* a budget may refuse it for long */
-                                            .metadata_only = moves};
+                                            .once = true}; /* a budget may refuse it for long */
     return cli_api_request(drain->api, &request, NULL, err);
 }
 

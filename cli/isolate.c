@@ -7,6 +7,7 @@
 #include "api/meta.h"
 #include "api/node_gpu_topology.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "cli/api.h"
@@ -15,7 +16,7 @@
 /* Takes GPUs, links and nodes out of use by hand, and gives them back: `spec.isolated` of NodeGPUTopologies.
  */
 
-enum { CONFLICTS_MAX = 5, SPAN_MAX_S = 366 * 86400 };
+enum { ENTRY_MAX = 8192, CONFLICTS_MAX = 5, SPAN_MAX_S = 366 * 86400 };
 
 static const char *const isolate_grades[] = {GT_GRADE_BAD, "slow", "suspect", NULL};
 
@@ -140,34 +141,25 @@ static void isolate_make_room(cJSON *list)
     }
 }
 
-static cJSON *isolate_add(cJSON *list, const struct isolated_target *target, unsigned i,
-                          const struct isolate_options *options, const char *by)
+static bool isolate_add(cJSON *list, const struct isolated_target *target, unsigned i,
+                        const struct isolate_options *options, const char *by)
 {
-    cJSON *entry = cJSON_CreateObject(), *link;
-    char since[GT_TIME_TEXT_SIZE], until[GT_TIME_TEXT_SIZE];
+    gt_auto_buf struct gt_buf text = GT_BUF(ENTRY_MAX);
+    char since[GT_TIME_TEXT_SIZE], until[GT_TIME_TEXT_SIZE] = "";
     gt_time_text(time(NULL), since);
-    gt_time_text((int64_t)time(NULL) + (int64_t)options->span_s, until);
-    if (target->link) {
-        link = cJSON_AddArrayToObject(entry, "link");
-        cJSON_AddItemToArray(link, cJSON_CreateString(target->gpus[0]));
-        cJSON_AddItemToArray(link, cJSON_CreateString(target->gpus[1]));
-    } else if (target->count)
-        cJSON_AddStringToObject(entry, "gpu", target->gpus[i]);
-    else
-        cJSON_AddTrueToObject(entry, "all");
-    if (options->grade)
-        cJSON_AddStringToObject(entry, "grade", isolate_grades[options->grade]);
-    if (options->value)
-        cJSON_AddStringToObject(entry, "value", options->value);
-    cJSON_AddStringToObject(entry, "reason", options->reason);
-    if (options->evict)
-        cJSON_AddTrueToObject(entry, "evict");
-    if (*by)
-        cJSON_AddStringToObject(entry, "by", by);
-    cJSON_AddStringToObject(entry, "since", since);
     if (options->span_s)
-        cJSON_AddStringToObject(entry, "until", until);
-    return cJSON_AddItemToArray(list, entry) ? entry : NULL;
+        gt_time_text((int64_t)time(NULL) + (int64_t)options->span_s, until);
+    if (target->link)
+        gt_json_printf(&text, "{'link': [%s, %s]", target->gpus[0], target->gpus[1]);
+    else
+        gt_json_printf(&text, "{?'gpu': %s, ?'all': !%d", target->count ? target->gpus[i] : "",
+                       !target->count);
+    gt_json_printf(
+        &text,
+        "?'grade': %s, ?'value': %s, 'reason': %s, ?'evict': !%d, ?'by': %s, 'since': %s, ?'until': %s}",
+        options->grade ? isolate_grades[options->grade] : "", options->value, options->reason, options->evict,
+        by, since, until);
+    return cJSON_AddItemToArray(list, text.failed ? NULL : cJSON_Parse(text.data));
 }
 
 /* Who asks, as the API server sees it; "" where it does not say: the policy then refuses the entry, if there
@@ -183,16 +175,9 @@ static int isolate_patch(struct cli_api *api, const char *name, const char *vers
                          struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(256 << 10);
-    GT_NEED(gt_isolated_patch_write(version, list, &body), err, "%s", name);
+    gt_isolated_patch_write(version, list, &body);
     GT_TRY(gt_buf_check(&body, "patch", err));
-    /* strict: without its grade an entry would take the GPU out of use */
-    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
-                                            .resource = &gt_kube_node_gpu_topologies,
-                                            .name = name,
-                                            .body = body.data,
-                                            .strict = true,
-                                            .metadata_only = true};
-    return cli_api_request(api, &request, NULL, err);
+    return cli_api_patch(api, &gt_kube_node_gpu_topologies, NULL, name, body.data, err);
 }
 
 /* `by` NULL: releases. */

@@ -14,16 +14,11 @@ static const struct gt_option own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static void raw_done(struct gt_raw *raw)
-{
-    gt_raw_done(raw);
-}
-
 static int record_run(struct cli_call *call)
 {
     const struct record_options *options = call->options;
     gt_auto_node struct gt_node *node = NULL;
-    __attribute__((cleanup(raw_done))) struct gt_raw raw = {0};
+    __attribute__((cleanup(gt_raw_done))) struct gt_raw raw = {0};
     gt_auto_free char *text = NULL;
     if (!options->output)
         return cli_misuse(call, "-o: expected the file to write, or - for standard output");

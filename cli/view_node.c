@@ -16,7 +16,7 @@
 /* What is kept of a NodeGPUTopology. */
 
 /*
- * A cluster file may have 16 MiB and a million values (base/json_parse.c): this share is for topologies, the
+ * A cluster file may have 16 MiB and a million values (base/json.c): this share is for topologies, the
  * rest for the other members of nodes, and for pods.
  */
 enum {

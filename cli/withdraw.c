@@ -103,13 +103,7 @@ static int withdraw_keep(struct object_search *search, const cJSON *object, stru
     int r = search->kind->wanted(object, &one, err);
     if (r > 0 && search->count == OBJECTS_MAX)
         r = gt_fail(err, ENOMEM, "%s: no room for more than %d", search->kind->name, OBJECTS_MAX);
-    if (r > 0 && search->count == search->room) {
-        unsigned room = search->room ? 2 * search->room : 64;
-        struct withdrawn *grown = reallocarray(search->found, room, sizeof(*grown));
-        search->found = grown ? grown : search->found;
-        search->room = grown ? room : search->room;
-    }
-    if (r > 0 && search->count < search->room) {
+    if (r > 0 && GT_GROW(search->found, search->count, search->room, 64U)) {
         one.namespace_ = strdup(gt_meta_namespace(object));
         one.name = strdup(gt_meta_name(object));
         one.uid = strdup(gt_meta_uid(object));
@@ -141,14 +135,8 @@ static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, 
         &(struct gt_pod_patch){
             .uid = one->uid, .resource_version = one->version, .lists = &one->lists, .ungate = true},
         &body);
-    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
-                                            .resource = resource,
-                                            .namespace_ = one->namespace_,
-                                            .name = one->name,
-                                            .body = body.data,
-                                            .metadata_only = true};
     GT_TRY(gt_buf_check(&body, "pod", err));
-    return cli_api_request(api, &request, NULL, err);
+    return cli_api_patch(api, resource, one->namespace_, one->name, body.data, err);
 }
 
 static int delete_one(struct cli_api *api, const struct gt_kube_resource *resource,
@@ -166,17 +154,11 @@ static int untaint(struct cli_api *api, const char *name, struct gt_err **err)
 {
     gt_auto_json cJSON *node = NULL;
     gt_auto_buf struct gt_buf body = GT_BUF(TAINTS_MAX);
-    const struct gt_kube_request read = {.verb = GT_KUBE_GET, .resource = &gt_kube_nodes, .name = name};
-    GT_TRY(cli_api_request(api, &read, &node, err));
+    GT_TRY(cli_api_get(api, &gt_kube_nodes, name, &node, err));
     if (!gt_node_taint_write(node, GT_TAINT_KEY_GPUS, NULL, &body))
         return 0;
     GT_TRY(gt_buf_check(&body, "taints", err));
-    const struct gt_kube_request write = {.verb = GT_KUBE_MERGE_PATCH,
-                                          .resource = &gt_kube_nodes,
-                                          .name = name,
-                                          .body = body.data,
-                                          .metadata_only = true};
-    return cli_api_request(api, &write, NULL, err);
+    return cli_api_patch(api, &gt_kube_nodes, NULL, name, body.data, err);
 }
 
 /* An apply without fields removes the fields that this field manager owned. */

@@ -142,7 +142,7 @@ struct gt_http_stats {
     uint64_t cut_slow;        /* connections closed since a request took longer than request_ms */
     uint64_t evicted;         /* closed to make room for others */
     uint64_t refused_address; /* closed at once: all connections of their address were serving requests */
-    unsigned connections;
+    uint64_t connections;
     uint64_t tls_loads, tls_failures; /* of the files */
     int64_t tls_begins, tls_expires;  /* of the certificate in use, seconds since 1970; 0: no TLS */
 };

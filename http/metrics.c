@@ -11,83 +11,65 @@ struct listener {
     struct gt_http_stats stats;
 };
 
-/* A counter of every listener, one sample for each reason. */
-struct counter {
-    const char *reason; /* NULL: without this label */
-    size_t offset;      /* of a uint64_t in struct gt_http_stats */
+/* A metric of every listener. */
+static const struct metric {
+    const char *name, *help; /* NULL: a further sample of the one before */
+    const char *reason;      /* a label; NULL: none */
+    size_t offset;           /* of 64 bits in struct gt_http_stats */
+    bool of_tls;
+} metrics[] = {
+#define METRIC(name, help, reason, member, ...)                                                              \
+    {                                                                                                        \
+        (name), (help), (reason), offsetof(struct gt_http_stats, member), __VA_ARGS__                        \
+    }
+    METRIC("gputopo_http_connections", "Open connections.", NULL, connections, false),
+    METRIC("gputopo_http_connections_total", "Connections that were accepted.", NULL, connections_total,
+           false),
+    METRIC("gputopo_http_requests_total", "Requests that were answered.", NULL, requests_total, false),
+    METRIC("gputopo_http_refused_total",
+           "Requests and connections that the server itself refused or ended, by reason.", "size",
+           refused_size, false),
+    METRIC(NULL, NULL, "busy", refused_busy, false),
+    METRIC(NULL, NULL, "address", refused_address, false),
+    METRIC(NULL, NULL, "evicted", evicted, false),
+    METRIC(NULL, NULL, "slow", cut_slow, false),
+    METRIC(NULL, NULL, "tls", refused_tls, false),
+    METRIC("gputopo_http_tls_loads_total", "How often certificate and key were loaded.", NULL, tls_loads,
+           true),
+    METRIC("gputopo_http_tls_load_failures_total",
+           "How often new files did not load; the old ones stay in use.", NULL, tls_failures, true),
+    METRIC("gputopo_http_tls_certificate_expires_timestamp_seconds",
+           "Unix time at which the certificate in use ends.", NULL, tls_expires, true),
+#undef METRIC
 };
-
-static const struct counter total[] = {{NULL, offsetof(struct gt_http_stats, connections_total)}},
-                            requests[] = {{NULL, offsetof(struct gt_http_stats, requests_total)}},
-                            loads[] = {{NULL, offsetof(struct gt_http_stats, tls_loads)}},
-                            load_failures[] = {{NULL, offsetof(struct gt_http_stats, tls_failures)}},
-                            refused[] = {{"size", offsetof(struct gt_http_stats, refused_size)},
-                                         {"busy", offsetof(struct gt_http_stats, refused_busy)},
-                                         {"address", offsetof(struct gt_http_stats, refused_address)},
-                                         {"evicted", offsetof(struct gt_http_stats, evicted)},
-                                         {"slow", offsetof(struct gt_http_stats, cut_slow)},
-                                         {"tls", offsetof(struct gt_http_stats, refused_tls)}};
-
-static void write_counter(struct gt_buf *to, const char *name, const char *help,
-                          const struct counter *counter, unsigned counter_count, const struct listener *all,
-                          unsigned count)
-{
-    gt_prom_head(to, name, help);
-    for (unsigned i = 0; i < count; i++)
-        for (unsigned j = 0; j < counter_count; j++) {
-            uint64_t value = *(const uint64_t *)((const char *)&all[i].stats + counter[j].offset);
-            gt_buf_printf(to, "%s{listener=\"%s\"", name, all[i].name);
-            if (counter[j].reason)
-                gt_buf_printf(to, ",reason=\"%s\"", counter[j].reason);
-            gt_buf_printf(to, "} %" PRIu64 "\n", value);
-        }
-}
-
-static void write_gauges(struct gt_buf *to, const struct listener *all, unsigned count)
-{
-    static const char name[] = "gputopo_http_connections";
-    gt_prom_head(to, name, "Open connections.");
-    for (unsigned i = 0; i < count; i++)
-        gt_buf_printf(to, "%s{listener=\"%s\"} %u\n", name, all[i].name, all[i].stats.connections);
-}
-
-static void write_expiry(struct gt_buf *to, const struct listener *all, unsigned count)
-{
-    static const char name[] = "gputopo_http_tls_certificate_expires_timestamp_seconds";
-    gt_prom_head(to, name, "Unix time at which the certificate in use ends.");
-    for (unsigned i = 0; i < count; i++)
-        gt_buf_printf(to, "%s{listener=\"%s\"} %" PRId64 "\n", name, all[i].name, all[i].stats.tls_expires);
-}
 
 void gt_http_metrics(const struct gt_http_listener *listeners, unsigned count, struct gt_buf *to)
 {
-    struct listener all[GT_HTTP_LISTENERS_MAX], tls[GT_HTTP_LISTENERS_MAX];
-    unsigned all_count = 0, tls_count = 0;
+    struct listener all[GT_HTTP_LISTENERS_MAX];
+    unsigned all_count = 0;
+    bool tls = false;
+    const char *name = "";
     for (unsigned i = 0; i < count && all_count < GT_HTTP_LISTENERS_MAX; i++) {
         if (!listeners[i].http)
             continue;
-        struct listener *one = &all[all_count++];
-        one->name = listeners[i].name;
-        gt_http_stats(listeners[i].http, &one->stats);
-        if (one->stats.tls_loads)
-            tls[tls_count++] = *one;
+        all[all_count].name = listeners[i].name;
+        gt_http_stats(listeners[i].http, &all[all_count].stats);
+        tls = tls || all[all_count++].stats.tls_loads;
     }
-    if (!all_count)
-        return;
-    write_gauges(to, all, all_count);
-    write_counter(to, "gputopo_http_connections_total", "Connections that were accepted.", total,
-                  GT_COUNT(total), all, all_count);
-    write_counter(to, "gputopo_http_requests_total", "Requests that were answered.", requests,
-                  GT_COUNT(requests), all, all_count);
-    write_counter(to, "gputopo_http_refused_total",
-                  "Requests and connections that the server itself refused or ended, by reason.", refused,
-                  GT_COUNT(refused), all, all_count);
-    if (!tls_count)
-        return;
-    write_counter(to, "gputopo_http_tls_loads_total", "How often certificate and key were loaded.", loads,
-                  GT_COUNT(loads), tls, tls_count);
-    write_counter(to, "gputopo_http_tls_load_failures_total",
-                  "How often new files did not load; the old ones stay in use.", load_failures,
-                  GT_COUNT(load_failures), tls, tls_count);
-    write_expiry(to, tls, tls_count);
+    for (const struct metric *metric = metrics; all_count && metric < metrics + GT_COUNT(metrics); metric++) {
+        if (metric->of_tls && !tls)
+            continue;
+        name = metric->name ? metric->name : name;
+        if (metric->name)
+            gt_prom_head(to, metric->name, metric->help);
+        for (unsigned i = 0; i < all_count; i++) {
+            if (metric->of_tls && !all[i].stats.tls_loads)
+                continue;
+            gt_buf_printf(to, "%s{listener=\"%s\"", name, all[i].name);
+            if (metric->reason)
+                gt_buf_printf(to, ",reason=\"%s\"", metric->reason);
+            gt_buf_printf(to, "} %" PRIu64 "\n",
+                          *(const uint64_t *)(const void *)((const char *)&all[i].stats + metric->offset));
+        }
+    }
 }

@@ -20,8 +20,7 @@ struct gt_kube_config {
     char *certificate_file, *certificate_data;
     char *key_file, *key_data;
     char *token, *token_file;
-    /* The program that gives the token or certificate and key, as in the kubeconfig; see kube/exec.h. NULL:
-     * none. */
+    /* The program that gives the token or certificate and key, as in the kubeconfig; NULL: none. */
     cJSON *exec;
     int64_t expires_s; /* Unix time at which what it gave expires; 0: not known */
 };
@@ -55,7 +54,7 @@ int gt_kube_config_check_server(const char *server, struct gt_err **err);
  * A kubeconfig: `paths` is one file or several joined by ':', merged as kubectl does (the first file that
  * sets a value is used; missing files are ignored if at least one exists). `context` NULL: the current one.
  * What would make the connection less safe (insecure-skip-tls-verify, http to another machine...) is refused
- * with an error that names it. A program that gives the credential is not run, see kube/exec.h.
+ * with an error that names it. A program that gives the credential is not run, see gt_kube_exec_run().
  */
 int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_config *ret,
                         struct gt_err **err);

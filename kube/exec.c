@@ -90,9 +90,9 @@ static int add_cluster(const struct gt_kube_config *config, struct gt_buf *to, s
         to->failed |= encoded.failed;
         gt_json_add_text_if(to, "certificate-authority-data", encoded.data);
     }
-    const cJSON *extension = gt_get(config->exec, "config");
-    gt_auto_free char *printed = extension ? cJSON_PrintUnformatted(extension) : NULL;
-    gt_json_printf(to, "?'config': =%s}", printed);
+    if (gt_get(config->exec, "config"))
+        gt_json_add_tree(to, "config", gt_get(config->exec, "config"));
+    gt_json_end(to, '}');
     return 0;
 }
 

@@ -127,7 +127,7 @@ void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *n
                    struct gt_node_set *nodes, uint64_t now_ms);
 
 /* GPUs that another scheduler of the cluster reserves for future pods until `until_ms`; `note` has the format
- * of api/lease_note.h ("": none). Those that no pod uses or is planned for are assumed. */
+ * of api/lease.h ("": none). Those that no pod uses or is planned for are assumed. */
 void gt_cache_set_foreign(struct gt_cache *cache, const char *note, uint64_t until_ms);
 uint32_t gt_cache_foreign_gpus(const struct gt_cache *cache); /* that are assumed so */
 

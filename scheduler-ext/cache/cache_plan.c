@@ -61,7 +61,7 @@ int gt_cache_read_plan(struct gt_cache *cache, const char *node, const char *gpu
     *ret = NULL;
     if (!node && !gpus)
         return 0;
-    gt_auto_pod_plan struct gt_pod_plan *read = NULL;
+    gt_auto_free struct gt_pod_plan *read = NULL;
     const char *ids[GT_GPUS_MAX];
     if (!node || !gpus || count > GT_GPUS_MAX || gt_pod_plan_read(gpus, &read, NULL) < 0)
         return -EINVAL;

@@ -6,7 +6,7 @@
 #include "scheduler-ext/cache/cache.h"
 
 /*
- * The notes in Leases (api/lease_note.h), from the ledger and into it: what only the leading replica of
+ * The notes in Leases (api/lease.h), from the ledger and into it: what only the leading replica of
  * gputopo-scheduler knows, for the others, and what each scheduler reserves, for the other one.
  */
 

@@ -41,7 +41,7 @@ void gt_placement_note_error(const struct gt_placement *placement, const char *n
 
 void gt_placement_observe_quota(struct gt_placement *placement, const cJSON *object)
 {
-    gt_auto_resource_quota struct gt_resource_quota *quota = NULL;
+    gt_auto_free struct gt_resource_quota *quota = NULL;
     gt_auto_err struct gt_err *error = NULL;
     if (gt_resource_quota_read(object, GT_RESOURCE_GPU, &quota, &error) < 0) {
         gt_placement_note_error(placement, gt_meta_name(object), error);

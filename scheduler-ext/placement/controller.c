@@ -91,7 +91,7 @@ static void object_changed(struct gt_placement *placement, const struct placemen
 
 void gt_placement_observe_object(struct gt_placement *placement, const cJSON *object)
 {
-    gt_auto_gpu_placement struct gt_gpu_placement *content = NULL;
+    gt_auto_free struct gt_gpu_placement *content = NULL;
     gt_auto_err struct gt_err *error = NULL;
     if (gt_gpu_placement_read(object, &content, &error) < 0) {
         gt_placement_note_error(placement, gt_meta_name(object), error);

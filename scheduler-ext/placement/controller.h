@@ -247,7 +247,7 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
 
 /*
  * The note about what only the leader knows: places reserved for pods that do not exist, and nodes reserved
- * for a waiting job. The leader writes it into its Lease (api/lease_note.h), and the other replicas read it.
+ * for a waiting job. The leader writes it into its Lease (api/lease.h), and the other replicas read it.
  */
 void gt_placement_write_note(const struct gt_placement *placement, struct gt_buf *to);
 /* At the end of a term: how long ago the last place was offered, for the next leader. */

@@ -179,7 +179,7 @@ bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_
                                  uint64_t now)
 {
     bool is_ahead = object->ahead_ms > now && !object->relisted;
-    gt_auto_gpu_placement struct gt_gpu_placement *reported = content;
+    gt_auto_free struct gt_gpu_placement *reported = content;
     object->relisted = false;
     if (objects_is_same(object->content, reported)) {
         object->ahead_ms = 0; /* the watch has caught up */
@@ -196,7 +196,7 @@ bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_
 void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *content,
                                   bool written, uint64_t now)
 {
-    gt_auto_gpu_placement struct gt_gpu_placement *reported = content;
+    gt_auto_free struct gt_gpu_placement *reported = content;
     object->is_unknown = false;
     if (reported && !object->relisted && !objects_is_same(object->content, reported) &&
         is_newer(object->content, reported))

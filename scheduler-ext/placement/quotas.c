@@ -35,13 +35,13 @@ int gt_quotas_put(struct gt_quotas *quotas, struct gt_resource_quota *quota, str
     uint32_t at = quotas_place_of(quotas, quota->namespace_, quota->name);
     quotas->version++;
     if (is_at(quotas, at, quota->namespace_, quota->name)) {
-        gt_resource_quota_free(quotas->items[at]);
+        free(quotas->items[at]);
         quotas->items[at] = quota;
         return 0;
     }
     int r = quotas->count == quotas->capacity ? quotas_grow(quotas, err) : 0;
     if (r < 0) {
-        gt_resource_quota_free(quota);
+        free(quota);
         return r;
     }
     memmove(&quotas->items[at + 1], &quotas->items[at], (quotas->count - at) * sizeof(quotas->items[0]));
@@ -55,7 +55,7 @@ void gt_quotas_remove(struct gt_quotas *quotas, const char *namespace_, const ch
     uint32_t at = quotas_place_of(quotas, namespace_, name);
     if (!is_at(quotas, at, namespace_, name))
         return;
-    gt_resource_quota_free(quotas->items[at]);
+    free(quotas->items[at]);
     quotas->version++;
     quotas->count--;
     memmove(&quotas->items[at], &quotas->items[at + 1], (quotas->count - at) * sizeof(quotas->items[0]));
@@ -74,7 +74,7 @@ struct gt_resource_quota *const *gt_quotas_of(const struct gt_quotas *quotas, co
 void gt_quotas_done(struct gt_quotas *quotas)
 {
     for (uint32_t i = 0; i < quotas->count; i++)
-        gt_resource_quota_free(quotas->items[i]);
+        free(quotas->items[i]);
     free(quotas->items);
     *quotas = (struct gt_quotas){0};
 }

@@ -46,7 +46,7 @@ static void write_whole(const struct gt_gpu_placement *placement, struct gt_buf 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    gt_auto_gpu_placement struct gt_gpu_placement *placement = NULL, *again = NULL;
+    gt_auto_free struct gt_gpu_placement *placement = NULL, *again = NULL;
     gt_auto_buf struct gt_buf text = GT_BUF(16 * size + 4096), same = GT_BUF(16 * size + 4096);
     gt_auto_err struct gt_err *err = NULL;
     cJSON *json = cJSON_ParseWithLength((const char *)data, size);

@@ -32,7 +32,7 @@ static void check(const struct gt_resource_quota *quota)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    gt_auto_resource_quota struct gt_resource_quota *quota = NULL;
+    gt_auto_free struct gt_resource_quota *quota = NULL;
     gt_auto_err struct gt_err *err = NULL;
     cJSON *json = cJSON_ParseWithLength((const char *)data, size);
     int r = gt_resource_quota_read(json, "metax-tech.com/gpu", &quota, &err);

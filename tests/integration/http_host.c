@@ -68,7 +68,7 @@ static void tell_stats(struct gt_http_response *response)
     struct gt_http_stats stats;
     gt_http_stats(http, &stats);
     gt_buf_printf(&response->body,
-                  "{\"connections\": %u, \"connections_total\": %" PRIu64 ", \"requests\": %" PRIu64
+                  "{\"connections\": %" PRIu64 ", \"connections_total\": %" PRIu64 ", \"requests\": %" PRIu64
                   ", \"refused_size\": %" PRIu64 ", \"refused_busy\": %" PRIu64 ", \"cut_slow\": %" PRIu64
                   ", \"evicted\": %" PRIu64 ", \"refused_address\": %" PRIu64 ", \"tls_loads\": %" PRIu64
                   ", \"tls_failures\": %" PRIu64 ", \"tls_expires\": %" PRId64 ", \"refused_tls\": %" PRIu64,

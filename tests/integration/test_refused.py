@@ -203,7 +203,7 @@ class Row:
 
 
 def all_kinds():
-    kinds = re.findall(r"^    KIND\((\w+), \w+\)", (ROOT / "api/kinds/list.h").read_text(encoding="utf-8"), re.M)
+    kinds = re.findall(r"^    KIND\((\w+), \w+\)", (ROOT / "api/job_kind.h").read_text(encoding="utf-8"), re.M)
     others = re.findall(r"^    GT_JOB_(\w+),", (ROOT / "api/job_kind.h").read_text(encoding="utf-8"), re.M)
     return kinds + others
 

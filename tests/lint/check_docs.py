@@ -106,8 +106,9 @@ def check_sources(path, known):
 REASONED = re.compile(r"\breason\b|\b\w*say\(|_state\(|_event\(|_tell\(|condition_of\(|\bnames\[\]|\bfacts\[|CONDITION_REFUSED|GT_REASON_")
 REASON = re.compile(r'"((?:GPU|CDI|[A-Z][a-z])[A-Za-z]+)"')
 NO_REASONS = {"Audit", "Conflict", "ConfigMap", "DisruptionTarget", "Discovered", "DoesNotExist", "Evict", "Exists", "False", "Forbidden", "GPUPlacement", "HyperNode",
-              "Invalid", "Join", "LinksHealthy", "Move", "Node", "NodeGPUTopology", "NotIn", "Observe", "Place", "Placed", "Pod", "PodScheduled", "Preempt", "PreemptionByScheduler", "Project", "Ready",
-              "Recreate", "Report", "Supernode", "True", "Unknown", "Unschedulable", "UsageKnown", "VendorLibrary"}
+              "Invalid", "Join", "LinksHealthy", "Move", "Node", "NodeGPUTopology", "Normal", "NotIn", "Observe", "Place", "Placed", "Pod", "PodScheduled", "Preempt", "PreemptionByScheduler", "Project", "Ready",
+              "Recreate", "Report", "Supernode", "True", "Unknown", "Unschedulable", "UsageKnown", "VendorLibrary",
+              "Warning"}
 
 
 def given_reasons():
@@ -194,7 +195,7 @@ def check_ends(path):
 def check_diff():
     """What the page on new kinds shows as added stands in the list of kinds, in this order, without anything between; and its code in the
     file of that kind."""
-    page, of = "docs/how-to/add-a-kind.md", "api/kinds/list.h"
+    page, of = "docs/how-to/add-a-kind.md", "api/job_kind.h"
     [code] = re.findall(r"```c\n(.*?)```", read(page), re.S)
     shown_file = f"api/kinds/{re.search(r'gt_kind_([a-z_]+) =', code)[1]}.c"
     problems.extend(f"{page}: {shown_file} does not have this: {part.splitlines()[0]}" for part in code.split("\n\n") if part.strip() not in read(shown_file))

@@ -221,7 +221,7 @@ static void merge(cJSON *target, const cJSON *patch)
 
 static void check(cJSON *json, const struct gt_gpu_placement *want)
 {
-    gt_auto_gpu_placement struct gt_gpu_placement *got = NULL;
+    gt_auto_free struct gt_gpu_placement *got = NULL;
     gt_auto_err struct gt_err *err = NULL;
     if (gt_gpu_placement_read(json, &got, &err) < 0)
         fail_msg("%s", gt_err_text(err));
@@ -493,7 +493,7 @@ static void a_part_is_what_its_name_tells(void **state)
 
 static void what_is_not_told_is_empty(void **state)
 {
-    gt_auto_gpu_placement struct gt_gpu_placement *got = NULL;
+    gt_auto_free struct gt_gpu_placement *got = NULL;
     cJSON *json = cJSON_Parse(
         "{\"metadata\":{\"name\":\"n\",\"namespace\":\"s\"},\"spec\":{\"job\":\"j\",\"behind\":null}}");
     (void)state;
@@ -552,7 +552,7 @@ static void nonsense_is_refused_with_its_path(void **state)
     };
     (void)state;
     for (size_t i = 0; i < GT_COUNT(cases); i++) {
-        gt_auto_gpu_placement struct gt_gpu_placement *got = NULL;
+        gt_auto_free struct gt_gpu_placement *got = NULL;
         gt_auto_err struct gt_err *err = NULL;
         gt_auto_buf struct gt_buf text = GT_BUF(4096);
         gt_buf_printf(&text, "%s%s%s", cases[i].head == plan ? head : "", cases[i].head, cases[i].rest);

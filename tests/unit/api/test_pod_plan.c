@@ -60,7 +60,7 @@ static void what_is_written_is_read(void **state)
     (void)state;
     for (unsigned n = 0; n < PLANS; n++) {
         gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
-        gt_auto_pod_plan struct gt_pod_plan *plan = NULL;
+        gt_auto_free struct gt_pod_plan *plan = NULL;
         gt_auto_err struct gt_err *err = NULL;
         unsigned count = below(n % 4 ? 6 : GT_POD_PLAN_CONTAINERS_MAX + 1);
         make(&made, count, n % 3 ? 8 : GT_GPUS_MAX);
@@ -109,7 +109,7 @@ static void nothing_is_written_that_is_not_read(void **state)
     for (size_t i = 0; i < GT_COUNT(cases); i++) {
         gt_auto_buf struct gt_buf text = GT_BUF(1 << 10);
         gt_auto_err struct gt_err *wrote = NULL, *read = NULL;
-        gt_auto_pod_plan struct gt_pod_plan *plan = NULL;
+        gt_auto_free struct gt_pod_plan *plan = NULL;
         assert_int_equal(gt_pod_plan_write(cases[i].containers, cases[i].count, &text, &wrote), -EINVAL);
         assert_int_equal(text.len, 0);
         if (!cases[i].text)
@@ -126,7 +126,7 @@ static void limits(void **state)
     (void)state;
     make(&made, GT_POD_PLAN_CONTAINERS_MAX + 1, 1);
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
-    gt_auto_pod_plan struct gt_pod_plan *plan = NULL;
+    gt_auto_free struct gt_pod_plan *plan = NULL;
     assert_int_equal(gt_pod_plan_write(made.containers, GT_POD_PLAN_CONTAINERS_MAX + 1, &text, NULL),
                      -EINVAL);
     gt_buf_puts(&text, "{\"c\":[\"GPU-a\"]}");

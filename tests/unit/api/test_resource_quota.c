@@ -51,7 +51,7 @@ static void test_amounts(void **state)
     };
     (void)state;
     for (size_t i = 0; i < GT_COUNT(cases); i++) {
-        gt_auto_resource_quota struct gt_resource_quota *quota = get(cases[i].text);
+        gt_auto_free struct gt_resource_quota *quota = get(cases[i].text);
         assert_non_null(quota);
         assert_string_equal(quota->namespace_, "ns");
         assert_string_equal(quota->name, "q");
@@ -129,7 +129,7 @@ static void test_scopes(void **state)
     for (size_t i = 0; i < GT_COUNT(cases); i++) {
         char text[512];
         snprintf(text, sizeof(text), "{" METADATA "\"spec\":{" HARD("\"8\"") ",%s}}", cases[i].spec);
-        gt_auto_resource_quota struct gt_resource_quota *quota = get(text);
+        gt_auto_free struct gt_resource_quota *quota = get(text);
         assert_non_null(quota);
         assert_int_equal(gt_resource_quota_matches(quota, &plain), cases[i].plain);
         assert_int_equal(gt_resource_quota_matches(quota, &high), cases[i].high);

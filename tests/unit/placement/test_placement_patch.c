@@ -182,7 +182,7 @@ static void check_written(const cJSON *json, const struct gt_plan_texts *texts)
     assert_string_equal(gt_pod_annotation(&pod.meta, GT_KEY_PLAN_RANK), texts->rank);
     check_part(json, terms_path,
                "[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"n1\"]}]}]");
-    gt_auto_pod_plan struct gt_pod_plan *plan = NULL;
+    gt_auto_free struct gt_pod_plan *plan = NULL;
     assert_int_equal(gt_pod_plan_read(pod.plan_gpus, &plan, NULL), 0);
     assert_int_equal(plan->count, 1);
     assert_int_equal(plan->containers[0].count, 3);
@@ -407,7 +407,7 @@ static void test_many_containers_share_a_plan(void **state)
     enum { INITS = 20 };
     struct gt_cache *cache = new_cache(NULL);
     struct gt_plan_texts texts;
-    gt_auto_pod_plan struct gt_pod_plan *plan = NULL;
+    gt_auto_free struct gt_pod_plan *plan = NULL;
     gt_auto_buf struct gt_buf spec = GT_BUF(1 << 14);
     for (unsigned i = 0; i < INITS; i++)
         gt_buf_printf(&spec, "%s" INIT("i%u", "", "2"), i ? "," : "\"initContainers\":[", i);
