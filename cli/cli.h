@@ -23,7 +23,7 @@ struct cli_verb {
     const char *about; /* one line for --help */
 };
 
-extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simulate, cli_cluster,
+extern const struct cli_verb cli_show, cli_record, cli_loss, cli_plan, cli_simulate, cli_try, cli_cluster,
     cli_supernodes, cli_explain, cli_isolate, cli_release, cli_isolated, cli_drain, cli_withdraw,
     cli_check_node, cli_apply_crds, cli_bundle, cli_replay;
 

@@ -152,7 +152,7 @@ static void plan_free(struct cli_plan *plan)
     free(plan->losses);
     free(plan->advice.moved);
     free(plan->relocation.moves);
-    free(plan->closer.moves);
+    free(plan->closer.others.moves);
     free(plan);
 }
 GT_DEFINE_CLEANUP(struct cli_plan *, plan_free)
@@ -343,100 +343,6 @@ static int find_advice(struct cli_plan *plan, const struct plan_options *options
 
 enum { CLOSER_WORK = 2000000 }; /* of all searches together, some 50 ms */
 
-/* A domain of the highest tier where the job has several. */
-struct closer_domain {
-    uint32_t id;
-    bool used;     /* it has pods of the job */
-    uint64_t gpus; /* available, or of pods that may move */
-};
-
-static int plan_by_gpus(const void *left, const void *right)
-{
-    const struct closer_domain *a = left, *b = right;
-    GT_BY(b->gpus, a->gpus);
-    return (a->id > b->id) - (a->id < b->id);
-}
-
-static struct closer_domain *domain_of_node(const struct cli_plan *plan, uint32_t id,
-                                            struct closer_domain *domains, uint32_t count)
-{
-    struct gt_cluster_node node;
-    uint32_t d = 0;
-    if (!gt_cluster_get_node(plan->cluster, id, &node))
-        return NULL;
-    uint32_t domain = gt_cluster_domain(plan->cluster, node.supernode, plan->crossing.highest);
-    while (d < count && domains[d].id != domain)
-        d++;
-    return d < count ? &domains[d] : NULL;
-}
-
-/* Those of the tier, most GPUs first. */
-static uint32_t list_domains(const struct cli_plan *plan, struct closer_domain *ret, uint32_t max)
-{
-    struct gt_cluster_supernode info;
-    uint32_t count = 0;
-    for (uint32_t s = 0; s < gt_cluster_supernodes(plan->cluster) && count < max; s++)
-        if (gt_cluster_get_supernode(plan->cluster, s, &info) && info.tier == plan->crossing.highest)
-            ret[count++] = (struct closer_domain){.id = s, .gpus = info.available};
-    for (uint32_t i = 0; i < plan->pod_count; i++) {
-        struct closer_domain *domain = domain_of_node(plan, plan->pods[i].node, ret, count);
-        if (domain)
-            domain->used = true;
-    }
-    for (uint32_t i = 0; i < plan->file->pod_count; i++) {
-        const struct gt_running_pod *pod = &plan->file->running[i];
-        struct closer_domain *domain = pod->movable ? domain_of_node(plan, pod->node, ret, count) : NULL;
-        if (domain)
-            domain->gpus += gt_bit_count(pod->mask);
-    }
-    qsort(ret, count, sizeof(*ret), plan_by_gpus);
-    return count;
-}
-
-/* Whether the job fits into the domains that are used without this one (NULL: into the `few` largest) if pods
- * move; kept if it is cheaper than what is known. */
-static int try_closer(struct cli_plan *plan, const struct gt_advise_job *job, struct closer_domain *domains,
-                      uint32_t count, const struct closer_domain *without, uint32_t few, struct gt_err **err)
-{
-    struct gt_node_set avoided = {0};
-    struct gt_relocation found = {0};
-    const struct gt_relocate_spec spec = {
-        .job = *job, .job_avoids = &avoided, .work = CLOSER_WORK / (few + 2)};
-    int r = 0;
-    for (uint32_t id = 0; id < gt_cluster_nodes(plan->cluster) && r >= 0; id++) {
-        const struct closer_domain *domain = domain_of_node(plan, id, domains, count);
-        bool allowed = domain && (without ? domain->used && domain != without : domain < domains + few);
-        r = allowed ? 0 : gt_node_set_add(&avoided, id, err);
-    }
-    if (r >= 0)
-        r = gt_relocate(plan->cluster, plan->file->running, plan->file->pod_count, &spec, &found, err);
-    gt_node_set_done(&avoided);
-    if (r >= 0 && found.possible && found.count && (!plan->closer.count || found.cost < plan->closer.cost)) {
-        free(plan->closer.moves);
-        plan->closer = found;
-        plan->closer_domains = few;
-    } else
-        free(found.moves);
-    return r;
-}
-
-enum { CLOSER_DOMAINS_MAX = 256 };
-
-/* Whether the job would do with one domain less if pods moved. */
-static int find_closer(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
-{
-    struct closer_domain domains[CLOSER_DOMAINS_MAX];
-    uint32_t used = plan->crossing.tiers[plan->crossing.highest].used, count;
-    if (plan->crossing.tiers[plan->crossing.highest].all > CLOSER_DOMAINS_MAX)
-        return 0;
-    GT_TRY(number_jobs(plan->file, err));
-    count = list_domains(plan, domains, CLOSER_DOMAINS_MAX);
-    for (uint32_t d = 0; d < count; d++)
-        if (domains[d].used)
-            GT_TRY(try_closer(plan, job, domains, count, &domains[d], used - 1, err));
-    return try_closer(plan, job, domains, count, NULL, used - 1, err);
-}
-
 static int tell_crossing(struct cli_plan *plan, struct gt_err **err)
 {
     const struct gt_plan_unit *unit = &plan->units[0];
@@ -447,7 +353,16 @@ static int tell_crossing(struct cli_plan *plan, struct gt_err **err)
     GT_NEED(nodes && gt_crossing_find(plan->cluster, nodes, plan->pod_count, &plan->crossing), err, "plan");
     if (!plan->crossing.highest || plan->aware || plan->sizes.unit_within || !plan->file->pod_count)
         return 0;
-    return find_closer(plan, &(struct gt_advise_job){plan->pod_count / run, run, plan->gpus}, err);
+    GT_TRY(number_jobs(plan->file, err));
+    const struct gt_closer_spec spec = {.crossing = &plan->crossing,
+                                        .nodes = nodes,
+                                        .count = plan->pod_count,
+                                        .run = run,
+                                        .gpus = plan->gpus,
+                                        .pods = plan->file->running,
+                                        .pod_count = plan->file->pod_count,
+                                        .work = CLOSER_WORK};
+    return gt_closer_find(plan->cluster, &spec, &plan->closer, err);
 }
 
 static int cli_plan_answer(struct gt_cluster_file *file, const struct plan_options *options,

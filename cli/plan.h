@@ -4,9 +4,8 @@
 #include "base/buf.h"
 #include "scheduler-ext/core/advise.h"
 #include "scheduler-ext/core/chain.h"
-#include "scheduler-ext/core/crossing.h"
+#include "scheduler-ext/core/closer.h"
 #include "scheduler-ext/core/plan.h"
-#include "scheduler-ext/core/relocate.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/jobs/rules.h"
 
@@ -30,9 +29,8 @@ struct cli_plan {
     struct gt_plan_pod *pods;
     uint32_t *losses; /* [pod], aware: loss(F,k), the GB/s between its GPUs and those that stayed free */
 
-    struct gt_crossing crossing;     /* of a placed job; with `explain`, as the next two */
-    uint32_t closer_domains;         /* of tier crossing.highest it would need if pods moved; 0: not found */
-    struct gt_relocation closer;     /* which ones */
+    struct gt_crossing crossing;     /* of a placed job; with `explain`, as the next one */
+    struct gt_closer closer;         /* how it would lie closer */
     struct gt_advice advice;         /* with `advise`, where the job is not placed */
     struct gt_relocation relocation; /* with `relocate`, likewise */
     struct cli_plan *after;          /* the plan once those pods have left or moved; NULL: there is none */

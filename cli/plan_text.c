@@ -102,23 +102,12 @@ static void add_summary(struct gt_buf *to, const struct cli_plan *plan)
     gt_buf_puts(to, "\n");
 }
 
-/* "slowest step 25 GB/s, between leaf2 and leaf3; 2 leaves would do if 2 pods of team-b moved" */
 void cli_plan_crossing(const struct cli_plan *plan, struct gt_buf *to)
 {
-    const struct gt_relocation *closer = &plan->closer;
-    char name[32];
+    const struct gt_relocation *others = &plan->closer.others;
     gt_crossing_text(plan->cluster, &plan->crossing, to);
-    if (!plan->closer_domains)
-        return;
-    const char *job = plan->file->pods[closer->moves[0].pod].job;
-    gt_tier_text(plan->crossing.highest, plan->closer_domains > 1, name, sizeof(name));
-    gt_buf_printf(to, "; %u %s would do if %u pod%s", plan->closer_domains, name, closer->count,
-                  gt_plural(closer->count));
-    if (closer->jobs > 1)
-        gt_buf_printf(to, " of %u jobs", closer->jobs);
-    else if (*job)
-        gt_buf_printf(to, " of %s", job);
-    gt_buf_puts(to, " moved");
+    gt_closer_text(plan->cluster, &plan->crossing, &plan->closer,
+                   others->count ? plan->file->pods[others->moves[0].pod].job : "", to);
 }
 
 static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *plan)

@@ -243,7 +243,8 @@ static bool group_pods(struct cli_view *view)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         pods[i] = &picture->pods[i];
-        pods[i]->job = view_join_job_of(view, pods[i]);
+        if (!pods[i]->job)
+            pods[i]->job = view_join_job_of(view, pods[i]);
     }
     if (count)
         qsort(pods, count, sizeof(*pods), view_join_by_job);

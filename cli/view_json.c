@@ -32,6 +32,8 @@ static void view_json_add_node(const struct cli_view *view, const struct gt_pict
     if (more->topology) {
         gt_json_key(to, "topology");
         add_indented(to, more->topology, 6);
+    } else if (more->wiring == GT_NONE) {
+        gt_json_add_unsigned(to, "gpus", node->gpus);
     } else {
         if (node->unhealthy)
             gt_json_add_mask(to, "unhealthy", node->unhealthy);
@@ -53,8 +55,9 @@ static void view_json_add_nodes(const struct cli_view *view, struct gt_buf *to)
             const struct cli_view_node *more = &view->nodes[node->source];
             if (!node->known || !more->topology != (round == 1))
                 continue;
-            view_json_add_node(view, node, like[more->wiring], to);
-            if (!like[more->wiring])
+            bool wired = more->wiring != GT_NONE;
+            view_json_add_node(view, node, wired ? like[more->wiring] : NULL, to);
+            if (wired && !like[more->wiring])
                 like[more->wiring] = node->name;
         }
 }

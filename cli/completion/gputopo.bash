@@ -38,7 +38,7 @@ _gputopo()
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        show | record | loss | plan | simulate | cluster | supernodes | explain | isolate | release | isolated | drain | check-node | bundle | replay | withdraw | apply-crds)
+        show | record | loss | plan | simulate | try | cluster | supernodes | explain | isolate | release | isolated | drain | check-node | bundle | replay | withdraw | apply-crds)
             verb=${COMP_WORDS[i]}
             break
             ;;
@@ -53,7 +53,7 @@ _gputopo()
     fi
 
     if [[ -z $verb ]]; then
-        _gputopo_words "show record loss plan simulate cluster supernodes explain isolate release isolated drain check-node bundle replay withdraw apply-crds --help --version" "$current"
+        _gputopo_words "show record loss plan simulate try cluster supernodes explain isolate release isolated drain check-node bundle replay withdraw apply-crds --help --version" "$current"
         return
     fi
     case $verb$previous in
@@ -67,6 +67,10 @@ _gputopo()
         ;;
     explain-o | explain--output | check-node-o | check-node--output | isolated-o | isolated--output | loss-o | loss--output | plan-o | plan--output)
         _gputopo_words "text json yaml" "$current"
+        return
+        ;;
+    try-o | try--output)
+        _gputopo_words "text json yaml html" "$current"
         return
         ;;
     supernodes-o | supernodes--output)
@@ -119,7 +123,7 @@ _gputopo()
         _gputopo_names supernodes "$current"
         return
         ;;
-    *--vendor | *--reason | *--for | *--free | *--pods | *--chain | *--context | explain-n | bundle-n | *--namespace | *--service | *--companion)
+    *--vendor | *--reason | *--for | *--free | *--pods | *--chain | *--context | explain-n | bundle-n | *--namespace | *--supernode-label | *--resource-name | *--service | *--companion)
         return
         ;;
     esac
@@ -140,6 +144,7 @@ _gputopo()
         _gputopo_words "--from --root --vendor --probe --agent --node --kubeconfig --context -o --output --help" "$current"
         ;;
     cluster) _gputopo_words "--watch --nodes --supernode --kubeconfig --context -o --output --help" "$current" ;;
+    try) _gputopo_words "--supernode-label --resource-name --kubeconfig --context -o --output --help" "$current" ;;
     supernodes) _gputopo_words "--watch --kubeconfig --context -o --output --help" "$current" ;;
     drain) _gputopo_words "--dry-run --kubeconfig --context --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
@@ -158,7 +163,7 @@ _gputopo()
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;
     plan)
         _gputopo_words "--cluster --pods -k --gpus --group-size --atomic-group-size --job-topology --gpu-group-topology
-            --slow-gpus --close --chain --explain --advise --exit-code -o --output --help" "$current"
+            --slow-gpus --close --chain --explain --advise --relocate --exit-code -o --output --help" "$current"
         ;;
     simulate)
         _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --replay --queue --patience

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # fish completion for gputopo
 
-set -l verbs show record loss plan simulate cluster supernodes explain isolate release isolated drain check-node bundle replay withdraw apply-crds
+set -l verbs show record loss plan simulate try cluster supernodes explain isolate release isolated drain check-node bundle replay withdraw apply-crds
 complete -c gputopo -f
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a show -d "Print how the GPUs of a node are wired"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a record -d "Save a node in a file"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a loss -d "Choose the best connected GPUs"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a plan -d "Place a job on a cluster that a file describes"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a simulate -d "Play jobs through a cluster"
+complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a try -d "Look at a cluster where gputopo is not installed"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a cluster -d "Show the GPUs of a Kubernetes cluster"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a supernodes -d "List the supernodes of a Kubernetes cluster"
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a explain -d "Explain why a pod or a job is where it is"
@@ -29,8 +30,8 @@ complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -s o -l output -x -a "text json yaml dot svg" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l node -x -a "(timeout 3 gputopo cluster -o name </dev/null 2>/dev/null)" -d "A node of the cluster"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l agent -x -a none -d "Who knows what uses the GPUs"
-complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated drain bundle withdraw apply-crds" -l kubeconfig -r -F -d "How to reach the cluster"
-complete -c gputopo -n "__fish_seen_subcommand_from show cluster supernodes explain isolate release isolated drain bundle withdraw apply-crds" -l context -x -d "Which context of that file"
+complete -c gputopo -n "__fish_seen_subcommand_from show try cluster supernodes explain isolate release isolated drain bundle withdraw apply-crds" -l kubeconfig -r -F -d "How to reach the cluster"
+complete -c gputopo -n "__fish_seen_subcommand_from show try cluster supernodes explain isolate release isolated drain bundle withdraw apply-crds" -l context -x -d "Which context of that file"
 complete -c gputopo -n "__fish_seen_subcommand_from apply-crds" -F
 complete -c gputopo -n "__fish_seen_subcommand_from isolate release isolated" -x -a "(timeout 3 gputopo cluster -o name </dev/null 2>/dev/null)"
 complete -c gputopo -n "__fish_seen_subcommand_from drain" -x -a "(timeout 3 gputopo supernodes -o name </dev/null 2>/dev/null)"
@@ -49,6 +50,9 @@ complete -c gputopo -n "__fish_seen_subcommand_from cluster supernodes explain" 
 complete -c gputopo -n "__fish_seen_subcommand_from cluster" -l nodes -x -a "all free wrong none" -d "Which nodes"
 complete -c gputopo -n "__fish_seen_subcommand_from cluster" -l supernode -x -a "(timeout 3 gputopo supernodes -o name </dev/null 2>/dev/null)" -d "Only this supernode"
 complete -c gputopo -n "__fish_seen_subcommand_from cluster" -s o -l output -x -a "text json yaml name svg" -d "Format"
+complete -c gputopo -n "__fish_seen_subcommand_from try" -l supernode-label -x -d "Labels that name a supernode"
+complete -c gputopo -n "__fish_seen_subcommand_from try" -l resource-name -x -d "The resource of GPUs"
+complete -c gputopo -n "__fish_seen_subcommand_from try" -s o -l output -x -a "text json yaml html" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from supernodes" -s o -l output -x -a "text json yaml name" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from explain" -s n -l namespace -x -d "Where the pod or job is"
 complete -c gputopo -n "__fish_seen_subcommand_from explain" -l service -x -d "The Service of gputopo-scheduler"
@@ -77,6 +81,7 @@ complete -c gputopo -n "__fish_seen_subcommand_from plan" -l chain -x -d "Unit s
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l explain -d "Say why, and the bounds"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l exit-code -d "1 where the job is not placed"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -l advise -d "Say which pods must leave"
+complete -c gputopo -n "__fish_seen_subcommand_from plan" -l relocate -d "Say which pods must move"
 complete -c gputopo -n "__fish_seen_subcommand_from plan" -s o -l output -x -a "text json yaml" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l cluster -r -F -d "File or shape"
 complete -c gputopo -n "__fish_seen_subcommand_from simulate" -l trace -r -F -a "seren kalos philly helios" -d "File or name"

@@ -41,6 +41,7 @@ struct pic {
 /* Computes the positions in the picture of a cluster. */
 
 enum { HEAD_HEIGHT = 132, LEAST_WIDTH = 760, MANY = 400, VERY_MANY = 3000, CHARACTER = 7, NAME_MOST = 26 };
+enum { WIDEST = 16000, WIDER = 100 };
 
 static unsigned longest_name(const struct gt_picture *picture)
 {
@@ -164,13 +165,12 @@ static void make_absolute(struct pic *pic)
     }
 }
 
-/* Chooses the scale and the position of every frame; `loose`: number of nodes in no supernode. Returns the y
- * below all frames. */
-static int pic_lay_out(struct pic *pic, uint32_t loose)
+/* The position of every frame; `loose`: number of nodes in no supernode. Returns the height of all. */
+static int pic_lay_out_within(struct pic *pic, uint32_t loose, int width)
 {
     const struct gt_picture *picture = pic->picture;
-    choose_scale(pic);
-    struct shelf shelf = {.limit = pic->scale.width};
+    struct shelf shelf = {.limit = width};
+    pic->scale.width = width;
     for (uint32_t i = 0; i < picture->supernode_count; i++)
         if (picture->supernodes[i].parent == GT_NONE) {
             cluster_svg_layout_measure(pic, i, shelf.limit);
@@ -181,9 +181,20 @@ static int pic_lay_out(struct pic *pic, uint32_t loose)
         cluster_svg_layout_put(pic, &shelf, picture->supernode_count);
     }
     cluster_svg_layout_end_row(pic, &shelf);
-    make_absolute(pic);
     pic->width = (shelf.width > LEAST_WIDTH ? shelf.width : LEAST_WIDTH) + 2 * SVG_MARGIN;
-    return HEAD_HEIGHT + shelf.y + 20;
+    return shelf.y;
+}
+
+/* Chooses the scale, and a width at which the picture is not higher than wide. Returns the y below all
+ * frames. */
+static int pic_lay_out(struct pic *pic, uint32_t loose)
+{
+    choose_scale(pic);
+    int width = pic->scale.width, height = pic_lay_out_within(pic, loose, width);
+    while (height > width && width < WIDEST)
+        height = pic_lay_out_within(pic, loose, width += WIDER);
+    make_absolute(pic);
+    return HEAD_HEIGHT + height + 20;
 }
 
 /* ---- drawing ---- */

@@ -218,6 +218,23 @@ struct gt_placement_job { /* texts are valid until the controller runs again; ""
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
                       struct gt_placement_job *ret);
 
+/* The running pods that may move, as their annotations say, with their units, for gt_relocate(). */
+struct gt_movable_pods {
+    struct gt_cache *cache;
+    const struct gt_cache_pod **pods;
+    struct gt_running_pod *running;
+    bool *never; /* its job takes no slow GPUs */
+    uint32_t count;
+};
+/* `planned`: only those whose new place can be promised to their successors. The caller ends *to with
+ * gt_movable_pods_done(), also after a failure. */
+int gt_placement_movable_pods(const struct gt_placement *placement, bool planned, struct gt_movable_pods *to,
+                              struct gt_err **err);
+void gt_movable_pods_done(struct gt_movable_pods *pods);
+#define gt_auto_movable_pods __attribute__((cleanup(gt_movable_pods_done)))
+/* Whether the pod may run there, if it moves alone; `arg` is the struct gt_movable_pods. */
+bool gt_movable_pods_may_go(const void *arg, uint32_t pod, uint32_t node);
+
 /* Fills in what the owner of a pod says of the job, where `texts` has it not yet. */
 void gt_placement_add_texts(const struct gt_placement *placement, const struct gt_cache_pod *pod,
                             struct gt_job_texts *texts);

@@ -66,24 +66,15 @@ static uint32_t unit_size(const struct gt_placement *placement, const struct gt_
     return size;
 }
 
-struct rebalance_pods {
-    struct gt_cache *cache;
-    const struct gt_cache_pod **pods;
-    struct gt_running_pod *running;
-    bool *never; /* its job takes no slow GPUs */
-    uint32_t count;
-};
-
-static void free_rebalance_pods(struct rebalance_pods *pods)
+void gt_movable_pods_done(struct gt_movable_pods *pods)
 {
     free((void *)pods->pods);
     free(pods->running);
     free(pods->never);
 }
 
-/* `planned`: only those whose new place can be promised to their successors. */
-static int collect_pods(const struct gt_placement *placement, bool planned, struct rebalance_pods *to,
-                        struct gt_err **err)
+int gt_placement_movable_pods(const struct gt_placement *placement, bool planned, struct gt_movable_pods *to,
+                              struct gt_err **err)
 {
     struct gt_cache *cache = to->cache = placement->spec.cache;
     uint32_t count = 0;
@@ -125,10 +116,9 @@ static int collect_pods(const struct gt_placement *placement, bool planned, stru
 
 /* ---- where to ---- */
 
-/* Whether the pod may run there, if it moves alone. */
-static bool rebalance_may_go(const void *arg, uint32_t pod, uint32_t node)
+bool gt_movable_pods_may_go(const void *arg, uint32_t pod, uint32_t node)
 {
-    const struct rebalance_pods *pods = arg;
+    const struct gt_movable_pods *pods = arg;
     const struct gt_cache_pod *moved = pods->pods[pod];
     const struct gt_cache_request *request = gt_cache_pod_request(moved);
     return node != moved->node && gt_cache_successor_fits_node(pods->cache, moved, node) &&
@@ -136,7 +126,7 @@ static bool rebalance_may_go(const void *arg, uint32_t pod, uint32_t node)
 }
 
 /* Whether it also has room beside those that move there before it in the list, on GPUs that its job takes. */
-static bool has_place(const struct rebalance_pods *pods, const struct gt_relocation *moves, uint32_t at)
+static bool has_place(const struct gt_movable_pods *pods, const struct gt_relocation *moves, uint32_t at)
 {
     const struct gt_relocate_move *move = &moves->moves[at];
     const struct gt_cache_request *request = gt_cache_pod_request(pods->pods[move->pod]);
@@ -150,7 +140,7 @@ static bool has_place(const struct rebalance_pods *pods, const struct gt_relocat
 }
 
 /* Searches, again without those that have no place where they would go. False: there is no way. */
-static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods, struct gt_node_set *room,
+static bool find_moves(struct reconcile *reconcile, struct gt_movable_pods *pods, struct gt_node_set *room,
                        struct gt_relocation *ret)
 {
     struct gt_placement *placement = reconcile->placement;
@@ -170,7 +160,7 @@ static bool find_moves(struct reconcile *reconcile, struct rebalance_pods *pods,
                                          .pods = pods->running,
                                          .count = pods->count,
                                          .work = GT_RELOCATE_WORK_BRIEF,
-                                         .may_go = rebalance_may_go,
+                                         .may_go = gt_movable_pods_may_go,
                                          .arg = pods,
                                          .room = room};
     uint64_t end_ms = gt_clock_ms() + REBALANCE_MS;
@@ -204,7 +194,7 @@ static void say_how_many(const struct gt_relocation *moves, struct gt_buf *to)
                   moves->exact ? "" : " (something may cost less)");
 }
 
-static void say_moves(const struct gt_placement *placement, const struct rebalance_pods *pods,
+static void say_moves(const struct gt_placement *placement, const struct gt_movable_pods *pods,
                       const struct gt_relocation *moves, struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
@@ -236,7 +226,7 @@ static bool is_behind(const struct pjob *pjob)
     return false;
 }
 
-static bool are_of_one_unit(const struct rebalance_pods *pods, const struct gt_relocation *moves, uint32_t a,
+static bool are_of_one_unit(const struct gt_movable_pods *pods, const struct gt_relocation *moves, uint32_t a,
                             uint32_t b)
 {
     const struct gt_running_pod *x = &pods->running[moves->moves[a].pod];
@@ -245,7 +235,7 @@ static bool are_of_one_unit(const struct rebalance_pods *pods, const struct gt_r
 }
 
 /* In how many supernodes the job lies, now and afterwards. Without memory: as before. */
-static void count_supernodes(const struct gt_placement *placement, const struct rebalance_pods *pods,
+static void count_supernodes(const struct gt_placement *placement, const struct gt_movable_pods *pods,
                              const struct gt_relocation *moves, const struct gt_cache_job *job,
                              uint32_t ret[static 2])
 {
@@ -269,7 +259,7 @@ static void count_supernodes(const struct gt_placement *placement, const struct 
 }
 
 /* Names the jobs that lie less close together afterwards. */
-static void say_farther(const struct gt_placement *placement, const struct rebalance_pods *pods,
+static void say_farther(const struct gt_placement *placement, const struct gt_movable_pods *pods,
                         const struct gt_relocation *moves, struct gt_buf *to)
 {
     const struct gt_cache_job *last = NULL;
@@ -286,7 +276,7 @@ static void say_farther(const struct gt_placement *placement, const struct rebal
 }
 
 /* In the words of the waiting job's object. */
-static void write_moves(const struct gt_placement *placement, const struct rebalance_pods *pods,
+static void write_moves(const struct gt_placement *placement, const struct gt_movable_pods *pods,
                         const struct gt_relocation *moves, const struct gt_node_set *room, struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
@@ -311,7 +301,7 @@ static void write_moves(const struct gt_placement *placement, const struct rebal
 }
 
 /* Begins the moves, and says that, or why they are left to people. */
-static void begin_moves(struct reconcile *reconcile, const struct rebalance_pods *pods,
+static void begin_moves(struct reconcile *reconcile, const struct gt_movable_pods *pods,
                         const struct gt_relocation *moves, const struct gt_node_set *room,
                         struct gt_buf *said)
 {
@@ -340,11 +330,11 @@ static bool search_moves(struct reconcile *reconcile, struct gt_buf *said)
 {
     struct gt_placement *placement = reconcile->placement;
     for (unsigned planned = placement->spec.options.rebalance == GT_REBALANCE_EVICT;; planned--) {
-        __attribute__((cleanup(free_rebalance_pods))) struct rebalance_pods pods = {0};
+        gt_auto_movable_pods struct gt_movable_pods pods = {0};
         __attribute__((cleanup(gt_node_set_done))) struct gt_node_set room = {0};
         struct gt_relocation moves = {0};
-        bool found =
-            collect_pods(placement, planned, &pods, NULL) == 0 && find_moves(reconcile, &pods, &room, &moves);
+        bool found = gt_placement_movable_pods(placement, planned, &pods, NULL) == 0 &&
+                     find_moves(reconcile, &pods, &room, &moves);
         if (found && planned)
             begin_moves(reconcile, &pods, &moves, &room, said);
         else if (found)

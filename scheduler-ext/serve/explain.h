@@ -22,6 +22,9 @@ bool gt_ui_serve(const char *path, struct gt_http_response *response);
 
 /* Writes the text of an explanation. */
 void gt_explain_job_text(const struct gt_debug_view *view, const struct gt_cache_job *job, struct gt_buf *to);
+/* Which boundaries of domains it crosses, and who would have to move for fewer. `pods`: its own, by rank. */
+void gt_explain_crossing(const struct gt_debug_view *view, const struct gt_cache_job *job,
+                         const struct gt_cache_pod *const *pods, uint32_t count, struct gt_buf *to);
 void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to);
 void gt_explain_node_text(const struct gt_debug_view *view, uint32_t node, struct gt_buf *to);
 void gt_explain_nodes_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod,

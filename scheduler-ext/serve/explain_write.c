@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/cache/resources.h"
-#include "scheduler-ext/core/crossing.h"
 #include "scheduler-ext/decide/demands.h"
 #include "scheduler-ext/decide/slow.h"
 #include "scheduler-ext/jobs/job.h"
@@ -195,29 +194,6 @@ static int longer(int most, const char *text)
     return len > most ? len : most;
 }
 
-/* Which boundaries of domains its pods cross, by rank. */
-static void explain_write_add_crossing(const struct gt_debug_view *view,
-                                       const struct gt_cache_pod *const *pods, uint32_t count,
-                                       struct gt_buf *to)
-{
-    const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
-    gt_auto_free uint32_t *nodes = calloc((size_t)count + 1, sizeof(*nodes));
-    gt_auto_buf struct gt_buf text = GT_BUF(4096);
-    struct gt_crossing crossing;
-    uint32_t placed = 0;
-    for (uint32_t i = 0; nodes && i < count; i++) {
-        gt_debug_pod_gpus(view, pods[i], &nodes[placed]);
-        placed += nodes[placed] != GT_NONE;
-    }
-    if (!nodes || !gt_crossing_find(cluster, nodes, placed, &crossing)) {
-        to->failed = true;
-        return;
-    }
-    gt_crossing_text(cluster, &crossing, &text);
-    if (text.len)
-        gt_buf_printf(to, "It lies in %s\n", text.data);
-}
-
 static void explain_write_add_pods(const struct gt_debug_view *view, const struct gt_cache_job *job,
                                    struct gt_buf *to)
 {
@@ -232,7 +208,7 @@ static void explain_write_add_pods(const struct gt_debug_view *view, const struc
     for (const struct gt_cache_pod *pod = job->pods; pod && count < job->pod_count; pod = pod->next)
         pods[count++] = pod;
     qsort(pods, count, sizeof(*pods), compare_pods);
-    explain_write_add_crossing(view, pods, count, to);
+    gt_explain_crossing(view, job, pods, count, to);
     uint32_t shown = count < ROWS_MAX ? count : ROWS_MAX;
     for (uint32_t i = 0; i < shown; i++) {
         explain_write_read_row(view, pods[i], &rows[i]);

@@ -6,13 +6,16 @@ import copy
 import itertools
 import json
 import os
+import pty
 import random
 import re
+import select
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from seed import given_seed
@@ -677,14 +680,57 @@ class Extras(Case):
     def test_every_option_is_in_manual_and_completion(self):
         with open(self.MANUAL, encoding="utf-8") as file:
             manual = file.read().replace("\\-", "-")
-        for verb in ["show", "record", "loss", "cluster", "supernodes", "explain", "isolate", "release", "isolated", "drain", "check-node", "withdraw", "apply-crds", "simulate"]:
-            options = set(re.findall(r"--[a-z]+(?:-[a-z]+)*", self.done(verb, "--help")))
-            self.assertGreaterEqual(len(options), 3)
-            proposed = set(self.complete(verb, "--"))
+        for verb in self.verbs():
+            options = self.options(verb)
+            self.assertIn("--help", options)
             for option in options - {"--help"}:
                 self.assertIn(option, manual)
-            named = {"record": {"--from"}, "cluster": {"--cluster"}}.get(verb, set())  # of others, in the description
-            self.assertEqual(options - named, proposed)
+            self.assertEqual(set(self.complete(verb, "--")), options, verb)
+
+    def verbs(self):
+        return re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M)
+
+    def options(self, verb):
+        return set(re.findall(r"^ +(?:-[a-z], +)?(--[a-z-]+)", self.done(verb, "--help"), re.M))
+
+    def test_completion_of_fish(self):
+        if not shutil.which("fish"):
+            self.skipTest("fish is not installed")
+        script = "source {}; for line in $argv; complete -C $line; echo =; end".format(self.COMPLETION.replace(".bash", ".fish"))
+        lines = ["gputopo "] + [f"gputopo {verb} --" for verb in self.verbs()]
+        done = subprocess.run(["fish", "--no-config", "-c", script, *lines], capture_output=True, text=True, timeout=TIMEOUT_S,
+                              env={**os.environ, "HOME": self.dir}, check=True)
+        answers = [{line.split("\t")[0] for line in part.splitlines() if line} for part in done.stdout.split("=\n")]
+        self.assertEqual(answers[0], set(self.verbs()))
+        for verb, answer in zip(self.verbs(), answers[1:]):
+            self.assertEqual(answer, self.options(verb), verb)
+
+    def test_completion_of_zsh(self):
+        """What is listed on a terminal after two tabs."""
+        if not shutil.which("zsh"):
+            self.skipTest("zsh is not installed")
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "TERM": "dumb", "HOME": self.dir})
+        self.addCleanup(os.waitpid, child, 0)
+        self.addCleanup(os.close, terminal)
+
+        def said(keys, until):
+            os.write(terminal, keys.encode())
+            text, end = "", time.monotonic() + TIMEOUT_S
+            while not re.search(until, text) and time.monotonic() < end:
+                if select.select([terminal], [], [], 1)[0]:
+                    text += os.read(terminal, 65536).decode(errors="replace").replace("\r", "")
+            return text
+
+        def listed(line, pattern):
+            """The first tab lists; the second puts the first of the list into the line."""
+            return set(re.findall(pattern, said(f"\x15{line}\t\t", rf"\n\$ {line}\x07?[a-z]"), re.M))
+        said(f"stty cols 200 rows 200; PS1='$ '; fpath=({os.path.dirname(self.COMPLETION)} $fpath); autoload -U compinit; compinit -u -D; "
+             "zstyle ':completion:*' insert-tab false; echo DO''NE\n", r"\nDONE")
+        self.assertEqual(listed("gputopo ", r"^([a-z-]+) +-- "), set(self.verbs()))
+        for verb in self.verbs():
+            self.assertEqual(listed(f"gputopo {verb} --", r"^(--[a-z-]+)"), self.options(verb), verb)
 
     def complete(self, *words, **environment):
         script = """
@@ -707,7 +753,7 @@ class Extras(Case):
     def test_completion(self):
         self.assertEqual(subprocess.run(["bash", "-n", self.COMPLETION], timeout=TIMEOUT_S).returncode, 0)
         self.write("node.json", "{}")
-        verbs = re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M)
+        verbs = self.verbs()
         self.assertEqual(verbs[:3], ["show", "record", "loss"])
         self.assertEqual(self.complete(""), verbs + ["--help", "--version"])
         self.assertEqual(self.complete("re"), ["record", "release", "replay"])

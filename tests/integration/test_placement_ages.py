@@ -105,6 +105,27 @@ class Ages(unittest.TestCase):
         wait_for(is_there)
         return answers[0]
 
+    def run_on(self, name, node, pod):
+        self.use(node, range(8), name)
+        self.add_pod(name, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": {"phase": "Running"}})
+
+    def test_who_would_have_to_move(self):
+        """j lies in two racks; m may move into the third, and then one rack would do. Nothing is said where m may not."""
+        self.api.add(NODES, "r3-n0", metadata={"labels": {"kubernetes.io/hostname": "r3-n0"}}, status=node_status())
+        self.api.add(TOPOLOGIES, "r3-n0", status=topology("r3-n0"))
+        self.api.add(SUPERNODES, "r3", status=supernode_status(["r3-n0"]))
+        self.fill()
+        self.api.add(JOBS, "j", spec={"completionMode": "Indexed", "completions": 2, "parallelism": 2, "template": template(8, 8)})
+        self.run_on("j-0", "r1-n0", indexed_pod("j", 0, group=8, gated=False))
+        self.run_on("j-1", "r2-n0", indexed_pod("j", 1, group=8, gated=False))
+        moves = indexed_pod("m", 0, uid="uid-m", gated=False)
+        self.run_on("m-0", "r2-n3", moves)
+        companion = self.start()
+        self.wait_said(companion, "j", "It lies in 2 of 3 supernodes\n")
+        moves["metadata"]["annotations"]["metax-tech.com/movable"] = "true"
+        self.run_on("m-0", "r2-n3", moves)
+        self.wait_said(companion, "j", "It lies in 2 of 3 supernodes; 1 supernode would do if 1 pod of m and its 1 in r1 moved\n")
+
     def make_older(self, job, pods, ago):
         """As an earlier leader would have left its GPUPlacement and its conditions, had it reported them so long ago."""
         placement = self.found(PLACEMENTS, job)

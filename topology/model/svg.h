@@ -67,9 +67,12 @@ struct svg_layout {
     int nic_width, nic_height;
     int bar_height;
     int panels_top, panels_bottom;
-    int arcs_depth; /* of the deepest arc below the cards; 0: no direct links */
+    int arcs_depth; /* of what joins GPUs below the cards; 0: no direct links */
     int zones_bottom;
-    int below_top; /* y at which heat map, legend and notes begin */
+    int cards_top;   /* like panels_top to zones_bottom, of the first row of panels */
+    int row_height;  /* from one row of panels to the next; 0: there is one row */
+    uint64_t on_bus; /* GPUs of zones that are drawn as one bus: too many arcs say nothing */
+    int below_top;   /* y at which heat map, legend and notes begin */
     int width, height;
     uint32_t low, high; /* weights of the direct links that are up */
     bool has_up, has_down;
@@ -87,4 +90,11 @@ int svg_draw_below(struct gt_buf *to, const struct svg_layout *layout);
 static inline bool svg_is_up(const struct gt_link *link)
 {
     return link->kind == GT_LINK_MX && link->state != GT_LINK_STATE_DOWN;
+}
+
+/* Whether the link is one of a bus, and not drawn by itself. */
+static inline bool svg_is_on_bus(const struct svg_layout *layout, const struct gt_link *link)
+{
+    return svg_is_up(link) && layout->on_bus >> link->a & 1 &&
+           layout->node->gpus[link->a].zone == layout->node->gpus[link->b].zone;
 }

@@ -67,7 +67,10 @@ enum {
     CAPTION = 30,
     BAR_STEP_GAP = 16,
     HEAD = 96,
-    GROUP_GAP = 14
+    GROUP_GAP = 14,
+    ARCS_GPUS = 8, /* of a zone whose pairs are all drawn */
+    BUS_DEPTH = 44,
+    WIDE = 1800, /* wider panels stand below each other */
 };
 
 static void choose_sizes(struct svg_layout *l)
@@ -157,23 +160,84 @@ static void set_rows(struct svg_layout *l)
     }
 }
 
+/* A zone of many GPUs whose pairs are all linked, some perhaps by a link that is down. The heat map says what
+ * each pair has. */
+static bool is_bus(const struct gt_node *node, const struct gt_zone_facts *facts)
+{
+    unsigned direct = facts->links;
+    for (unsigned i = 0; i < node->link_count; i++)
+        direct += gt_link_is_down(&node->links[i]) && facts->members >> node->links[i].a & 1 &&
+                  facts->members >> node->links[i].b & 1;
+    return facts->gpus > ARCS_GPUS && direct == facts->gpus * (facts->gpus - 1) / 2;
+}
+
 static void measure_links(struct svg_layout *l)
 {
+    const struct gt_node *node = l->node;
+    struct gt_zone_facts facts;
+    bool arcs = false;
+    for (unsigned zone = 1; zone <= GT_GPUS_MAX && gt_zone_facts(node, zone, &facts); zone++)
+        l->on_bus |= is_bus(node, &facts) ? facts.members : 0;
     l->low = UINT32_MAX;
-    for (unsigned i = 0; i < l->node->link_count; i++) {
-        const struct gt_link *link = &l->node->links[i];
+    for (unsigned i = 0; i < node->link_count; i++) {
+        const struct gt_link *link = &node->links[i];
         l->has_down |= gt_link_is_down(link);
+        arcs |= gt_link_is_down(link) || (svg_is_up(link) && !svg_is_on_bus(l, link));
         if (!svg_is_up(link))
             continue;
         l->has_up = true;
         l->low = link->weight < l->low ? link->weight : l->low;
         l->high = link->weight > l->high ? link->weight : l->high;
     }
-    if (l->has_up || l->has_down)
-        l->arcs_depth = l->node->gpu_count <= 2    ? 70
-                        : l->node->gpu_count <= 4  ? 130
-                        : l->node->gpu_count <= 16 ? 190
-                                                   : 260;
+    if (arcs)
+        l->arcs_depth = node->gpu_count <= 2    ? 70
+                        : node->gpu_count <= 4  ? 130
+                        : node->gpu_count <= 16 ? 190
+                                                : 260;
+    else if (l->has_up)
+        l->arcs_depth = BUS_DEPTH;
+}
+
+static unsigned panel_of(const struct svg_layout *l, unsigned item)
+{
+    while (l->tree.items[item].parent)
+        item = l->tree.items[item].parent;
+    return item;
+}
+
+/* Whether no arc goes from one panel to another. */
+static bool may_wrap(const struct svg_layout *l)
+{
+    unsigned panel[GT_GPUS_MAX] = {0};
+    for (unsigned i = 1; i < l->tree.count; i++)
+        if (l->tree.items[i].type == GT_TREE_GPU)
+            panel[l->tree.items[i].number] = panel_of(l, i);
+    for (unsigned i = 0; i < l->node->link_count; i++) {
+        const struct gt_link *link = &l->node->links[i];
+        if (link->kind == GT_LINK_MX && !svg_is_on_bus(l, link) && panel[link->a] != panel[link->b])
+            return false;
+    }
+    return true;
+}
+
+/* Each panel in a row of its own. Returns the width of the widest. */
+static int wrap_panels(struct svg_layout *l)
+{
+    int widest = 0, row = 0;
+    l->row_height = l->zones_bottom - l->panels_top + PANEL_GAP;
+    for (unsigned panel = l->tree.items[0].first_child; panel; panel = l->tree.items[panel].next, row++) {
+        int back = l->boxes[panel].x - SVG_MARGIN;
+        widest = l->boxes[panel].width > widest ? l->boxes[panel].width : widest;
+        for (unsigned i = 1; i < l->tree.count; i++)
+            if (panel_of(l, i) == panel) {
+                l->boxes[i].x -= back;
+                l->boxes[i].y += row * l->row_height;
+                if (l->tree.items[i].type == GT_TREE_GPU)
+                    l->gpus[l->tree.items[i].number] = l->boxes[i];
+            }
+    }
+    l->below_top += (row - 1) * l->row_height;
+    return widest;
 }
 
 bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret)
@@ -190,14 +254,16 @@ bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret)
     measure_links(l);
     l->panels_top = HEAD;
     int panels = place_panels(l);
-    int inside = panels < 880 ? 880 : panels;
-    l->width = inside + 2 * SVG_MARGIN;
     if (l->tree.count > 1)
         set_rows(l);
     else
         l->panels_bottom = l->panels_top + 120;
     l->zones_bottom = l->panels_bottom + (l->arcs_depth ? l->arcs_depth + 34 : 0);
     l->below_top = l->zones_bottom + 40;
+    l->cards_top = l->panels_bottom - SVG_PANEL_PADDING - l->card_height;
+    if (panels > WIDE && may_wrap(l))
+        panels = wrap_panels(l);
+    l->width = (panels < 880 ? 880 : panels) + 2 * SVG_MARGIN;
     *ret = layout;
     return true;
 }

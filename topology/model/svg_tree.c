@@ -11,9 +11,16 @@ static int center(const struct svg_layout *l, unsigned gpu)
     return l->gpus[gpu].x + l->gpus[gpu].width / 2;
 }
 
-static bool direct(const struct gt_link *link)
+/* Whether it is drawn as an arc. */
+static bool is_arc(const struct svg_layout *l, const struct gt_link *link)
 {
-    return link && link->kind == GT_LINK_MX;
+    return link && link->kind == GT_LINK_MX && !svg_is_on_bus(l, link);
+}
+
+/* How far the row of panels with this GPU is below the first one. */
+static int row_shift(const struct svg_layout *l, unsigned gpu)
+{
+    return l->gpus[gpu].y - l->cards_top;
 }
 
 /*
@@ -26,7 +33,7 @@ static int port(const struct svg_layout *l, unsigned gpu, unsigned other)
     unsigned count = 0, before = 0;
     int here = center(l, gpu), there = center(l, other);
     for (unsigned i = 0; i < l->node->gpu_count; i++) {
-        if (i == gpu || !direct(gt_node_link(l->node, gpu, i)))
+        if (i == gpu || !is_arc(l, gt_node_link(l->node, gpu, i)))
             continue;
         count++;
         int x = center(l, i);
@@ -44,7 +51,7 @@ static void draw_arc(struct gt_buf *to, const struct svg_layout *l, const struct
     unsigned right = left == link->a ? link->b : link->a;
     int x1 = port(l, left, right), x2 = port(l, right, left);
     int y = l->gpus[left].y + l->gpus[left].height;
-    int padding = l->panels_bottom - y;
+    int padding = l->panels_bottom + row_shift(l, left) - y;
     int depth =
         padding + l->arcs_depth / 5 +
         (l->arcs_depth - l->arcs_depth / 5) * (center(l, right) - center(l, left)) / (longest ? longest : 1);
@@ -74,38 +81,84 @@ static void draw_arc(struct gt_buf *to, const struct svg_layout *l, const struct
                   link->a, link->b, link->weight);
 }
 
-static void extent(const struct svg_layout *l, uint64_t members, int *ret_left, int *ret_right)
+/* The first and the last x of the members in the row of panels that is `shift` below the first one. False:
+ * there are none. */
+static bool extent(const struct svg_layout *l, uint64_t members, int shift, int *ret_left, int *ret_right)
 {
     int left = l->width, right = 0;
     for (unsigned i = 0; i < l->node->gpu_count; i++)
-        if (members >> i & 1) {
+        if (members >> i & 1 && row_shift(l, i) == shift) {
             left = l->gpus[i].x < left ? l->gpus[i].x : left;
             right = l->gpus[i].x + l->card_width > right ? l->gpus[i].x + l->card_width : right;
         }
     *ret_left = left;
     *ret_right = right;
+    return right > 0;
 }
 
 /* A zone gets a panel of its own where none of another zone's GPUs stands between its GPUs. */
 static void draw_zone(struct gt_buf *to, const struct svg_layout *l, unsigned zone,
-                      const struct gt_zone_facts *facts)
+                      const struct gt_zone_facts *facts, int shift)
 {
     int left, right;
-    extent(l, facts->members, &left, &right);
+    if (!extent(l, facts->members, shift, &left, &right))
+        return;
     for (unsigned i = 0; i < l->node->gpu_count; i++)
-        if (l->node->gpus[i].zone && l->node->gpus[i].zone != zone && l->gpus[i].x > left &&
-            l->gpus[i].x < right)
+        if (l->node->gpus[i].zone && l->node->gpus[i].zone != zone && row_shift(l, i) == shift &&
+            l->gpus[i].x > left && l->gpus[i].x < right)
             return;
     char text[96];
     gt_zone_text(facts, text, sizeof(text));
-    svg_rect(to, left, l->panels_bottom + 8, right - left, l->zones_bottom - l->panels_bottom - 8, 14,
+    svg_rect(to, left, l->panels_bottom + shift + 8, right - left, l->zones_bottom - l->panels_bottom - 8, 14,
              SVG_ZONE, SVG_ZONE_EDGE);
-    struct svg_text style = {(left + right) / 2, l->zones_bottom - 10, 12, "#1e40af",
+    struct svg_text style = {(left + right) / 2, l->zones_bottom + shift - 10, 12, "#1e40af",
                              "text-anchor=\"middle\""};
     if (right - left > 280)
         svg_text(to, style, "Zone %u: %u GPUs, %s", zone, facts->gpus, text);
     else
         svg_text(to, style, "Zone %u: %u GPUs", zone, facts->gpus);
+}
+
+enum { BUS_DROP = 26, BUS_HEIGHT = 10, SPINE_X = SVG_MARGIN / 2 };
+
+/* One bar below the cards that each member is joined to; bars of several rows are joined on the left. */
+static void draw_bus(struct gt_buf *to, const struct svg_layout *l, const struct gt_zone_facts *facts)
+{
+    char color[8], text[96];
+    int left, right, rows = 0, first = 0, last = 0;
+    svg_weight_color(facts->weakest, l->low, l->high, color);
+    gt_zone_text(facts, text, sizeof(text));
+    gt_buf_printf(to, "<g><title>%u GPUs, %s</title>\n<path d=\"", facts->gpus, text);
+    for (unsigned i = 0; i < l->node->gpu_count; i++)
+        if (facts->members >> i & 1)
+            gt_buf_printf(to, "M%d %dV%d", center(l, i), l->gpus[i].y + l->card_height,
+                          l->panels_bottom + row_shift(l, i) + BUS_DROP);
+    for (int shift = 0; shift < l->below_top; shift += l->row_height ? l->row_height : l->below_top)
+        if (extent(l, facts->members, shift, &left, &right)) {
+            last = l->panels_bottom + shift + BUS_DROP + BUS_HEIGHT / 2;
+            first = rows++ ? first : last;
+        }
+    if (rows > 1)
+        gt_buf_printf(to, "M%d %dV%d", SPINE_X, first, last);
+    gt_buf_printf(to, "\" stroke=\"%s\" stroke-width=\"%d\" fill=\"none\"/>\n", color,
+                  l->node->gpu_count <= 16 ? 4 : 3);
+    for (int shift = 0; shift < l->below_top; shift += l->row_height ? l->row_height : l->below_top)
+        if (extent(l, facts->members, shift, &left, &right)) {
+            left = rows > 1 ? SPINE_X - 2 : left;
+            svg_rect(to, left, l->panels_bottom + shift + BUS_DROP, right - left, BUS_HEIGHT, 5, color, NULL);
+        }
+    gt_buf_puts(to, "</g>\n");
+}
+
+static void draw_zones(struct gt_buf *to, const struct svg_layout *l)
+{
+    struct gt_zone_facts facts;
+    for (unsigned zone = 1; zone <= GT_GPUS_MAX && gt_zone_facts(l->node, zone, &facts); zone++) {
+        for (int shift = 0; shift < l->below_top; shift += l->row_height ? l->row_height : l->below_top)
+            draw_zone(to, l, zone, &facts, shift);
+        if (l->on_bus & facts.members)
+            draw_bus(to, l, &facts);
+    }
 }
 
 void svg_draw_arcs(struct gt_buf *to, const struct svg_layout *l)
@@ -114,20 +167,15 @@ void svg_draw_arcs(struct gt_buf *to, const struct svg_layout *l)
     for (unsigned i = 0; i < l->node->link_count; i++) {
         const struct gt_link *link = &l->node->links[i];
         int span = center(l, link->a) - center(l, link->b);
-        if (direct(link) && (span < 0 ? -span : span) > longest)
+        if (is_arc(l, link) && (span < 0 ? -span : span) > longest)
             longest = span < 0 ? -span : span;
     }
-    for (unsigned zone = 1; zone <= GT_GPUS_MAX; zone++) {
-        struct gt_zone_facts facts;
-        if (!gt_zone_facts(l->node, zone, &facts))
-            break;
-        draw_zone(to, l, zone, &facts);
-    }
+    draw_zones(to, l);
     gt_buf_puts(to, "<g fill=\"none\" stroke-linecap=\"round\">\n");
     for (unsigned down = 0; down <= 1; down++) /* dead ones on top */
         for (unsigned i = 0; i < l->node->link_count; i++) {
             const struct gt_link *link = &l->node->links[i];
-            if (direct(link) && gt_link_is_down(link) == down)
+            if (is_arc(l, link) && gt_link_is_down(link) == down)
                 draw_arc(to, l, link, longest);
         }
     gt_buf_puts(to, "</g>\n");

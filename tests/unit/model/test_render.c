@@ -146,6 +146,35 @@ static void pictures(void **state)
     assert_null(strstr(dot, "gpu0 -- gpu4"));
 }
 
+static unsigned svg_width(const char *svg)
+{
+    unsigned width = 0;
+    const char *at = strstr(svg, " width=\"");
+    assert_true(at && sscanf(at, " width=\"%u\"", &width) == 1);
+    return width;
+}
+
+/* Many GPUs that are all linked are on a bus; a link of it that is down is drawn by itself. */
+static void buses(void **state)
+{
+    (void)state;
+    gt_auto_free char *few = render(gt_render_svg, "mesh-8"), *bus = render(gt_render_svg, "nvswitch-16"),
+                      *most = render(gt_render_svg, "big-64");
+    assert_non_null(strstr(few, "<title>GPU 0 - GPU 1: "));
+    assert_null(strstr(few, "<title>8 GPUs, "));
+    assert_non_null(strstr(bus, "<title>16 GPUs, every pair linked, "));
+    assert_null(strstr(bus, "<title>GPU 0 - GPU 1: "));
+    assert_in_range(svg_width(bus), 900, 2000);
+    assert_in_range(svg_width(most), 1000, 2000);
+    gt_auto_node struct gt_node *node = sample_node("nvswitch-16");
+    gt_auto_buf struct gt_buf broken = GT_BUF(1 << 20);
+    node->links[0].state = GT_LINK_STATE_DOWN;
+    gt_render_svg(node, &broken);
+    assert_non_null(strstr(broken.data, "<title>16 GPUs, "));
+    assert_non_null(strstr(broken.data, ": link down"));
+    assert_null(strstr(broken.data, "<title>GPU 1 - GPU 2: "));
+}
+
 /* A buffer that is too small fails and never writes beyond its limit. */
 static void too_small(void **state)
 {
@@ -214,13 +243,10 @@ static void yaml_of_numbers_and_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrix),
-        cmocka_unit_test(matrix_of_others),
-        cmocka_unit_test(health_unknown),
-        cmocka_unit_test(pictures),
-        cmocka_unit_test(too_small),
-        cmocka_unit_test(phrases),
-        cmocka_unit_test(yaml_of_numbers_and_texts),
+        cmocka_unit_test(matrix),         cmocka_unit_test(matrix_of_others),
+        cmocka_unit_test(health_unknown), cmocka_unit_test(pictures),
+        cmocka_unit_test(buses),          cmocka_unit_test(too_small),
+        cmocka_unit_test(phrases),        cmocka_unit_test(yaml_of_numbers_and_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

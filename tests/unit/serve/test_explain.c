@@ -264,6 +264,19 @@ static void test_boundaries_that_a_job_crosses(void **state)
         "It lies in 2 of 3 leaves, 3 of 4 supernodes; slowest step 12.5 GB/s, between leaf2 and leaf1\n");
     give_supernode(cache, SUPERNODE(.name = "leaf1", .tier = 2));
     assert_says(cache, "job=ns/j", 200, "slowest step 50000 GB/s, between");
+    assert_silent(cache, "job=ns/j", "would do");
+    for (unsigned i = 0; i < 3; i++) {
+        char pod[8], node[8];
+        snprintf(pod, sizeof(pod), "w-%u", i);
+        snprintf(node, sizeof(node), "n%u", i);
+        snprintf(annotations, sizeof(annotations),
+                 "\"metax-tech.com/gpu-group-size\":\"8\",\"" GT_PLAN_ANNOTATION_RANK "\":\"%u\",", i);
+        give_pod(cache, POD(.name = pod, .job = "j", .gpus = 8, .plan_node = node, .plan_mask = 0xff,
+                            .annotations = annotations));
+    }
+    assert_silent(cache, "job=ns/j", "would do"); /* leaf1 has no room for the third */
+    give_supernode(cache, SUPERNODE(.name = "s3", .tier = 1, .parent = "leaf1", .members = {"n3"}));
+    assert_says(cache, "job=ns/j", 200, "; 1 leaf would do if its 1 in leaf2 moved\n");
 }
 
 static void test_plans_that_went_wrong(void **state)

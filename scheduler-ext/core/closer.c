@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/core/closer.h"
+
+#include <stdlib.h>
+
+#include "base/bits.h"
+#include "base/err.h"
+#include "base/text.h"
+
+enum { CLOSER_DOMAINS_MAX = 256 };
+
+/* A domain of the highest tier where the job has several. */
+struct closer_domain {
+    uint32_t id, own; /* own: the job's pods in it */
+    uint64_t gpus;    /* available, or of pods that may move */
+};
+
+struct closer {
+    struct gt_cluster *cluster;
+    const struct gt_closer_spec *spec;
+    struct closer_domain domains[CLOSER_DOMAINS_MAX];
+    uint32_t count;
+};
+
+static int closer_by_gpus(const void *left, const void *right)
+{
+    const struct closer_domain *a = left, *b = right;
+    GT_BY(b->gpus, a->gpus);
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static struct closer_domain *closer_domain_of(struct closer *closer, uint32_t id)
+{
+    struct gt_cluster_node node;
+    if (!gt_cluster_get_node(closer->cluster, id, &node))
+        return NULL;
+    uint32_t d = 0,
+             domain = gt_cluster_domain(closer->cluster, node.supernode, closer->spec->crossing->highest);
+    while (d < closer->count && closer->domains[d].id != domain)
+        d++;
+    return d < closer->count ? &closer->domains[d] : NULL;
+}
+
+/* Those of the tier, most GPUs first. */
+static void closer_list(struct closer *closer)
+{
+    const struct gt_closer_spec *spec = closer->spec;
+    struct gt_cluster_supernode info;
+    struct closer_domain *domain;
+    for (uint32_t s = 0; s < gt_cluster_supernodes(closer->cluster) && closer->count < CLOSER_DOMAINS_MAX;
+         s++)
+        if (gt_cluster_get_supernode(closer->cluster, s, &info) && info.tier == spec->crossing->highest)
+            closer->domains[closer->count++] = (struct closer_domain){.id = s, .gpus = info.available};
+    for (uint32_t i = 0; i < spec->count; i++)
+        if ((domain = closer_domain_of(closer, spec->nodes[i])))
+            domain->own++;
+    for (uint32_t i = 0; i < spec->pod_count; i++)
+        if (spec->pods[i].movable && (domain = closer_domain_of(closer, spec->pods[i].node)))
+            domain->gpus += gt_bit_count(spec->pods[i].mask);
+    qsort(closer->domains, closer->count, sizeof(*closer->domains), closer_by_gpus);
+}
+
+static uint64_t closer_cost(const struct gt_closer_spec *spec, const struct gt_closer *closer)
+{
+    return closer->others.cost + (uint64_t)closer->own * spec->gpus;
+}
+
+/* Whether the job fits into its domains without this one (NULL: into the largest) if others move; kept if
+ * that is cheaper than what is known. */
+static int closer_try(struct closer *closer, const struct closer_domain *without, struct gt_closer *best,
+                      struct gt_err **err)
+{
+    const struct gt_closer_spec *spec = closer->spec;
+    uint32_t few = spec->crossing->tiers[spec->crossing->highest].used - 1;
+    struct gt_closer found = {.domains = few,
+                              .leaves = spec->placed ? without->id : GT_NONE,
+                              .own = spec->placed ? without->own : 0};
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoided = {0};
+    const struct gt_relocate_spec relocate = {
+        .job = {(spec->placed ? found.own : spec->count) / spec->run, spec->run, spec->gpus},
+        .job_avoids = &avoided,
+        .may_go = spec->may_go,
+        .arg = spec->arg,
+        .work = spec->work / (few + 2)};
+    if (found.own % spec->run)
+        return 0;
+    for (uint32_t id = 0; id < gt_cluster_nodes(closer->cluster); id++) {
+        const struct closer_domain *domain = closer_domain_of(closer, id);
+        if (!(domain && (without ? domain->own && domain != without : domain < closer->domains + few)))
+            GT_TRY(gt_node_set_add(&avoided, id, err));
+    }
+    GT_TRY(gt_relocate(closer->cluster, spec->pods, spec->pod_count, &relocate, &found.others, err));
+    if (found.others.possible && (found.others.count || spec->placed) &&
+        (!best->domains || closer_cost(spec, &found) < closer_cost(spec, best))) {
+        free(best->others.moves);
+        *best = found;
+    } else
+        free(found.others.moves);
+    return 0;
+}
+
+int gt_closer_find(struct gt_cluster *cluster, const struct gt_closer_spec *spec, struct gt_closer *ret,
+                   struct gt_err **err)
+{
+    const struct gt_crossing *crossing = spec->crossing;
+    struct gt_closer best = {.leaves = GT_NONE};
+    int r = 0;
+    if (!crossing->highest || crossing->tiers[crossing->highest].all > CLOSER_DOMAINS_MAX) {
+        *ret = best;
+        return 0;
+    }
+    gt_auto_free struct closer *closer = calloc(1, sizeof(*closer));
+    GT_NEED(closer, err, "plan");
+    closer->cluster = cluster;
+    closer->spec = spec;
+    closer_list(closer);
+    for (uint32_t d = 0; d < closer->count && r >= 0; d++)
+        if (closer->domains[d].own)
+            r = closer_try(closer, &closer->domains[d], &best, err);
+    if (r >= 0 && !spec->placed)
+        r = closer_try(closer, NULL, &best, err);
+    if (r < 0) {
+        free(best.others.moves);
+        return r;
+    }
+    *ret = best;
+    return 0;
+}
+
+void gt_closer_text(const struct gt_cluster *cluster, const struct gt_crossing *crossing,
+                    const struct gt_closer *closer, const char *job, struct gt_buf *to)
+{
+    const struct gt_relocation *others = &closer->others;
+    struct gt_cluster_supernode left;
+    char name[32];
+    if (!closer->domains)
+        return;
+    gt_tier_text(crossing->highest, closer->domains > 1, name, sizeof(name));
+    gt_buf_printf(to, "; %u %s would do if ", closer->domains, name);
+    if (others->count)
+        gt_buf_printf(to, "%u pod%s", others->count, gt_plural(others->count));
+    if (others->jobs > 1)
+        gt_buf_printf(to, " of %u jobs", others->jobs);
+    else if (others->count && *job)
+        gt_buf_printf(to, " of %s", job);
+    if (closer->own && gt_cluster_get_supernode(cluster, closer->leaves, &left))
+        gt_buf_printf(to, "%sits %u in %s", others->count ? " and " : "", closer->own, left.name);
+    gt_buf_puts(to, " moved");
+}
