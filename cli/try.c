@@ -10,6 +10,7 @@
 #include "api/names.h"
 #include "api/node.h"
 #include "base/bits.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/api.h"
 #include "cli/cli.h"
@@ -218,13 +219,9 @@ static int try_add_supernode(struct try_read *read, uint32_t first, uint32_t end
                                                .spares = -1,
                                                .spare_nodes = -1};
     gt_supernode_object_write_status(&object, &text);
-    cJSON *json = text.failed ? NULL : cJSON_Parse(text.data),
-          *meta = cJSON_AddObjectToObject(json, "metadata");
-    if (meta && cJSON_AddStringToObject(meta, "name", object.name))
-        cli_view_add_supernode(&read->result->view, json);
-    else
-        read->result->view.failed = true;
-    cJSON_Delete(json);
+    gt_auto_json cJSON *json = text.failed ? NULL : cJSON_Parse(text.data);
+    GT_NEED(json, err, "cluster");
+    cli_view_add_status(&read->result->view, object.name, json);
     return 0;
 }
 

@@ -171,16 +171,15 @@ static bool view_supernode_make_room(struct cli_view *view)
     return grown && shown;
 }
 
-void cli_view_add_supernode(void *arg, cJSON *json)
+/* `name`: NULL where the object has it. */
+static void view_add_supernode(struct cli_view *view, const char *name, const cJSON *json)
 {
-    struct cli_view *view = arg;
     gt_auto_err struct gt_err *err = NULL;
-    if (!*gt_meta_name(json) || view->failed || !view_supernode_make_room(view))
-        return;
     struct cli_view_supernode added = {.json = cJSON_Duplicate(json, true)};
     struct gt_supernode_object *object = &added.object;
-    int r = added.json ? gt_supernode_object_read(added.json, object, &err)
-                       : gt_fail_sys(&err, ENOMEM, "cluster");
+    int r = !added.json ? gt_fail_sys(&err, ENOMEM, "cluster")
+            : name      ? gt_supernode_object_read_status(name, added.json, object, &err)
+                        : gt_supernode_object_read(added.json, object, &err);
     view->failed |= !added.json;
     if (r >= 0 && !object->tier)
         r = gt_fail(&err, EINVAL, GT_PLURAL_SUPERNODE "/%s: status.tier: is missing", object->name);
@@ -204,4 +203,17 @@ void cli_view_add_supernode(void *arg, cJSON *json)
         .parent = GT_NONE,
         .source = place,
     };
+}
+
+void cli_view_add_supernode(void *arg, cJSON *json)
+{
+    struct cli_view *view = arg;
+    if (*gt_meta_name(json) && !view->failed && view_supernode_make_room(view))
+        view_add_supernode(view, NULL, json);
+}
+
+void cli_view_add_status(struct cli_view *view, const char *name, const cJSON *json)
+{
+    if (!view->failed && view_supernode_make_room(view))
+        view_add_supernode(view, name, json);
 }

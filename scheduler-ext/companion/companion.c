@@ -12,6 +12,7 @@
 #include "kube/config.h"
 #include "scheduler-ext/companion/private.h"
 #include "scheduler-ext/owners/owners.h"
+#include "scheduler-ext/placement/controller.h"
 
 /* Altogether, the process ends within two seconds. */
 enum { RELEASE_MS = 1500, LEAVE_MS = 1800, EVENTS_PER_MINUTE = 600 };
@@ -39,28 +40,27 @@ static void companion_on_lease_error(void *arg, const char *what)
            "the lease cannot be written or read", GT_STR("why", what));
 }
 
+/* The leader writes a note into its lease with each renewal, and the other replicas read it (leader.h). */
+
 static void companion_write_note(void *arg, struct gt_buf *to)
 {
     struct gt_companion *companion = arg;
-    for (unsigned i = 0; i < gt_part_count; i++)
-        if (companion->parts[i] && gt_parts[i]->write_note)
-            gt_parts[i]->write_note(companion->parts[i], to);
+    if (companion->placement)
+        gt_placement_write_note(companion->placement, to);
 }
 
 static void companion_write_last_note(void *arg, struct gt_buf *to)
 {
     struct gt_companion *companion = arg;
-    for (unsigned i = 0; i < gt_part_count; i++)
-        if (companion->parts[i] && gt_parts[i]->write_last_note)
-            gt_parts[i]->write_last_note(companion->parts[i], to);
+    if (companion->placement)
+        gt_placement_write_last_note(companion->placement, to);
 }
 
 static void companion_read_note(void *arg, const char *note)
 {
     struct gt_companion *companion = arg;
-    for (unsigned i = 0; i < gt_part_count; i++)
-        if (companion->parts[i] && gt_parts[i]->read_note)
-            gt_parts[i]->read_note(companion->parts[i], note);
+    if (companion->placement)
+        gt_placement_read_note(companion->placement, note);
 }
 
 static bool is_leading(void *arg)
@@ -183,7 +183,7 @@ static int start_parts(struct gt_companion *companion, struct gt_err **err)
             return r;
         }
         if (gt_parts[i]->placement)
-            companion->env.placement = gt_parts[i]->placement(companion->parts[i]);
+            companion->env.placement = companion->placement = gt_parts[i]->placement(companion->parts[i]);
     }
     return companion->informers ? gt_informers_start(companion->informers, err) : 0;
 }

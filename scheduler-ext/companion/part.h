@@ -43,18 +43,13 @@ struct gt_part {
     bool (*ready)(const void *self, struct gt_buf *why);
     /* This replica begins, or stops, to lead. After `false` no request may be in flight. */
     void (*lead)(void *self, bool leads);
-    /* The leader writes a note into its lease with each renewal, and the other replicas read it: at most one
-     * part does both (leader.h). */
-    void (*write_note)(const void *self, struct gt_buf *to);
-    void (*write_last_note)(const void *self, struct gt_buf *to);
-    void (*read_note)(void *self, const char *note);
     void (*metrics)(const void *self, struct gt_buf *to);
     /* False: the path does not belong to it. */
     bool (*serve)(void *self, const struct gt_http_request *request, struct gt_http_response *response);
     /* As gt_http_on_body; false: the path does not belong to it, or the body is to be collected. */
     bool (*take)(void *self, const struct gt_http_request *request, struct gt_http_consumer *ret);
     /* The placement that later parts of parts.c may read. */
-    const struct gt_placement *(*placement)(void *self);
+    struct gt_placement *(*placement)(void *self);
 };
 
 enum { GT_PARTS_MAX = 8 };

@@ -61,24 +61,6 @@ static void placement_part_lead(void *self, bool leads)
     start_or_stop(part);
 }
 
-static void part_write_note(const void *self, struct gt_buf *to)
-{
-    const struct placement_part *part = self;
-    gt_placement_write_note(part->placement, to);
-}
-
-static void part_write_last_note(const void *self, struct gt_buf *to)
-{
-    const struct placement_part *part = self;
-    gt_placement_write_last_note(part->placement, to);
-}
-
-static void part_read_note(void *self, const char *note)
-{
-    struct placement_part *part = self;
-    gt_placement_read_note(part->placement, note);
-}
-
 static void observe_pod(void *arg, const struct gt_pod *pod)
 {
     struct placement_part *part = arg;
@@ -429,7 +411,7 @@ static bool placement_part_ready(const void *self, struct gt_buf *why)
     return true;
 }
 
-static const struct gt_placement *part_placement(void *self)
+static struct gt_placement *part_placement(void *self)
 {
     return ((struct placement_part *)self)->placement;
 }
@@ -462,9 +444,6 @@ const struct gt_part gt_placement_part = {
     .free = placement_part_free,
     .ready = placement_part_ready,
     .lead = placement_part_lead,
-    .write_note = part_write_note,
-    .write_last_note = part_write_last_note,
-    .read_note = part_read_note,
     .metrics = placement_part_metrics,
     .serve = placement_part_serve,
     .take = placement_part_take,

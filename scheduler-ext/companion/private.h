@@ -19,6 +19,7 @@ struct gt_companion {
     struct gt_part_env env;
     struct gt_informers *informers; /* NULL: no part needs the cache */
     void *parts[GT_PARTS_MAX];      /* NULL: not selected */
+    struct gt_placement *placement; /* that of a part; NULL: off */
     char instance[192];
     bool leads, ending;
 };

@@ -47,20 +47,19 @@ void gt_placement_attach(struct pjob *pjob)
         pjob->object->job = pjob;
 }
 
+/* A new leader reads the last state that has the phase; GATHERS: none has. */
+static const enum gt_gpu_placement_phase phases[GT_PLACEMENT_STATES] = {
+    [GT_PLACEMENT_WAITS] = GT_GPU_PLACEMENT_WAITING, [GT_PLACEMENT_REFUSED] = GT_GPU_PLACEMENT_REFUSED,
+    [GT_PLACEMENT_WRITES] = GT_GPU_PLACEMENT_PLACED, [GT_PLACEMENT_PLACED] = GT_GPU_PLACEMENT_PLACED,
+    [GT_PLACEMENT_LOST] = GT_GPU_PLACEMENT_STALLED, /* others: PENDING */
+};
+
 static enum gt_placement_state acknowledge_state_of(enum gt_gpu_placement_phase phase)
 {
-    switch (phase) {
-    case GT_GPU_PLACEMENT_WAITING:
-        return GT_PLACEMENT_WAITS;
-    case GT_GPU_PLACEMENT_REFUSED:
-        return GT_PLACEMENT_REFUSED;
-    case GT_GPU_PLACEMENT_PLACED:
-        return GT_PLACEMENT_PLACED;
-    case GT_GPU_PLACEMENT_STALLED:
-        return GT_PLACEMENT_LOST;
-    default:
-        return GT_PLACEMENT_GATHERS;
-    }
+    enum gt_placement_state state = GT_PLACEMENT_STATES - 1;
+    while (state > GT_PLACEMENT_GATHERS && phases[state] != phase)
+        state--;
+    return state;
 }
 
 void gt_placement_read_job(const struct gt_placement *placement, const struct gt_cache_job *job,
@@ -119,23 +118,6 @@ void gt_placement_collect(struct gt_placement *placement)
 
 /* ---- the content to be written ---- */
 
-static enum gt_gpu_placement_phase phase_of(enum gt_placement_state state)
-{
-    switch (state) {
-    case GT_PLACEMENT_WAITS:
-        return GT_GPU_PLACEMENT_WAITING;
-    case GT_PLACEMENT_REFUSED:
-        return GT_GPU_PLACEMENT_REFUSED;
-    case GT_PLACEMENT_WRITES:
-    case GT_PLACEMENT_PLACED:
-        return GT_GPU_PLACEMENT_PLACED;
-    case GT_PLACEMENT_LOST:
-        return GT_GPU_PLACEMENT_STALLED;
-    default:
-        return GT_GPU_PLACEMENT_PENDING;
-    }
-}
-
 /* Texts that the object borrows. */
 struct object_times {
     char waiting[GT_TIME_TEXT_SIZE], reserved[GT_TIME_TEXT_SIZE], planned[GT_TIME_TEXT_SIZE],
@@ -152,7 +134,7 @@ static void acknowledge_add_state(const struct pjob *pjob, struct gt_gpu_placeme
     to->uid = object->content ? object->content->uid : "";
     to->resource_version = object->content ? object->content->resource_version : "";
     to->on_lost_plan = pjob->placement->spec.options.lost_plan == GT_LOST_RECREATE ? "Recreate" : "Report";
-    to->phase = phase_of(pjob->state);
+    to->phase = phases[pjob->state];
     to->reason = pjob->state == GT_PLACEMENT_WRITES ? "" : pjob->report.reason;
     to->message = pjob->state == GT_PLACEMENT_WRITES || !pjob->report.text ? "" : pjob->report.text;
     to->epoch = object->epoch;
