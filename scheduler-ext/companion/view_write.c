@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/node_feature.h"
+#include "api/supernode.h"
 #include "scheduler-ext/companion/view.h"
 
 enum { PROBLEMS_SHOWN_MAX = 8, CONDITION_MESSAGE_MAX = 4000 }; /* the API takes 4,096 */
