@@ -23,11 +23,6 @@ static const char *const phases[GT_GPU_PLACEMENT_PHASES] = {
     [GT_GPU_PLACEMENT_PART] = "Part",       [GT_GPU_PLACEMENT_STALLED] = "Stalled",
 };
 
-const char *gt_gpu_placement_phase_name(enum gt_gpu_placement_phase phase)
-{
-    return phases[phase];
-}
-
 /* ---- texts and numbers ---- */
 
 /* The arrays are those of the reader, the texts those of the object. */

@@ -23,7 +23,6 @@ enum gt_gpu_placement_phase {
     GT_GPU_PLACEMENT_PART,    /* it is a part of another one's plan */
     GT_GPU_PLACEMENT_PHASES,
 };
-const char *gt_gpu_placement_phase_name(enum gt_gpu_placement_phase phase);
 
 enum {
     GT_GPU_PLACEMENT_PODS_MAX = 16384, /* also the limit of nodes and of units */

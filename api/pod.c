@@ -241,16 +241,6 @@ static int read_head(const cJSON *object, const cJSON *metadata, const char *res
     return r;
 }
 
-void gt_pod_read_metadata(const cJSON *object, struct gt_pod *ret)
-{
-    bool bad = false;
-    *ret = (struct gt_pod){0};
-    ret->meta.namespace_ = gt_meta_namespace(object);
-    ret->meta.name = gt_meta_name(object);
-    ret->uid = gt_meta_uid(object);
-    pod_read_metadata(gt_get(object, "metadata"), ret, &bad);
-}
-
 void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
 {
     const cJSON *metadata = gt_get(object, "metadata");

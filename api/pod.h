@@ -133,8 +133,6 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
 /* `resource` is the resource of GPUs. If the pod asks for no GPUs and has neither a plan nor our gate, only
  * its name, uid, version, node, scheduler, gates and resources are read, and whether it has ended. */
 void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret);
-/* Its names, uid, labels and owner only: of an object that may have nothing else. */
-void gt_pod_read_metadata(const cJSON *object, struct gt_pod *ret);
 
 /* Whether its kubelet would not begin it: with its GPUs, or for lack of them. */
 bool gt_pod_is_refused_by_kubelet(const struct gt_pod *pod);

@@ -65,7 +65,6 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv);
 /* Messages, message.c. Each writes exactly one line to stderr, also where the text has line breaks, and
  * returns the exit code. */
 int cli_usage(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int cli_failed(const char *verb, const struct gt_err *err);
 /* The same for an invalid part of the input that is left out while the rest is processed. */
 void cli_warn(const char *verb, const char *text);
 /* Makes the error of a verb that is called wrongly. */

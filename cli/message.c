@@ -53,6 +53,12 @@ int cli_write_file(struct cli_call *call, const char *path, const char *text)
 
 const char *const cli_formats[] = {CLI_FORMAT_WORDS, NULL};
 
+static int message_say(const char *verb, const struct gt_err *err, int code)
+{
+    char program[PROGRAM_SIZE];
+    return gt_exit_with(message_program(verb, program), err, code);
+}
+
 static int print_as(const char *verb, unsigned format, const struct gt_buf *text)
 {
     const struct gt_json_limits limits = {CLI_OUTPUT_MAX, 8 * GT_JSON_VALUES_MAX};
@@ -62,7 +68,7 @@ static int print_as(const char *verb, unsigned format, const struct gt_buf *text
     if (format != CLI_YAML || text->failed)
         return cli_print(verb, text);
     if (gt_json_parse_within(text->data, text->len, "the output", &limits, &json, &err) < 0)
-        return cli_failed(verb, err);
+        return message_say(verb, err, CLI_FAILED);
     gt_render_yaml(json, &yaml);
     return cli_print(verb, &yaml);
 }
@@ -70,7 +76,7 @@ static int print_as(const char *verb, unsigned format, const struct gt_buf *text
 static int message_fail(const struct cli_call *call)
 {
     return call->is_misuse ? cli_usage(call->verb->name, "%s", gt_err_text(*call->err))
-                           : cli_failed(call->verb->name, *call->err);
+                           : message_say(call->verb->name, *call->err, CLI_FAILED);
 }
 
 /* A large cluster is looked at less often. False: nobody reads the output any more. */
@@ -146,7 +152,7 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
     int first, exit_code;
     if (!parse) {
         gt_fail_sys(&err, ENOMEM, "options");
-        return cli_failed(verb->name, err);
+        return message_say(verb->name, err, CLI_FAILED);
     }
     if (!verb->command.options)
         return run_once(&call, CLI_TEXT);
@@ -187,12 +193,6 @@ bool cli_parse_options(const struct gt_command *command, int argc, char **argv, 
     return false;
 }
 
-static int message_say(const char *verb, const struct gt_err *err, int code)
-{
-    char program[PROGRAM_SIZE];
-    return gt_exit_with(message_program(verb, program), err, code);
-}
-
 int cli_usage(const char *verb, const char *format, ...)
 {
     char text[1000];
@@ -210,11 +210,6 @@ void cli_warn(const char *verb, const char *text)
     gt_auto_err struct gt_err *err = NULL;
     gt_fail(&err, EINVAL, "%s", text);
     message_say(verb, err, CLI_DONE);
-}
-
-int cli_failed(const char *verb, const struct gt_err *err)
-{
-    return message_say(verb, err, CLI_FAILED);
 }
 
 int cli_misuse(struct cli_call *call, const char *format, ...)

@@ -37,14 +37,6 @@ struct cli_plan {
 };
 
 void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to);
-/* What boundaries it crosses; nothing without `explain`, or in one supernode. */
-void cli_plan_crossing(const struct cli_plan *plan, struct gt_buf *to);
 void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to);
 
-/* S of the GPUs of a placed pod in GB/s (topology/model/loss.h). */
-uint32_t cli_plan_score(const struct cli_plan *plan, uint32_t pod);
-
-/* The name of the supernode where a pod was placed; of any supernode, "the cluster" for GT_NONE. */
-const char *cli_plan_supernode_of(const struct cli_plan *plan, uint32_t pod);
-const char *cli_plan_supernode(const struct cli_plan *plan, uint32_t supernode);
 const char *cli_plan_node(const struct cli_plan *plan, uint32_t node);

@@ -5,6 +5,30 @@
 #include "base/json_write.h"
 #include "base/text.h"
 #include "cli/plan.h"
+
+/* The name; "the cluster" for GT_NONE. */
+static const char *plan_text_supernode(const struct cli_plan *plan, uint32_t supernode)
+{
+    struct gt_cluster_supernode s;
+    return gt_cluster_get_supernode(plan->cluster, supernode, &s) ? s.name : "the cluster";
+}
+
+static const char *plan_text_supernode_of(const struct cli_plan *plan, uint32_t pod)
+{
+    struct gt_cluster_node n;
+    return gt_cluster_get_node(plan->cluster, plan->pods[pod].node, &n)
+               ? plan_text_supernode(plan, n.supernode)
+               : "";
+}
+
+/* S of the GPUs of a placed pod in GB/s (topology/model/loss.h). */
+static uint32_t plan_text_score(const struct cli_plan *plan, uint32_t pod)
+{
+    struct gt_cluster_node n;
+    return gt_cluster_get_node(plan->cluster, plan->pods[pod].node, &n)
+               ? gt_class_sum(n.class, plan->pods[pod].mask)
+               : 0;
+}
 enum { NAME_WIDTH_MAX = 40 };
 
 /* Widest name of the nodes (or supernodes) that are printed, so that columns line up. */
@@ -37,14 +61,14 @@ static uint32_t add_line(struct gt_buf *to, const struct cli_plan *plan, uint32_
         snprintf(ranks, sizeof(ranks), "ranks %u-%u", first, first + count - 1);
     gt_buf_printf(to, "  %-14s  ", ranks);
     if (super_width)
-        gt_buf_printf(to, "%-*s  ", super_width, cli_plan_supernode_of(plan, first));
+        gt_buf_printf(to, "%-*s  ", super_width, plan_text_supernode_of(plan, first));
     gt_buf_printf(to, "%-*s  GPUs ", node_width, cli_plan_text_node_of(plan, first));
     for (uint32_t i = first; i < first + count; i++) {
         gt_buf_puts(to, i == first ? "" : " | ");
         gt_text_add_mask(to, plan->pods[i].mask);
     }
     if (plan->aware)
-        gt_buf_printf(to, "  score %" PRIu32 ", loss %" PRIu32, cli_plan_score(plan, first),
+        gt_buf_printf(to, "  score %" PRIu32 ", loss %" PRIu32, plan_text_score(plan, first),
                       plan->losses[first]);
     gt_buf_puts(to, "\n");
     return count;
@@ -56,11 +80,11 @@ static void add_unit_head(struct gt_buf *to, const struct cli_plan *plan, uint32
     if (plan->explain) {
         gt_plan_unit_text(plan->cluster, unit, number, to);
     } else if (unit->supernodes == 1) {
-        gt_buf_printf(to, "unit %u: supernode %s", number, cli_plan_supernode(plan, unit->supernode));
+        gt_buf_printf(to, "unit %u: supernode %s", number, plan_text_supernode(plan, unit->supernode));
     } else {
         gt_buf_printf(to, "unit %u: %u supernodes", number, unit->supernodes);
         if (unit->supernode != GT_NONE)
-            gt_buf_printf(to, " of %s (tier %u)", cli_plan_supernode(plan, unit->supernode), unit->tier);
+            gt_buf_printf(to, " of %s (tier %u)", plan_text_supernode(plan, unit->supernode), unit->tier);
     }
     gt_buf_puts(to, "\n");
 }
@@ -70,7 +94,7 @@ static void add_placement(struct gt_buf *to, const struct cli_plan *plan)
     int node_width = width_of(plan, cli_plan_text_node_of), super_width = 0;
     for (uint32_t u = 0; u < plan->unit_count && !super_width; u++)
         if (plan->aware || plan->units[u].supernodes > 1)
-            super_width = width_of(plan, cli_plan_supernode_of);
+            super_width = width_of(plan, plan_text_supernode_of);
     for (uint32_t u = 0; u < plan->unit_count; u++) {
         const struct gt_plan_unit *unit = &plan->units[u];
         if (!plan->aware)
@@ -102,7 +126,8 @@ static void add_summary(struct gt_buf *to, const struct cli_plan *plan)
     gt_buf_puts(to, "\n");
 }
 
-void cli_plan_crossing(const struct cli_plan *plan, struct gt_buf *to)
+/* What boundaries it crosses; nothing without `explain`, or in one supernode. */
+static void plan_text_crossing(const struct cli_plan *plan, struct gt_buf *to)
 {
     const struct gt_relocation *others = &plan->closer.others;
     gt_crossing_text(plan->cluster, &plan->crossing, to);
@@ -173,7 +198,7 @@ void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
     gt_buf_puts(to, plan->placed ? "placed: " : "not placed: ");
     add_summary(to, plan);
     gt_auto_buf struct gt_buf crossing = GT_BUF(4096);
-    cli_plan_crossing(plan, &crossing);
+    plan_text_crossing(plan, &crossing);
     if (crossing.len)
         gt_buf_printf(to, "  %s\n", crossing.data);
     if (plan->placed)
@@ -194,28 +219,6 @@ const char *cli_plan_node(const struct cli_plan *plan, uint32_t node)
     return gt_cluster_get_node(plan->cluster, node, &n) ? n.name : "";
 }
 
-const char *cli_plan_supernode(const struct cli_plan *plan, uint32_t supernode)
-{
-    struct gt_cluster_supernode s;
-    return gt_cluster_get_supernode(plan->cluster, supernode, &s) ? s.name : "the cluster";
-}
-
-const char *cli_plan_supernode_of(const struct cli_plan *plan, uint32_t pod)
-{
-    struct gt_cluster_node n;
-    return gt_cluster_get_node(plan->cluster, plan->pods[pod].node, &n)
-               ? cli_plan_supernode(plan, n.supernode)
-               : "";
-}
-
-uint32_t cli_plan_score(const struct cli_plan *plan, uint32_t pod)
-{
-    struct gt_cluster_node n;
-    return gt_cluster_get_node(plan->cluster, plan->pods[pod].node, &n)
-               ? gt_class_sum(n.class, plan->pods[pod].mask)
-               : 0;
-}
-
 static void begin_member(struct gt_buf *to, int indent, const char *key, char bracket)
 {
     gt_json_new_line(to, indent);
@@ -228,7 +231,7 @@ static void plan_json_add_supernodes(struct gt_buf *to, const struct cli_plan *p
 {
     gt_json_begin(to, "supernodes", '[');
     if (unit->supernodes == 1) {
-        gt_json_add_text(to, NULL, cli_plan_supernode_of(plan, unit->first));
+        gt_json_add_text(to, NULL, plan_text_supernode_of(plan, unit->first));
         gt_json_end(to, ']');
         return;
     }
@@ -239,7 +242,7 @@ static void plan_json_add_supernodes(struct gt_buf *to, const struct cli_plan *p
         if (!gt_cluster_get_node(plan->cluster, plan->pods[i].node, &node) || seen[node.supernode])
             continue;
         seen[node.supernode] = true;
-        gt_json_add_text(to, NULL, cli_plan_supernode(plan, node.supernode));
+        gt_json_add_text(to, NULL, plan_text_supernode(plan, node.supernode));
     }
     gt_json_end(to, ']');
 }
@@ -248,7 +251,7 @@ static void plan_json_add_pod(struct gt_buf *to, const struct cli_plan *plan, ui
 {
     gt_json_printf(to, "{'rank': %u, 'node': %s", pod, cli_plan_node(plan, plan->pods[pod].node));
     gt_json_add_mask(to, "gpus", plan->pods[pod].mask);
-    gt_json_printf(to, "'score': %u", cli_plan_score(plan, pod));
+    gt_json_printf(to, "'score': %u", plan_text_score(plan, pod));
     if (plan->aware)
         gt_json_add_unsigned(to, "loss", plan->losses[pod]);
     gt_json_end(to, '}');
@@ -263,7 +266,8 @@ static void add_unit(struct gt_buf *to, const struct cli_plan *plan, uint32_t nu
     if (unit->supernode == GT_NONE)
         gt_json_printf(to, "'within': null, 'tier': null");
     else
-        gt_json_printf(to, "'within': %s, 'tier': %u", cli_plan_supernode(plan, unit->supernode), unit->tier);
+        gt_json_printf(to, "'within': %s, 'tier': %u", plan_text_supernode(plan, unit->supernode),
+                       unit->tier);
     if (plan->explain && !plan->aware) {
         gt_auto_buf struct gt_buf why = GT_BUF(8192);
         gt_plan_unit_text(plan->cluster, unit, number, &why);
@@ -333,7 +337,7 @@ static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *p
 void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf crossing = GT_BUF(4096);
-    cli_plan_crossing(plan, &crossing);
+    plan_text_crossing(plan, &crossing);
     gt_json_begin(to, NULL, '{');
     gt_json_new_line(to, 2);
     gt_json_add_bool(to, "placed", plan->placed);

@@ -21,6 +21,29 @@ struct size {
     uint32_t tenant;
 };
 
+static uint64_t rotated(uint64_t x, unsigned by)
+{
+    return (x << by) | (x >> (64 - by));
+}
+
+static uint64_t rng_next_of(struct gt_rng *rng)
+{
+    uint64_t *s = rng->state, result = rotated(s[1] * 5, 7) * 9, t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotated(s[3], 45);
+    return result;
+}
+
+/* In [0, 1). */
+static double trace_unit(struct gt_rng *rng)
+{
+    return (double)(rng_next_of(rng) >> 11) * 0x1p-53;
+}
+
 /* One job of the source: a row drawn with replacement, or a size by its share with an exponential run time.
  */
 static struct size draw_size(const struct gt_trace *trace, struct gt_rng *rng)
@@ -29,7 +52,7 @@ static struct size draw_size(const struct gt_trace *trace, struct gt_rng *rng)
         const struct gt_trace_row *row = &trace->rows[gt_rng_below(rng, trace->row_count)];
         return (struct size){row->gpus, row->duration, row->tenant};
     }
-    double at = gt_rng_unit(rng);
+    double at = trace_unit(rng);
     unsigned i = 0;
     while (i + 1 < trace->class_count && at >= trace->classes[i].share)
         at -= trace->classes[i++].share;
@@ -406,23 +429,6 @@ void gt_rng_seed(struct gt_rng *rng, uint64_t seed)
     }
 }
 
-static uint64_t rotated(uint64_t x, unsigned by)
-{
-    return (x << by) | (x >> (64 - by));
-}
-
-static uint64_t rng_next_of(struct gt_rng *rng)
-{
-    uint64_t *s = rng->state, result = rotated(s[1] * 5, 7) * 9, t = s[1] << 17;
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= t;
-    s[3] = rotated(s[3], 45);
-    return result;
-}
-
 uint32_t gt_rng_below(struct gt_rng *rng, uint32_t limit)
 {
     if (limit == 0)
@@ -435,12 +441,7 @@ uint32_t gt_rng_below(struct gt_rng *rng, uint32_t limit)
     return (uint32_t)(x % limit);
 }
 
-double gt_rng_unit(struct gt_rng *rng)
-{
-    return (double)(rng_next_of(rng) >> 11) * 0x1p-53;
-}
-
 double gt_rng_exponential(struct gt_rng *rng, double mean)
 {
-    return -mean * log1p(-gt_rng_unit(rng));
+    return -mean * log1p(-trace_unit(rng));
 }

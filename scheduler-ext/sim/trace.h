@@ -13,7 +13,6 @@ struct gt_rng {
 
 void gt_rng_seed(struct gt_rng *rng, uint64_t seed);
 uint32_t gt_rng_below(struct gt_rng *rng, uint32_t limit); /* 0 to limit - 1, unbiased; 0 for limit 0 */
-double gt_rng_unit(struct gt_rng *rng);                    /* in [0, 1) */
 double gt_rng_exponential(struct gt_rng *rng, double mean);
 
 /*

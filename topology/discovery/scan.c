@@ -61,7 +61,7 @@ static int scan_root(const char *root, const struct gt_scan_options *options, st
     GT_NEED(raw->pci, err, "PCI devices");
     if (gt_hwloc_scan(root, &facts, &raw->hwloc, &hwloc_err) < 0)
         gt_facts_missing(&facts, GT_MISSING_HWLOC, "%s", gt_err_text(hwloc_err));
-    if (probe && gt_probe_scan_within(probe, options->probe_wait_ms, &raw->vendor, &probe_err) < 0)
+    if (probe && gt_probe_scan(probe, options->probe_wait_ms, &raw->vendor, &probe_err) < 0)
         no_probe_why = gt_err_text(probe_err);
     return gt_assemble(&facts, raw->vendor, no_probe_why, options->node_name, ret, err);
 }

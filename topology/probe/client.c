@@ -388,13 +388,7 @@ static int query_within(struct gt_probe_client *client, const char *request, int
     return r;
 }
 
-int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err)
-{
-    return gt_probe_scan_within(client, 0, ret_answers, err);
-}
-
-int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char **ret_answers,
-                         struct gt_err **err)
+int gt_probe_scan(struct gt_probe_client *client, int milliseconds, char **ret_answers, struct gt_err **err)
 {
     return query_within(client, scan_request, milliseconds, ret_answers, err);
 }

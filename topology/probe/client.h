@@ -31,15 +31,11 @@ GT_DEFINE_CLEANUP(struct gt_probe_client *, gt_probe_client_free)
  * Requests all data of the vendor library. *ret_answers is the vendor call log, a JSON document
  * (docs/probe-protocol.md); the caller frees it. A failed or hanging vendor call is not an error here: the
  * log has it. An error means that the probe itself cannot be reached or does not keep to the protocol.
+ *
+ * -EINPROGRESS if the answer has not begun to arrive within that time (0: no such limit). The request stays
+ * open: the next call continues to wait for it, within the deadline of the first.
  */
-int gt_probe_scan(struct gt_probe_client *client, char **ret_answers, struct gt_err **err);
-
-/*
- * The same, but -EINPROGRESS if the answer has not begun to arrive within that time (0: no such limit). The
- * request stays open: the next call continues to wait for it, within the deadline of the first.
- */
-int gt_probe_scan_within(struct gt_probe_client *client, int milliseconds, char **ret_answers,
-                         struct gt_err **err);
+int gt_probe_scan(struct gt_probe_client *client, int milliseconds, char **ret_answers, struct gt_err **err);
 /* Whether the last call ended with -EINPROGRESS, so that its answer is still expected. */
 bool gt_probe_scan_is_due(const struct gt_probe_client *client);
 

@@ -151,7 +151,7 @@ char *machine_scan(struct machine *machine)
     char *log = NULL;
     if (!machine->client)
         machine_spawn(machine);
-    if (gt_probe_scan(machine->client, &log, &err) < 0)
+    if (gt_probe_scan(machine->client, 0, &log, &err) < 0)
         fail_msg("%s", gt_err_text(err));
     return log;
 }

@@ -161,7 +161,7 @@ static void worker_holds_nothing_of_others(void **state)
         gt_auto_free char *log = NULL;
         forget_close_range();
         if (gt_probe_client_spawn(machine.probe, machine.dir, false, &machine.client, NULL) < 0 ||
-            gt_probe_scan(machine.client, &log, NULL) < 0 || !strstr(log, "GPU-7") ||
+            gt_probe_scan(machine.client, 0, &log, NULL) < 0 || !strstr(log, "GPU-7") ||
             machine_processes(&machine, "gputopo-vendor", &worker) != 1)
             _exit(1);
         _exit(foreign_sockets(worker) ? 2 : 0);
@@ -248,7 +248,7 @@ static void probe_stopped_while_scanning(void **state)
     gt_auto_err struct gt_err *err = NULL;
     char *log = NULL;
     long start = clock_ms();
-    assert_int_equal(gt_probe_scan(machine.client, &log, &err), -ETIMEDOUT);
+    assert_int_equal(gt_probe_scan(machine.client, 0, &log, &err), -ETIMEDOUT);
     assert_null(log);
     assert_in_range(clock_ms() - start, 550, PATIENCE_MS);
     assert_true(machine_gone(&machine, NULL)); /* the probe gave up its hanging worker with its client */
@@ -267,10 +267,10 @@ static void not_answered_yet(void **state)
     machine_scenario(&machine, 4,
                      "\"faults\":[{\"call\":\"mxSmlGetDeviceCount\",\"do\":\"slow\",\"ms\":1500}]");
     machine_spawn(&machine);
-    assert_int_equal(gt_probe_scan_within(machine.client, 10, &log, NULL), -EINPROGRESS);
+    assert_int_equal(gt_probe_scan(machine.client, 10, &log, NULL), -EINPROGRESS);
     assert_true(gt_probe_scan_is_due(machine.client));
-    assert_int_equal(gt_probe_scan_within(machine.client, 10, &log, NULL), -EINPROGRESS);
-    assert_int_equal(gt_probe_scan(machine.client, &log, NULL), 0);
+    assert_int_equal(gt_probe_scan(machine.client, 10, &log, NULL), -EINPROGRESS);
+    assert_int_equal(gt_probe_scan(machine.client, 0, &log, NULL), 0);
     assert_false(gt_probe_scan_is_due(machine.client));
     assert_non_null(strstr(log, "GPU-3"));
     gt_probe_client_stats(machine.client, &stats);
@@ -288,12 +288,12 @@ static void not_listening_yet(void **state)
     gt_auto_free char *log = NULL;
     assert_int_equal(gt_probe_client_new("/tmp/gputopo-no-such/probe.sock", &client, NULL), 0);
     gt_probe_client_patience(client, 300);
-    assert_int_equal(gt_probe_scan_within(client, 10, &log, NULL), -EINPROGRESS);
-    assert_int_equal(gt_probe_scan_within(client, 10, &log, NULL), -EINPROGRESS);
-    assert_int_equal(gt_probe_scan(client, &log, &err), -ENOENT);
+    assert_int_equal(gt_probe_scan(client, 10, &log, NULL), -EINPROGRESS);
+    assert_int_equal(gt_probe_scan(client, 10, &log, NULL), -EINPROGRESS);
+    assert_int_equal(gt_probe_scan(client, 0, &log, &err), -ENOENT);
     assert_non_null(strstr(gt_err_text(err), "/tmp/gputopo-no-such/probe.sock"));
     assert_false(gt_probe_scan_is_due(client));
-    assert_int_equal(gt_probe_scan_within(client, 60000, &log, NULL), -ENOENT); /* it has been waited for */
+    assert_int_equal(gt_probe_scan(client, 60000, &log, NULL), -ENOENT); /* it has been waited for */
 }
 
 static void impostors(void **state)
@@ -322,7 +322,7 @@ static void impostors(void **state)
                          0);
         machine_spawn(&machine);
         gt_probe_client_deadline(machine.client, table[i].code == -ETIMEDOUT ? 700 : PATIENCE_MS);
-        int r = gt_probe_scan(machine.client, &log, &err);
+        int r = gt_probe_scan(machine.client, 0, &log, &err);
         if (r != table[i].code)
             print_error("script %u: %s\n", i, gt_err_text(err));
         assert_int_equal(r, table[i].code);
@@ -342,7 +342,7 @@ static void no_program(void **state)
     gt_auto_err struct gt_err *err = NULL;
     char *log = NULL;
     assert_int_equal(gt_probe_client_spawn("/nonexistent/probe", "/", false, &client, NULL), 0);
-    assert_int_equal(gt_probe_scan(client, &log, &err), -ENOENT);
+    assert_int_equal(gt_probe_scan(client, 0, &log, &err), -ENOENT);
     assert_non_null(strstr(gt_err_text(err), "/nonexistent/probe"));
 }
 
@@ -357,7 +357,7 @@ static void orphaned(void **state)
     if (child == 0) {
         char *log = NULL;
         if (gt_probe_client_spawn(machine.probe, machine.dir, false, &machine.client, NULL) < 0 ||
-            gt_probe_scan(machine.client, &log, NULL) < 0)
+            gt_probe_scan(machine.client, 0, &log, NULL) < 0)
             _exit(1);
         raise(SIGKILL);
     }

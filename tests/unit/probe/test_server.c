@@ -110,7 +110,7 @@ static void serves_several(void **state)
     assert_int_equal(gt_probe_client_new(machine.socket, &machine.client, NULL), 0);
     assert_int_equal(gt_probe_client_new(machine.socket, &second, NULL), 0);
     gt_auto_free char *first = machine_scan(&machine);
-    assert_int_equal(gt_probe_scan(second, &log, NULL), 0);
+    assert_int_equal(gt_probe_scan(second, 0, &log, NULL), 0);
     assert_string_equal(first, log);
 
     char reply[64] = "";
@@ -137,7 +137,7 @@ static void serves_several(void **state)
     /* Without a server: a clear error. With a new one: on again. */
     gt_auto_err struct gt_err *err = NULL;
     char *none = NULL;
-    assert_int_equal(gt_probe_scan(machine.client, &none, &err), -ENOENT);
+    assert_int_equal(gt_probe_scan(machine.client, 0, &none, &err), -ENOENT);
     assert_non_null(strstr(gt_err_text(err), machine.socket));
     probe = start(&machine, NULL);
     gt_auto_free char *again = machine_scan(&machine);
