@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The kinds of jobs. Each is a file of kinds/, and a line in this list: KIND(enum, variable). A pod belongs to the
- * first kind that says so. With gang scheduling Kubeflow's operators also write Volcano's labels, so their
- * kinds come first; a kind that makes objects of other kinds comes before these.
+ * The kinds of jobs. Each is a file of kinds/, and a line in this list: KIND(enum, variable). A pod belongs
+ * to the first kind that says so. With gang scheduling Kubeflow's operators also write Volcano's labels, so
+ * their kinds come first; a kind that makes objects of other kinds comes before these.
  */
 #define GT_JOB_KIND_LIST(KIND)                                                                               \
     KIND(PYTORCH, pytorch)                                                                                   \

@@ -313,8 +313,8 @@ struct gt_cache_claim { /* valid until another object is added */
     const struct gt_cache_claim_request *requests;
     unsigned request_count;
 };
-/* The ResourceClaimTemplate of this name; false: not known. It has no `request`; valid until another object is
- * added. */
+/* The ResourceClaimTemplate of this name; false: not known. It has no `request`; valid until another object
+ * is added. */
 bool gt_cache_find_claim_template(const struct gt_cache *cache, const char *namespace_, const char *name,
                                   struct gt_claim_template *ret);
 /* The claim of this name that asks for GPUs, or has some; NULL: not known. */

@@ -24,7 +24,8 @@ static void *trim_at_once(void *start)
     return NULL;
 }
 
-/* Only the first call of a process is special, and only where a sanitizer's allocator stands in for glibc's. */
+/* Only the first call of a process is special, and only where a sanitizer's allocator stands in for glibc's.
+ */
 static void first_trims_at_once(void **state)
 {
     (void)state;
