@@ -120,8 +120,9 @@ int gt_moving_make_room(struct group_run *run, struct gt_err **err)
         return 0;
     const struct gt_sim_job *job = &run->jobs->job[number];
     uint32_t together = job->atom ? job->atom : job->unit;
-    const struct gt_relocate_spec spec = {.job = {job->pods / together, together, job->gpus},
-                                          .work = GT_RELOCATE_WORK_BRIEF};
+    const struct gt_relocate_spec spec = {
+        .job = {.runs = job->pods / together, .pods = together, .gpus = job->gpus},
+        .work = GT_RELOCATE_WORK_BRIEF};
     gt_auto_free struct gt_running_pod *pods = NULL;
     gt_auto_free uint32_t *of = NULL;
     GT_TRY(moving_collect(run, &pods, &of, &count, err));
