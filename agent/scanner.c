@@ -439,9 +439,11 @@ void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source sou
                         const struct gt_isolations *isolations, bool store)
 {
     pthread_mutex_lock(&scanner->lock);
-    scanner->stores |= store ? 1U << source : 0;
+    scanner->isolations_next[source] = *isolations;
+    scanner->stores |= store ? 1U << source : 0; /* with the list: a round that takes one takes both */
+    scanner->wanted |= GT_SCAN_IDS;
+    pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
-    scanner_set(scanner, &scanner->isolations_next[source], isolations, sizeof(*isolations), GT_SCAN_IDS);
 }
 
 bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kubelet)
