@@ -58,6 +58,15 @@ class Registering(Case):
         kubelet.start()
         self.assertTrue(kubelet.wait_healthy(GPUS))
 
+    def test_directory_becomes_a_link(self):
+        kubelet, _ = self.pair()
+        kubelet.stop(leave_socket=False)
+        os.rename(kubelet.directory, f"{kubelet.directory}.old")
+        os.mkdir(f"{self.directory}/elsewhere")
+        os.symlink(f"{self.directory}/elsewhere", kubelet.directory)
+        kubelet.start()
+        self.assertTrue(kubelet.wait_healthy(GPUS))
+
     def test_directory_is_of_no_use(self):
         os.makedirs(os.path.join(self.kubelet_dir, "device-plugins", "kubelet.sock"))
         host = self.host()
