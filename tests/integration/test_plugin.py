@@ -443,6 +443,7 @@ class Ending(Case):
         os.unlink(path)
         with socket.socket(socket.AF_UNIX) as other:
             other.bind(path)
+            other.listen()  # else it is taken for one of an instance that has ended, if this one looks before it ends
             inode = os.stat(path).st_ino
             host.signal(signal.SIGTERM)
             host.signal(signal.SIGCONT)
