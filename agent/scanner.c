@@ -438,9 +438,9 @@ void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *
 void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source source,
                         const struct gt_isolations *isolations, bool store)
 {
-    pthread_mutex_lock(&scanner->lock); /* together, or a round between would store the last ones */
+    pthread_mutex_lock(&scanner->lock);
     scanner->isolations_next[source] = *isolations;
-    scanner->stores |= store ? 1U << source : 0;
+    scanner->stores |= store ? 1U << source : 0; /* with the list: a round that takes one takes both */
     scanner->wanted |= GT_SCAN_IDS;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);

@@ -109,8 +109,8 @@ static void fault_dir_say(struct gt_fault_dir *dir, const char *path, const char
     dir->said = said;
 }
 
-/* Adds new files after those that are known, in the order of their names; how many there are. */
-static unsigned fault_dir_list(int in, struct gt_fault_dir *dir)
+/* Adds new files after those that are known, in the order of their names; how many there are, or -1. */
+static int fault_dir_list(int in, struct gt_fault_dir *dir)
 {
     struct dirent **files = NULL;
     unsigned known = dir->count;
@@ -126,7 +126,7 @@ static unsigned fault_dir_list(int in, struct gt_fault_dir *dir)
         }
     }
     told_dir_free(files, count);
-    return count > 0 ? (unsigned)count : 0;
+    return count;
 }
 
 /* Reads a file that has changed or could not be used, or keeps what it said. False: it is gone. Room is left
@@ -178,7 +178,10 @@ bool gt_fault_dir_read(const char *path, struct gt_fault_dir *dir)
         fault_dir_say(dir, path, gt_err_text(err));
         return false;
     }
-    unsigned found = fd >= 0 ? fault_dir_list(fd, dir) : 0, first = 0, kept = 0;
+    int found = fd >= 0 ? fault_dir_list(fd, dir) : 0;
+    if (found < 0)
+        gt_fail_sys(&err, errno, "%s", path); /* those that are known hold */
+    unsigned first = 0, kept = 0;
     for (unsigned i = 0; i < dir->count; i++) {
         unsigned entries = dir->files[i].entries;
         if (fault_dir_refresh(fd, &dir->told, first, &dir->files[i], &told))
@@ -187,7 +190,7 @@ bool gt_fault_dir_read(const char *path, struct gt_fault_dir *dir)
     }
     dir->count = kept;
     snprintf(crowd, sizeof(crowd), "it has more than %d files, the others are not read", GT_FAULT_FILES_MAX);
-    fault_dir_say(dir, path, found > GT_FAULT_FILES_MAX ? crowd : NULL);
+    fault_dir_say(dir, path, found < 0 ? gt_err_text(err) : found > GT_FAULT_FILES_MAX ? crowd : NULL);
     if (gt_isolations_equal(&told, &dir->told))
         return false;
     dir->told = told;

@@ -67,7 +67,7 @@ int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, s
     return 0;
 }
 
-void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *message)
+bool gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *message)
 {
     pthread_mutex_lock(&mailbox->lock);
     bool lost = !message->embedded && mailbox->count >= GT_MESSAGES_MAX;
@@ -85,6 +85,7 @@ void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *message)
     const uint64_t one = 1;
     while (queued && write(mailbox->event, &one, sizeof(one)) < 0 && errno == EINTR)
         continue;
+    return !lost;
 }
 
 void gt_mailbox_free(struct gt_mailbox *mailbox)

@@ -26,8 +26,8 @@ enum { GT_MESSAGES_MAX = 4096 };
 int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, struct gt_err **err);
 
 /* From any thread; never waits for the owner. A message made by malloc is freed and lost if GT_MESSAGES_MAX
- * are waiting. */
-void gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *message);
+ * are waiting: false. */
+bool gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *message);
 
 /* Call it after the last sender has ended and before the loop is freed, and not within a delivery. */
 void gt_mailbox_free(struct gt_mailbox *mailbox);

@@ -53,9 +53,10 @@ typedef enum gt_rpc_status gt_rpc_handler(void *arg, const uint8_t *request, siz
                                           struct gt_err **err);
 
 /* A call that is answered later, from any thread, by exactly one gt_rpc_answer(), or when its server is
- * freed: with UNAVAILABLE. Meanwhile other calls are served. */
+ * freed: with UNAVAILABLE. Meanwhile other calls are served. Returns false without memory: the call then ends
+ * with INTERNAL. */
 struct gt_rpc_reply;
-typedef void gt_rpc_later(void *arg, const uint8_t *request, size_t len, struct gt_rpc_reply *reply);
+typedef bool gt_rpc_later(void *arg, const uint8_t *request, size_t len, struct gt_rpc_reply *reply);
 /* `bytes` are the reply if `status` is GT_RPC_OK, else the error text. If the client has disconnected,
  * nothing happens. */
 void gt_rpc_answer(struct gt_rpc_reply *reply, enum gt_rpc_status status, const void *bytes, size_t len);

@@ -30,7 +30,7 @@ struct call {
     unsigned pending; /* batches whose event has not come */
     bool woken;
     bool waits;    /* for gt_rpc_answer(); under server->lock, as the next three */
-    bool answered; /* that has come */
+    bool answered; /* that has come, or is about to */
     enum gt_rpc_status status;
     char *text; /* of the status; NULL without memory */
     bool streaming, started, sending, closed, finished;
@@ -234,9 +234,18 @@ static void answer_later(struct call *call)
         return;
     }
     grpc_slice request = gt_rpc_flatten(call->received);
-    call->method->later(call->server->service->arg, GRPC_SLICE_START_PTR(request), GRPC_SLICE_LENGTH(request),
-                        (struct gt_rpc_reply *)call);
+    bool taken = call->method->later(call->server->service->arg, GRPC_SLICE_START_PTR(request),
+                                     GRPC_SLICE_LENGTH(request), (struct gt_rpc_reply *)call);
     grpc_slice_unref(request);
+    if (taken)
+        return;
+    pthread_mutex_lock(&call->server->lock);
+    bool ours = !call->answered; /* and not of answer_waiting() */
+    call->waits &= !ours;
+    call->pending -= ours;
+    pthread_mutex_unlock(&call->server->lock);
+    if (ours)
+        rpc_server_finish(call, GT_RPC_INTERNAL, "no memory for the call");
 }
 
 static void on_closed(void *owner, bool ok)
@@ -492,6 +501,8 @@ static void answer_waiting(struct gt_rpc_server *server)
         struct call *call = server->calls;
         while (call && (!call->waits || call->answered))
             call = call->next;
+        if (call)
+            call->answered = true; /* by nobody else */
         pthread_mutex_unlock(&server->lock);
         if (!call)
             return;

@@ -100,10 +100,12 @@ static int claim_cdi_make_text(const struct gt_cdi_options *options, const struc
         GT_TRY(gt_device_nodes_drm(options->dev_root, devices[i], &nodes, err));
         snprintf(name, sizeof(name), "%s-%s", claim->id.uid, claim->devices[i].device);
         gt_cdi_spec_add(options, name, &nodes, NULL, to);
-        if (!gt_dra_cdi_is_first(claim, i) ||
-            !claim_cdi_add_variables(inventory, claim, devices, i, &variables))
+        if (!gt_dra_cdi_is_first(claim, i))
             continue;
-        GT_TRY(gt_buf_check(&variables, "variables of a request", err));
+        bool any = claim_cdi_add_variables(inventory, claim, devices, i, &variables);
+        GT_TRY(gt_buf_check(&variables, "variables of a request", err)); /* also where none is left */
+        if (!any)
+            continue;
         /* The name of a GPU cannot end like this. */
         snprintf(name, sizeof(name), "%s-%s-request", claim->id.uid, claim->devices[i].request);
         gt_cdi_spec_add(options, name, NULL, variables.data, to);

@@ -59,30 +59,27 @@ static void deliver_call(void *owner, struct gt_message *base)
 }
 
 /* On gRPC's thread. */
-static void take_call(struct gt_dra_server *server, enum gt_dra_call_kind kind, const uint8_t *bytes,
+static bool take_call(struct gt_dra_server *server, enum gt_dra_call_kind kind, const uint8_t *bytes,
                       size_t len, struct gt_rpc_reply *reply)
 {
-    static const char none[] = "no memory for the call";
     struct dra_call_message *call = malloc(sizeof(*call) + len);
-    if (!call) {
-        gt_rpc_answer(reply, GT_RPC_INTERNAL, none, strlen(none));
-        return;
-    }
+    if (!call)
+        return false;
     *call = (struct dra_call_message){
         .message = {.deliver = deliver_call}, .kind = kind, .reply = reply, .len = len};
     if (len)
         memcpy(call->bytes, bytes, len);
-    gt_mailbox_send(server->mailbox, &call->message);
+    return gt_mailbox_send(server->mailbox, &call->message);
 }
 
-static void on_prepare(void *arg, const uint8_t *bytes, size_t len, struct gt_rpc_reply *reply)
+static bool on_prepare(void *arg, const uint8_t *bytes, size_t len, struct gt_rpc_reply *reply)
 {
-    take_call(arg, GT_DRA_CALL_PREPARE, bytes, len, reply);
+    return take_call(arg, GT_DRA_CALL_PREPARE, bytes, len, reply);
 }
 
-static void on_unprepare(void *arg, const uint8_t *bytes, size_t len, struct gt_rpc_reply *reply)
+static bool on_unprepare(void *arg, const uint8_t *bytes, size_t len, struct gt_rpc_reply *reply)
 {
-    take_call(arg, GT_DRA_CALL_UNPREPARE, bytes, len, reply);
+    return take_call(arg, GT_DRA_CALL_UNPREPARE, bytes, len, reply);
 }
 
 static enum gt_rpc_status on_info(void *arg, const uint8_t *bytes, size_t len, struct gt_buf *reply,
@@ -181,9 +178,9 @@ static int listen_again(struct gt_dra_server *server, struct gt_err **err)
     gt_listener_free(gt_steal(server->listener));
     if (stat(server->directory, &st) < 0)
         return gt_fail_sys(err, errno, "%s", server->directory);
-    gt_listener_sweep(server->directory, server->driver, suffix); /* of earlier processes */
-    snprintf(hidden, sizeof(hidden), ".%s", server->driver);
-    gt_listener_sweep(server->directory, hidden, suffix);
+    snprintf(hidden, sizeof(hidden), ".%s-", server->driver);
+    gt_listener_sweep(server->directory, hidden, suffix); /* of earlier processes */
+    gt_listener_sweep(server->directory, hidden + 1, suffix);
     if (getrandom(&number, sizeof(number), 0) < 0)
         return gt_fail_sys(err, errno, "a random number");
     /* The kubelet calls when it finds the name; it ignores names that begin with a dot. */

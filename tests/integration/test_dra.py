@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import shutil
+import socket
 import subprocess
 import time
 
@@ -35,6 +36,17 @@ class DraTest(DraCase):
         self.assertEqual(sorted(device["name"] for device in self.slice()["spec"]["devices"]), self.names)
         driver.register("no such luck")
         self.assertTrue(wait_for(lambda: any("no such luck" in str(line) for line in self.agents[0].lines)))
+
+    def test_sockets_of_earlier_processes(self):
+        """Are removed, but not those of another driver whose name begins like ours."""
+        directory = f"{self.directory}/plugins_registry"
+        ours, other = [f"{DRIVER}-00000001-reg.sock", f".{DRIVER}-00000002-reg.sock"], [f"{DRIVER}.example-reg.sock", f".{DRIVER}s-3-reg.sock"]
+        for name in ours + other:
+            with socket.socket(socket.AF_UNIX) as ended:
+                ended.bind(f"{directory}/{name}")
+        self.start()
+        left = os.listdir(directory)
+        self.assertEqual([name for name in ours + other if name in left], other)
 
     def test_prepares_the_same_again(self):
         driver = self.start()

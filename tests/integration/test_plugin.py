@@ -58,6 +58,15 @@ class Registering(Case):
         kubelet.start()
         self.assertTrue(kubelet.wait_healthy(GPUS))
 
+    def test_directory_becomes_a_link(self):
+        kubelet, _ = self.pair()
+        kubelet.stop(leave_socket=False)
+        os.rename(kubelet.directory, f"{kubelet.directory}.old")
+        os.mkdir(f"{self.directory}/elsewhere")
+        os.symlink(f"{self.directory}/elsewhere", kubelet.directory)
+        kubelet.start()
+        self.assertTrue(kubelet.wait_healthy(GPUS))
+
     def test_directory_is_of_no_use(self):
         os.makedirs(os.path.join(self.kubelet_dir, "device-plugins", "kubelet.sock"))
         host = self.host()
@@ -434,6 +443,7 @@ class Ending(Case):
         os.unlink(path)
         with socket.socket(socket.AF_UNIX) as other:
             other.bind(path)
+            other.listen()  # else it is taken for one of an instance that has ended, if this one looks before it ends
             inode = os.stat(path).st_ino
             host.signal(signal.SIGTERM)
             host.signal(signal.SIGCONT)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -206,6 +207,31 @@ static void which_gpu_the_vendor_means(void **state)
     }
 }
 
+/* The directory can be opened, but not read: that is said, and is no sign that there are no files. */
+static void faults_with_one_descriptor_left(void **state)
+{
+    static const char text[] = "{\"version\": 1, \"faults\": [{\"gpu\": \"GPU-3\", \"reason\": \"broken\"}]}";
+    struct gt_fault_dir dir = {0};
+    struct rlimit before, few;
+    char path[256];
+    (void)state;
+    path_of("a.json", path);
+    assert_return_code(gt_file_write(path, text, strlen(text), 0644, NULL), 0);
+    assert_return_code(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int next = dup(0);
+    assert_return_code(next, 0);
+    close(next);
+    few = (struct rlimit){(rlim_t)next + 1, before.rlim_max};
+    assert_return_code(setrlimit(RLIMIT_NOFILE, &few), 0);
+    bool differs = gt_fault_dir_read(folder, &dir);
+    assert_return_code(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_false(differs);
+    assert_true(dir.said);
+    assert_true(gt_fault_dir_read(folder, &dir));
+    assert_int_equal(dir.told.count, 1);
+    assert_false(dir.said);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +241,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_no_file_of_them, begin, end),
         cmocka_unit_test_setup_teardown(what_the_vendors_test_prints, begin, end),
         cmocka_unit_test(which_gpu_the_vendor_means),
+        cmocka_unit_test_setup_teardown(faults_with_one_descriptor_left, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,7 +208,10 @@ static void others_are_bounded(void **state)
     struct world *world = *state;
     for (unsigned i = 0; i < GT_MESSAGES_MAX + 5; i++)
         assert_true(send(world, 0, i));
-    gt_mailbox_send(world->mailbox, &world->note.message); /* still has room */
+    struct note *lost = calloc(1, sizeof(*lost));
+    assert_non_null(lost);
+    assert_false(gt_mailbox_send(world->mailbox, &lost->message));
+    assert_true(gt_mailbox_send(world->mailbox, &world->note.message)); /* still has room */
     assert_int_equal(deliver_all(world), 0);
     assert_int_equal(world->next[0], GT_MESSAGES_MAX);
     assert_int_equal(world->next[THREADS], 1);
