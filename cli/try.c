@@ -10,7 +10,6 @@
 #include "api/names.h"
 #include "api/node.h"
 #include "base/bits.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "cli/api.h"
 #include "cli/cli.h"
@@ -173,11 +172,15 @@ static void try_add_pod(void *arg, cJSON *json)
         return;
     result->pods = grown;
     snprintf(name, sizeof(name), "%s/%s", pod.meta.namespace_, pod.meta.name);
+    uint64_t mask = node ? try_take(node, pod.gpus.total) : 0;
+    if (node && gt_bit_count(mask) < pod.gpus.total)
+        cli_view_problem(view, "pods/%s: asks for %u GPUs, %s has only %u left for it", name, pod.gpus.total,
+                         node->name, gt_bit_count(mask));
     grown[result->pod_count++] = (struct try_pod){.job = try_job_of(view, &pod),
                                                   .name = cli_view_keep(view, name),
                                                   .gpus = pod.gpus.total,
                                                   .node = node ? node->source : GT_NONE,
-                                                  .mask = node ? try_take(node, pod.gpus.total) : 0};
+                                                  .mask = mask};
 }
 
 static int try_read_cluster(struct try_read *read, struct gt_err **err)
@@ -202,26 +205,15 @@ static int try_read_cluster(struct try_read *read, struct gt_err **err)
 static int try_add_supernode(struct try_read *read, uint32_t first, uint32_t end, struct gt_err **err)
 {
     gt_auto_free struct gt_supernode_member *members = calloc(end - first, sizeof(*members));
-    gt_auto_buf struct gt_buf text = GT_BUF(GT_CLUSTER_FILE_MAX);
     GT_NEED(members, err, "cluster");
     for (uint32_t i = first; i < end; i++)
-        members[i - first] =
-            (struct gt_supernode_member){.node = read->nodes[i].name, .server = "", .gpus = -1, .free = -1};
-    const struct gt_supernode_object object = {.name = read->nodes[first].supernode,
-                                               .tier = 1,
-                                               .source = "label",
-                                               .parent = "",
-                                               .members = members,
-                                               .member_count = end - first,
-                                               .nodes = -1,
-                                               .capacity = -1,
-                                               .free = -1,
-                                               .spares = -1,
-                                               .spare_nodes = -1};
-    gt_supernode_object_write_status(&object, &text);
-    gt_auto_json cJSON *json = text.failed ? NULL : cJSON_Parse(text.data);
-    GT_NEED(json, err, "cluster");
-    cli_view_add_status(&read->result->view, object.name, json);
+        members[i - first] = (struct gt_supernode_member){.node = read->nodes[i].name};
+    struct gt_supernode_object object = {.name = read->nodes[first].supernode,
+                                         .tier = 1,
+                                         .parent = "",
+                                         .members = gt_steal(members),
+                                         .member_count = end - first};
+    cli_view_add_object(&read->result->view, NULL, &object);
     return 0;
 }
 
@@ -232,7 +224,7 @@ static int try_make_view(struct try_read *read, struct gt_err **err)
     for (uint32_t i = 0; i < result->pod_count; i++) {
         const struct try_pod *pod = &result->pods[i];
         struct gt_picture_pod *grown =
-            pod->node == GT_NONE
+            pod->node == GT_NONE || !pod->mask
                 ? NULL
                 : cli_view_grown(view, view->picture.pods, view->picture.pod_count, sizeof(*grown));
         if (!grown)

@@ -150,6 +150,28 @@ class Try(test_cli.Case):
         self.assertRegex(lines[1], r"pods/ns/lost: runs on nowhere, which has no GPUs; it is left out")
         self.assertIn("1 node with 8 GPUs, 8 free", result.stdout.decode())
 
+    def test_more_pods_than_gpus(self):
+        """GPUs of a node can get lost while its pods run."""
+        self.node("a1", "a", gpus=3)
+        self.node("b1", "b", gpus=8)
+        self.job("whole", 2, "a1", "b1")
+        self.job("part", 2, "a1", "b1")
+        self.job("none", 2, "a1", "b1")
+        result = self.run_cli("try", "--supernode-label", RACK, *self.config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(result.stderr.decode().splitlines()), 2)
+        self.assertRegex(result.stderr.decode(), r"pods/ns/.*: asks for 2 GPUs, a1 has only 1 left for it")
+        self.assertIn("2 nodes with 11 GPUs, 2 free", result.stdout.decode())
+        self.assertIn("3 jobs of several pods run", result.stdout.decode())
+
+    def test_a_large_supernode(self):
+        count = 9000  # more than a Supernode lists
+        for number in range(count):
+            self.node(f"n{number}", "a", gpus=1)
+        text = self.look()
+        self.assertIn(f"in 1 supernode by label (example.com/no,{RACK})\n", text)
+        self.assertIn("     16 GPUs: 562\n", text)
+
     def test_without_rights(self):
         self.node("a1")
         self.api.fail(Status(403, 'pods is forbidden: User "u" cannot list'), path="pods", times=9)
