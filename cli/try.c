@@ -265,6 +265,8 @@ static void try_done(struct try_result *result)
     if (result->file)
         gt_cluster_file_free(result->file);
     cli_view_done(&result->view);
+    for (unsigned i = 0; i < GT_COUNT(result->empty); i++)
+        free(result->empty[i]);
     free(result->pods);
     free(result->jobs);
 }

@@ -164,6 +164,17 @@ class Try(test_cli.Case):
         self.assertIn("2 nodes with 11 GPUs, 2 free", result.stdout.decode())
         self.assertIn("3 jobs of several pods run", result.stdout.decode())
 
+    def test_pods_larger_than_nodes(self):
+        self.node("a1", "a")
+        self.job("large", 70, "a1", "a1")
+        self.job("waits", 16, None)
+        found = json.loads(self.run_cli("try", "-o", "json", "--supernode-label", RACK, *self.config).stdout)
+        self.assertEqual({job["name"]: (job["supernodes"], job["needed"], job["placedAgain"]) for job in found["jobs"]},
+                         {"ns/Job/large": (1, None, None), "ns/Job/waits": (0, None, None)})
+        text = self.run_cli("try", "--supernode-label", RACK, *self.config).stdout.decode()
+        self.assertIn("1 job of several pods runs; 0 lie in more supernodes than needed", text)
+        self.assertIn("there is no room for 16 GPUs in pods of 16", text)
+
     def test_a_large_supernode(self):
         count = 9000  # more than a Supernode lists
         for number in range(count):
