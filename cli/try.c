@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/try.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -41,7 +42,8 @@ static const struct gt_option try_options[] = {
 struct try_node {
     const char *name, *supernode; /* "" none */
     uint32_t source;
-    uint64_t left; /* GPUs that no pod was given yet */
+    uint64_t left;      /* GPUs that no pod was given yet */
+    unsigned unhealthy; /* GPUs that the kubelet does not give to pods; which ones is not known */
 };
 
 struct try_read {
@@ -85,13 +87,17 @@ static void try_add_node(void *arg, cJSON *json)
     struct cli_view_node more = {.supernode = GT_NONE, .wiring = GT_NONE};
     gt_auto_node_object struct gt_node_object node = {0};
     gt_auto_err struct gt_err *err = NULL;
-    if (gt_node_object_read(json, read->options->resource, &node, &err) < 0) {
-        cli_view_problem(view, "nodes/%s: %s; this node is left out", gt_meta_name(json), gt_err_text(err));
+    int r = gt_node_object_read(json, read->options->resource, &node, &err);
+    view->failed |= r == -ENOMEM;
+    if (r < 0) {
+        cli_view_problem(view, "%s; this node is left out", gt_err_text(err));
         return;
     }
     unsigned gpus = node.gpus > GT_GPUS_MAX ? GT_GPUS_MAX : node.gpus;
+    uint64_t healthy = gpus;
     if (!gpus)
         return;
+    gt_resources_get(&node.allocatable, read->options->resource, &healthy);
     bool usable = node.ready && !node.cordoned;
     struct try_node *grown = cli_view_grown(view, read->nodes, read->node_count, sizeof(*grown));
     if (!grown)
@@ -109,7 +115,8 @@ static void try_add_node(void *arg, cJSON *json)
     grown[read->node_count++] = (struct try_node){.name = shown.name,
                                                   .supernode = try_supernode_of(read, &node),
                                                   .source = view->picture.node_count,
-                                                  .left = shown.free};
+                                                  .left = shown.free,
+                                                  .unhealthy = healthy < gpus ? gpus - (unsigned)healthy : 0};
     cli_view_append(view, &shown, &more);
 }
 
@@ -245,7 +252,10 @@ static int try_make_view(struct try_read *read, struct gt_err **err)
     for (uint32_t i = 0; i < read->node_count; i++) {
         struct gt_picture_node *node = &view->picture.nodes[read->nodes[i].source];
         node->used = node->free & ~read->nodes[i].left;
-        node->free = *node->note ? 0 : read->nodes[i].left;
+        uint64_t left = read->nodes[i].left;
+        for (unsigned bad = read->nodes[i].unhealthy; bad && left; bad--, left &= left - 1)
+            node->unhealthy |= left & -left;
+        node->free = *node->note ? 0 : left;
     }
     qsort(read->nodes, read->node_count, sizeof(*read->nodes), try_by_supernode);
     for (uint32_t i = 0, end; i < read->node_count; i = end) {
