@@ -176,6 +176,7 @@ static void pod_json_patch_begin(struct gt_buf *to, const char *operation, const
     for (; *key; key++)
         *key == '~' || *key == '/' ? gt_buf_puts(&full, *key == '~' ? "~0" : "~1")
                                    : gt_buf_add(&full, key, 1);
+    to->failed |= full.failed; /* a part of the path would be another one */
     gt_json_printf(to, "{'op': %s, 'path': %s", operation, full.data ? full.data : "");
 }
 

@@ -47,16 +47,17 @@ int64_t gt_time_of_text(const char *text)
     }
     if (strcmp(text, "Z") != 0)
         return 0;
+    int leap = parts[5] == 60; /* a leap second begins the next minute */
     struct tm when = {.tm_year = parts[0] - 1900,
                       .tm_mon = parts[1] - 1,
                       .tm_mday = parts[2],
                       .tm_hour = parts[3],
                       .tm_min = parts[4],
-                      .tm_sec = parts[5]};
+                      .tm_sec = parts[5] - leap};
     time_t time = timegm(&when); /* what is no date of the calendar becomes another one */
-    bool is_date = when.tm_mon == parts[1] - 1 && when.tm_mday == parts[2];
-    bool leaps = parts[5] == 60 && parts[3] < 24 && parts[4] < 60; /* a leap second begins the next minute */
-    return time > 0 && (leaps || (is_date && when.tm_hour == parts[3] && when.tm_min == parts[4])) ? time : 0;
+    bool is_date = when.tm_mon == parts[1] - 1 && when.tm_mday == parts[2] && when.tm_hour == parts[3] &&
+                   when.tm_min == parts[4];
+    return time > 0 && is_date ? time + leap : 0;
 }
 
 const char *gt_time_span_text(int64_t seconds, char ret[static GT_TIME_TEXT_SIZE])

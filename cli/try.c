@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/try.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +11,6 @@
 #include "api/names.h"
 #include "api/node.h"
 #include "base/bits.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "cli/api.h"
 #include "cli/cli.h"
@@ -42,7 +42,8 @@ static const struct gt_option try_options[] = {
 struct try_node {
     const char *name, *supernode; /* "" none */
     uint32_t source;
-    uint64_t left; /* GPUs that no pod was given yet */
+    uint64_t left;      /* GPUs that no pod was given yet */
+    unsigned unhealthy; /* GPUs that the kubelet does not give to pods; which ones is not known */
 };
 
 struct try_read {
@@ -86,13 +87,17 @@ static void try_add_node(void *arg, cJSON *json)
     struct cli_view_node more = {.supernode = GT_NONE, .wiring = GT_NONE};
     gt_auto_node_object struct gt_node_object node = {0};
     gt_auto_err struct gt_err *err = NULL;
-    if (gt_node_object_read(json, read->options->resource, &node, &err) < 0) {
-        cli_view_problem(view, "nodes/%s: %s; this node is left out", gt_meta_name(json), gt_err_text(err));
+    int r = gt_node_object_read(json, read->options->resource, &node, &err);
+    view->failed |= r == -ENOMEM;
+    if (r < 0) {
+        cli_view_problem(view, "%s; this node is left out", gt_err_text(err));
         return;
     }
     unsigned gpus = node.gpus > GT_GPUS_MAX ? GT_GPUS_MAX : node.gpus;
+    uint64_t healthy = gpus;
     if (!gpus)
         return;
+    gt_resources_get(&node.allocatable, read->options->resource, &healthy);
     bool usable = node.ready && !node.cordoned;
     struct try_node *grown = cli_view_grown(view, read->nodes, read->node_count, sizeof(*grown));
     if (!grown)
@@ -110,7 +115,8 @@ static void try_add_node(void *arg, cJSON *json)
     grown[read->node_count++] = (struct try_node){.name = shown.name,
                                                   .supernode = try_supernode_of(read, &node),
                                                   .source = view->picture.node_count,
-                                                  .left = shown.free};
+                                                  .left = shown.free,
+                                                  .unhealthy = healthy < gpus ? gpus - (unsigned)healthy : 0};
     cli_view_append(view, &shown, &more);
 }
 
@@ -173,11 +179,15 @@ static void try_add_pod(void *arg, cJSON *json)
         return;
     result->pods = grown;
     snprintf(name, sizeof(name), "%s/%s", pod.meta.namespace_, pod.meta.name);
+    uint64_t mask = node ? try_take(node, pod.gpus.total) : 0;
+    if (node && gt_bit_count(mask) < pod.gpus.total)
+        cli_view_problem(view, "pods/%s: asks for %u GPUs, %s has only %u left for it", name, pod.gpus.total,
+                         node->name, gt_bit_count(mask));
     grown[result->pod_count++] = (struct try_pod){.job = try_job_of(view, &pod),
                                                   .name = cli_view_keep(view, name),
                                                   .gpus = pod.gpus.total,
                                                   .node = node ? node->source : GT_NONE,
-                                                  .mask = node ? try_take(node, pod.gpus.total) : 0};
+                                                  .mask = mask};
 }
 
 static int try_read_cluster(struct try_read *read, struct gt_err **err)
@@ -202,26 +212,15 @@ static int try_read_cluster(struct try_read *read, struct gt_err **err)
 static int try_add_supernode(struct try_read *read, uint32_t first, uint32_t end, struct gt_err **err)
 {
     gt_auto_free struct gt_supernode_member *members = calloc(end - first, sizeof(*members));
-    gt_auto_buf struct gt_buf text = GT_BUF(GT_CLUSTER_FILE_MAX);
     GT_NEED(members, err, "cluster");
     for (uint32_t i = first; i < end; i++)
-        members[i - first] =
-            (struct gt_supernode_member){.node = read->nodes[i].name, .server = "", .gpus = -1, .free = -1};
-    const struct gt_supernode_object object = {.name = read->nodes[first].supernode,
-                                               .tier = 1,
-                                               .source = "label",
-                                               .parent = "",
-                                               .members = members,
-                                               .member_count = end - first,
-                                               .nodes = -1,
-                                               .capacity = -1,
-                                               .free = -1,
-                                               .spares = -1,
-                                               .spare_nodes = -1};
-    gt_supernode_object_write_status(&object, &text);
-    gt_auto_json cJSON *json = text.failed ? NULL : cJSON_Parse(text.data);
-    GT_NEED(json, err, "cluster");
-    cli_view_add_status(&read->result->view, object.name, json);
+        members[i - first] = (struct gt_supernode_member){.node = read->nodes[i].name};
+    struct gt_supernode_object object = {.name = read->nodes[first].supernode,
+                                         .tier = 1,
+                                         .parent = "",
+                                         .members = gt_steal(members),
+                                         .member_count = end - first};
+    cli_view_add_object(&read->result->view, NULL, &object);
     return 0;
 }
 
@@ -232,7 +231,7 @@ static int try_make_view(struct try_read *read, struct gt_err **err)
     for (uint32_t i = 0; i < result->pod_count; i++) {
         const struct try_pod *pod = &result->pods[i];
         struct gt_picture_pod *grown =
-            pod->node == GT_NONE
+            pod->node == GT_NONE || !pod->mask
                 ? NULL
                 : cli_view_grown(view, view->picture.pods, view->picture.pod_count, sizeof(*grown));
         if (!grown)
@@ -253,7 +252,10 @@ static int try_make_view(struct try_read *read, struct gt_err **err)
     for (uint32_t i = 0; i < read->node_count; i++) {
         struct gt_picture_node *node = &view->picture.nodes[read->nodes[i].source];
         node->used = node->free & ~read->nodes[i].left;
-        node->free = *node->note ? 0 : read->nodes[i].left;
+        uint64_t left = read->nodes[i].left;
+        for (unsigned bad = read->nodes[i].unhealthy; bad && left; bad--, left &= left - 1)
+            node->unhealthy |= left & -left;
+        node->free = *node->note ? 0 : left;
     }
     qsort(read->nodes, read->node_count, sizeof(*read->nodes), try_by_supernode);
     for (uint32_t i = 0, end; i < read->node_count; i = end) {
@@ -273,6 +275,8 @@ static void try_done(struct try_result *result)
     if (result->file)
         gt_cluster_file_free(result->file);
     cli_view_done(&result->view);
+    for (unsigned i = 0; i < GT_COUNT(result->empty); i++)
+        free(result->empty[i]);
     free(result->pods);
     free(result->jobs);
 }

@@ -28,8 +28,9 @@ struct try_job {
     uint32_t count, waiting; /* its pods; those without a node */
     unsigned gpus;           /* of each pod; 0: not all have the same number, then nothing below is known */
     uint32_t supernodes;     /* that its running pods lie in */
-    uint32_t needed;         /* that it would need in the empty cluster */
+    uint32_t needed;         /* that it would need in the empty cluster; 0: it does not fit there */
     uint32_t again;          /* that it would lie in if it was placed again now; 0: it has no place */
+    bool is_apart;           /* it runs, in more than needed */
 };
 
 enum { TRY_FITS = 5 };
@@ -46,7 +47,9 @@ struct try_result {
         uint32_t gpus, units;
     } fits[TRY_FITS];
     unsigned fit_count;
-    const char *labels; /* the keys that were looked for */
+    uint32_t *empty[GT_GPUS_MAX + 1]; /* [GPUs of a pod] how many pods supernodes hold in the empty cluster,
+                                         the most first; NULL: it was not asked for */
+    const char *labels;               /* the keys that were looked for */
 };
 
 /* Fills `file` and all that is found in it, from the view and the pods. */

@@ -52,7 +52,7 @@ static int try_by_job(const void *a, const void *b)
 static int try_by_size(const void *a, const void *b)
 {
     const struct try_job *x = a, *y = b;
-    GT_BY(y->supernodes > y->needed, x->supernodes > x->needed);
+    GT_BY(y->is_apart, x->is_apart);
     GT_BY((uint64_t)y->count * y->gpus, (uint64_t)x->count * x->gpus);
     return strcmp(x->name, y->name);
 }
@@ -73,14 +73,18 @@ static int descending(const void *a, const void *b)
 }
 
 /* How few supernodes would hold its pods in the empty cluster. */
-static int try_find_needed(const struct gt_cluster *cluster, struct try_job *job, struct gt_err **err)
+static int try_find_needed(struct try_result *result, struct try_job *job, struct gt_err **err)
 {
-    gt_auto_free uint32_t *most = NULL;
+    const struct gt_cluster *cluster = result->file->cluster;
+    uint32_t **most = &result->empty[job->gpus], supernodes = 0;
     uint64_t held = 0;
-    GT_TRY(gt_capacity_empty(cluster, &(struct gt_empty_spec){.pod = {job->gpus, 0}}, &most, err));
-    qsort(most, gt_cluster_supernodes(cluster), sizeof(*most), descending);
-    while (held < job->count && job->needed < gt_cluster_supernodes(cluster))
-        held += most[job->needed++];
+    if (!*most) {
+        GT_TRY(gt_capacity_empty(cluster, &(struct gt_empty_spec){.pod = {job->gpus, 0}}, most, err));
+        qsort(*most, gt_cluster_supernodes(cluster), sizeof(**most), descending);
+    }
+    while (held < job->count && supernodes < gt_cluster_supernodes(cluster))
+        held += (*most)[supernodes++];
+    job->needed = held < job->count ? 0 : supernodes;
     return 0;
 }
 
@@ -106,8 +110,9 @@ static int try_place_again(struct gt_cluster *cluster, struct try_job *job, stru
     return 0;
 }
 
-static int try_look_at(struct gt_cluster *cluster, struct try_job *job, struct gt_err **err)
+static int try_look_at(struct try_result *result, struct try_job *job, struct gt_err **err)
 {
+    struct gt_cluster *cluster = result->file->cluster;
     gt_auto_free bool *seen = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*seen));
     struct gt_cluster_node node;
     GT_NEED(seen, err, "cluster");
@@ -125,8 +130,9 @@ static int try_look_at(struct gt_cluster *cluster, struct try_job *job, struct g
     }
     if (!job->gpus || job->gpus > GT_GPUS_MAX)
         return 0;
-    GT_TRY(try_find_needed(cluster, job, err));
-    return job->waiting || job->supernodes > job->needed ? try_place_again(cluster, job, err) : 0;
+    GT_TRY(try_find_needed(result, job, err));
+    job->is_apart = job->needed && !job->waiting && job->supernodes > job->needed;
+    return job->waiting || job->is_apart ? try_place_again(cluster, job, err) : 0;
 }
 
 static int try_find_jobs(struct try_result *result, struct gt_err **err)
@@ -141,13 +147,11 @@ static int try_find_jobs(struct try_result *result, struct gt_err **err)
             job.count++;
         if (job.count == 1 && job.pods->node != GT_NONE)
             continue;
-        GT_TRY(try_look_at(result->file->cluster, &job, err));
+        GT_TRY(try_look_at(result, &job, err));
         result->mixed += !job.gpus;
         result->waiting += job.waiting > 0;
-        if (job.gpus && !job.waiting && job.supernodes > job.needed) {
-            result->apart++;
-            result->closer += job.again && job.again < job.supernodes;
-        }
+        result->apart += job.is_apart;
+        result->closer += job.is_apart && job.again && job.again < job.supernodes;
         result->jobs[result->job_count++] = job;
     }
     if (result->job_count)

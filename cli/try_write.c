@@ -8,11 +8,6 @@
 
 enum { TRY_SHOWN = 20 };
 
-static bool try_is_apart(const struct try_job *job)
-{
-    return job->gpus && !job->waiting && job->supernodes > job->needed;
-}
-
 static void try_write_cluster(const struct try_result *result, struct gt_buf *to)
 {
     const struct gt_picture *picture = &result->view.picture;
@@ -56,8 +51,8 @@ static void try_write_number(struct gt_buf *to, int width, uint32_t number)
 static void try_write_running(const struct try_result *result, struct gt_buf *to)
 {
     uint32_t running = result->job_count - result->waiting, shown = 0;
-    gt_buf_printf(to, "\n%u job%s of several pods run; %u lie%s in more supernodes than needed\n", running,
-                  gt_plural(running), result->apart, result->apart == 1 ? "s" : "");
+    gt_buf_printf(to, "\n%u job%s of several pods run%s; %u lie%s in more supernodes than needed\n", running,
+                  gt_plural(running), running == 1 ? "s" : "", result->apart, result->apart == 1 ? "s" : "");
     if (result->mixed)
         gt_buf_printf(to, "(%u of pods with different numbers of GPUs are not looked at)\n", result->mixed);
     if (!result->apart)
@@ -65,7 +60,7 @@ static void try_write_running(const struct try_result *result, struct gt_buf *to
     gt_buf_puts(to, "   GPUs  SUPERNODES  NEEDED  WITH GPUTOPO  JOB\n");
     for (uint32_t i = 0; i < result->job_count && shown < TRY_SHOWN; i++) {
         const struct try_job *job = &result->jobs[i];
-        if (!try_is_apart(job))
+        if (!job->is_apart)
             continue;
         gt_buf_printf(to, "%7u %11u %7u", job->count * job->gpus, job->supernodes, job->needed);
         try_write_number(to, 14, job->again);
@@ -180,6 +175,7 @@ void try_write_html(const struct try_result *result, struct gt_buf *to)
         svg_escape(to, line);
         gt_buf_puts(to, "\n");
     }
+    to->failed |= text.failed;
     gt_buf_puts(to, "</pre>\n");
     gt_picture_svg(&result->view.picture, to);
     gt_buf_puts(to, "</body></html>\n");

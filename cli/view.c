@@ -171,28 +171,16 @@ static bool view_supernode_make_room(struct cli_view *view)
     return grown && shown;
 }
 
-/* `name`: NULL where the object has it. */
-static void view_add_supernode(struct cli_view *view, const char *name, const cJSON *json)
+void cli_view_add_object(struct cli_view *view, cJSON *json, struct gt_supernode_object *object)
 {
-    gt_auto_err struct gt_err *err = NULL;
-    struct cli_view_supernode added = {.json = cJSON_Duplicate(json, true)};
-    struct gt_supernode_object *object = &added.object;
-    int r = !added.json ? gt_fail_sys(&err, ENOMEM, "cluster")
-            : name      ? gt_supernode_object_read_status(name, added.json, object, &err)
-                        : gt_supernode_object_read(added.json, object, &err);
-    view->failed |= !added.json;
-    if (r >= 0 && !object->tier)
-        r = gt_fail(&err, EINVAL, GT_PLURAL_SUPERNODE "/%s: status.tier: is missing", object->name);
-    if (r < 0) {
-        cli_view_problem(view, "%s; this supernode is left out", gt_err_text(err));
-        view->supernode_problems = view->problem_count;
+    if (view->failed || !view_supernode_make_room(view)) {
         gt_supernode_object_done(object);
-        cJSON_Delete(added.json);
+        cJSON_Delete(json);
         return;
     }
     const struct gt_condition *conflict = &object->conditions[GT_SUPERNODE_CONFLICT];
     uint32_t place = view->picture.supernode_count++;
-    view->supernodes[place] = added;
+    view->supernodes[place] = (struct cli_view_supernode){.json = json, .object = *object};
     view->picture.supernodes[place] = (struct gt_picture_supernode){
         .name = object->name,
         .note = conflict->status != GT_CONDITION_TRUE ? ""
@@ -208,12 +196,21 @@ static void view_add_supernode(struct cli_view *view, const char *name, const cJ
 void cli_view_add_supernode(void *arg, cJSON *json)
 {
     struct cli_view *view = arg;
-    if (*gt_meta_name(json) && !view->failed && view_supernode_make_room(view))
-        view_add_supernode(view, NULL, json);
-}
-
-void cli_view_add_status(struct cli_view *view, const char *name, const cJSON *json)
-{
-    if (!view->failed && view_supernode_make_room(view))
-        view_add_supernode(view, name, json);
+    gt_auto_err struct gt_err *err = NULL;
+    struct gt_supernode_object object = {0};
+    if (!*gt_meta_name(json) || view->failed)
+        return;
+    cJSON *copy = cJSON_Duplicate(json, true);
+    int r = copy ? gt_supernode_object_read(copy, &object, &err) : gt_fail_sys(&err, ENOMEM, "cluster");
+    view->failed |= !copy;
+    if (r >= 0 && !object.tier)
+        r = gt_fail(&err, EINVAL, GT_PLURAL_SUPERNODE "/%s: status.tier: is missing", object.name);
+    if (r >= 0) {
+        cli_view_add_object(view, copy, &object);
+        return;
+    }
+    cli_view_problem(view, "%s; this supernode is left out", gt_err_text(err));
+    view->supernode_problems = view->problem_count;
+    gt_supernode_object_done(&object);
+    cJSON_Delete(copy);
 }

@@ -55,8 +55,8 @@ void cli_view_clear_nodes(void *arg);
 void cli_view_clear_supernodes(void *arg);
 void cli_view_add_node(void *arg, cJSON *object); /* a NodeGPUTopology */
 void cli_view_add_supernode(void *arg, cJSON *object);
-/* Adds a supernode by what its status would be; the name lives as long as the view. */
-void cli_view_add_status(struct cli_view *view, const char *name, const cJSON *json);
+/* Takes over the object, and the JSON that it borrows its texts from; NULL: they live as long as the view. */
+void cli_view_add_object(struct cli_view *view, cJSON *json, struct gt_supernode_object *object);
 
 /* Adds a node as it is to be shown; the view takes over `more`. False where the view has failed. */
 bool cli_view_append(struct cli_view *view, const struct gt_picture_node *node, struct cli_view_node *more);

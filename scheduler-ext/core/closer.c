@@ -7,12 +7,16 @@
 #include "base/err.h"
 #include "base/text.h"
 
-enum { CLOSER_DOMAINS_MAX = 256 };
+enum {
+    CLOSER_DOMAINS_MAX = 256,
+    CLOSER_WORK_LEAST = 50000 /* of one search: few that find something, and each reads the whole cluster */
+};
 
 /* A domain of the highest tier where the job has several. */
 struct closer_domain {
     uint32_t id, own; /* own: the job's pods in it */
     uint64_t gpus;    /* available, or of pods that may move */
+    bool tried;       /* whether it can be left */
 };
 
 struct closer {
@@ -20,6 +24,7 @@ struct closer {
     const struct gt_closer_spec *spec;
     struct closer_domain domains[CLOSER_DOMAINS_MAX];
     uint32_t count;
+    uint32_t *place; /* [supernode] of a domain: its place in `domains`, counted from 1 */
 };
 
 static int closer_by_gpus(const void *left, const void *right)
@@ -29,16 +34,13 @@ static int closer_by_gpus(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-static struct closer_domain *closer_domain_of(struct closer *closer, uint32_t id)
+static struct closer_domain *closer_domain_of(struct closer *closer, uint32_t node)
 {
-    struct gt_cluster_node node;
-    if (!gt_cluster_get_node(closer->cluster, id, &node))
+    struct gt_cluster_node info;
+    if (!gt_cluster_get_node(closer->cluster, node, &info))
         return NULL;
-    uint32_t d = 0,
-             domain = gt_cluster_domain(closer->cluster, node.supernode, closer->spec->crossing->highest);
-    while (d < closer->count && closer->domains[d].id != domain)
-        d++;
-    return d < closer->count ? &closer->domains[d] : NULL;
+    uint32_t id = gt_cluster_domain(closer->cluster, info.supernode, closer->spec->crossing->highest);
+    return id != GT_NONE && closer->place[id] ? &closer->domains[closer->place[id] - 1] : NULL;
 }
 
 /* Those of the tier, most GPUs first. */
@@ -49,8 +51,10 @@ static void closer_list(struct closer *closer)
     struct closer_domain *domain;
     for (uint32_t s = 0; s < gt_cluster_supernodes(closer->cluster) && closer->count < CLOSER_DOMAINS_MAX;
          s++)
-        if (gt_cluster_get_supernode(closer->cluster, s, &info) && info.tier == spec->crossing->highest)
-            closer->domains[closer->count++] = (struct closer_domain){.id = s, .gpus = info.available};
+        if (gt_cluster_get_supernode(closer->cluster, s, &info) && info.tier == spec->crossing->highest) {
+            closer->domains[closer->count] = (struct closer_domain){.id = s, .gpus = info.available};
+            closer->place[s] = ++closer->count;
+        }
     for (uint32_t i = 0; i < spec->count; i++)
         if ((domain = closer_domain_of(closer, spec->nodes[i])))
             domain->own++;
@@ -58,6 +62,21 @@ static void closer_list(struct closer *closer)
         if (spec->pods[i].movable && (domain = closer_domain_of(closer, spec->pods[i].node)))
             domain->gpus += gt_bit_count(spec->pods[i].mask);
     qsort(closer->domains, closer->count, sizeof(*closer->domains), closer_by_gpus);
+    for (uint32_t d = 0; d < closer->count; d++)
+        closer->place[closer->domains[d].id] = d + 1;
+}
+
+/* The job's domain that was not tried where it has the fewest pods, whole runs; NULL: all were. */
+static struct closer_domain *closer_next(struct closer *closer)
+{
+    struct closer_domain *next = NULL;
+    for (struct closer_domain *domain = closer->domains; domain < closer->domains + closer->count; domain++)
+        if (domain->own && !domain->tried && !(closer->spec->placed && domain->own % closer->spec->run) &&
+            (!next || domain->own < next->own))
+            next = domain;
+    if (next)
+        next->tried = true;
+    return next;
 }
 
 static uint64_t closer_cost(const struct gt_closer_spec *spec, const struct gt_closer *closer)
@@ -67,8 +86,8 @@ static uint64_t closer_cost(const struct gt_closer_spec *spec, const struct gt_c
 
 /* Whether the job fits into its domains without this one (NULL: into the largest) if others move; kept if
  * that is cheaper than what is known. */
-static int closer_try(struct closer *closer, const struct closer_domain *without, struct gt_closer *best,
-                      struct gt_err **err)
+static int closer_try(struct closer *closer, const struct closer_domain *without, uint64_t work,
+                      struct gt_closer *best, struct gt_err **err)
 {
     const struct gt_closer_spec *spec = closer->spec;
     uint32_t few = spec->crossing->tiers[spec->crossing->highest].used - 1;
@@ -83,9 +102,7 @@ static int closer_try(struct closer *closer, const struct closer_domain *without
         .job_avoids = &avoided,
         .may_go = spec->may_go,
         .arg = spec->arg,
-        .work = spec->work / (few + 2)};
-    if (found.own % spec->run)
-        return 0;
+        .work = work};
     for (uint32_t id = 0; id < gt_cluster_nodes(closer->cluster); id++) {
         const struct closer_domain *domain = closer_domain_of(closer, id);
         if (!(domain && (without ? domain->own && domain != without : domain < closer->domains + few)))
@@ -106,21 +123,26 @@ int gt_closer_find(struct gt_cluster *cluster, const struct gt_closer_spec *spec
 {
     const struct gt_crossing *crossing = spec->crossing;
     struct gt_closer best = {.leaves = GT_NONE};
+    struct closer_domain *domain;
     int r = 0;
     if (!crossing->highest || crossing->tiers[crossing->highest].all > CLOSER_DOMAINS_MAX) {
         *ret = best;
         return 0;
     }
     gt_auto_free struct closer *closer = calloc(1, sizeof(*closer));
-    GT_NEED(closer, err, "plan");
+    gt_auto_free uint32_t *place = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*place));
+    GT_NEED(closer && place, err, "plan");
     closer->cluster = cluster;
     closer->spec = spec;
+    closer->place = place;
     closer_list(closer);
-    for (uint32_t d = 0; d < closer->count && r >= 0; d++)
-        if (closer->domains[d].own)
-            r = closer_try(closer, &closer->domains[d], &best, err);
-    if (r >= 0 && !spec->placed)
-        r = closer_try(closer, NULL, &best, err);
+    uint64_t most = spec->work / CLOSER_WORK_LEAST, searches = crossing->tiers[crossing->highest].used + 1;
+    searches = searches < most ? searches : most;
+    uint64_t work = spec->work / (searches ? searches : 1);
+    if (!spec->placed)
+        r = closer_try(closer, NULL, work, &best, err);
+    for (uint64_t i = !spec->placed; r >= 0 && i < searches && (domain = closer_next(closer)); i++)
+        r = closer_try(closer, domain, work, &best, err);
     if (r < 0) {
         free(best.others.moves);
         return r;

@@ -222,8 +222,11 @@ static int relocate_find_items(struct relocator *r, uint32_t count)
     if (!r->members || !r->items || !r->job_items || !r->chosen || !r->placed || !r->best || !r->places ||
         !r->best_places)
         return gt_fail_sys(r->err, ENOMEM, "relocation");
-    for (uint32_t i = 0; i < count; i++)
-        r->members[i] = i;
+    uint32_t all = count;
+    count = 0;
+    for (uint32_t i = 0; i < all; i++) /* a pod without a unit that would free nothing is not sorted either */
+        if (r->pods[i].unit != GT_NONE || (r->pods[i].movable && relocate_gain(r, i)))
+            r->members[count++] = i;
     qsort_r(r->members, count, sizeof(*r->members), relocate_by_unit, r);
     for (uint32_t first = 0, end, job = 0; first < count; first = end) {
         const struct gt_running_pod *pod = &r->pods[r->members[first]];

@@ -60,10 +60,10 @@ class Try(test_cli.Case):
         config = kubeconfig(self.path("config"), self.api.url, f"certificate-authority: {self.certificates}/ca.crt", "token: token-1")
         self.config = ["--kubeconfig", config]
 
-    def node(self, name, rack=None, gpus=8, **spec):
+    def node(self, name, rack=None, gpus=8, unhealthy=0, **spec):
         status = node_status()
-        for part in ("capacity", "allocatable"):
-            status.setdefault(part, {})["metax-tech.com/gpu"] = str(gpus)
+        status.setdefault("capacity", {})["metax-tech.com/gpu"] = str(gpus)
+        status.setdefault("allocatable", {})["metax-tech.com/gpu"] = str(gpus - unhealthy)
         self.api.add(NODES, name, metadata={"labels": {RACK: rack} if rack else {}}, spec=spec, status=status)
 
     def pod(self, name, pod, node=None, phase="Running"):
@@ -146,9 +146,50 @@ class Try(test_cli.Case):
         self.assertEqual(result.returncode, 0)
         lines = result.stderr.decode().splitlines()
         self.assertEqual(len(lines), 2, lines)
-        self.assertRegex(lines[0], r"nodes/bad: .*taints.*; this node is left out")
+        self.assertRegex(lines[0], r"^gputopo: try: nodes/bad: spec.taints.*; this node is left out")
         self.assertRegex(lines[1], r"pods/ns/lost: runs on nowhere, which has no GPUs; it is left out")
         self.assertIn("1 node with 8 GPUs, 8 free", result.stdout.decode())
+
+    def test_more_pods_than_gpus(self):
+        """GPUs of a node can get lost while its pods run."""
+        self.node("a1", "a", gpus=3)
+        self.node("b1", "b", gpus=8)
+        self.job("whole", 2, "a1", "b1")
+        self.job("part", 2, "a1", "b1")
+        self.job("none", 2, "a1", "b1")
+        result = self.run_cli("try", "--supernode-label", RACK, *self.config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(result.stderr.decode().splitlines()), 2)
+        self.assertRegex(result.stderr.decode(), r"pods/ns/.*: asks for 2 GPUs, a1 has only 1 left for it")
+        self.assertIn("2 nodes with 11 GPUs, 2 free", result.stdout.decode())
+        self.assertIn("3 jobs of several pods run", result.stdout.decode())
+
+    def test_unhealthy_gpus(self):
+        """Those that the kubelet does not give out are not free."""
+        self.node("a1", "a", unhealthy=2)
+        self.node("b1", "b", unhealthy=2)
+        self.job("part", 4, "a1")
+        self.job("whole", 8, "b1")
+        self.assertIn("2 nodes with 16 GPUs, 2 free,", self.look())
+
+    def test_pods_larger_than_nodes(self):
+        self.node("a1", "a")
+        self.job("large", 70, "a1", "a1")
+        self.job("waits", 16, None)
+        found = json.loads(self.run_cli("try", "-o", "json", "--supernode-label", RACK, *self.config).stdout)
+        self.assertEqual({job["name"]: (job["supernodes"], job["needed"], job["placedAgain"]) for job in found["jobs"]},
+                         {"ns/Job/large": (1, None, None), "ns/Job/waits": (0, None, None)})
+        text = self.run_cli("try", "--supernode-label", RACK, *self.config).stdout.decode()
+        self.assertIn("1 job of several pods runs; 0 lie in more supernodes than needed", text)
+        self.assertIn("there is no room for 16 GPUs in pods of 16", text)
+
+    def test_a_large_supernode(self):
+        count = 9000  # more than a Supernode lists
+        for number in range(count):
+            self.node(f"n{number}", "a", gpus=1)
+        text = self.look()
+        self.assertIn(f"in 1 supernode by label (example.com/no,{RACK})\n", text)
+        self.assertIn("     16 GPUs: 562\n", text)
 
     def test_without_rights(self):
         self.node("a1")

@@ -190,6 +190,23 @@ static void a_json_patch_makes_a_planned_pod(void **state)
     }
 }
 
+/* A part of its path would name another value, and an empty one the whole pod. */
+static void a_path_that_does_not_fit_is_no_operation(void **state)
+{
+    (void)state;
+    static char key[(1 << 20) + 64];
+    gt_auto_buf struct gt_buf operations = GT_BUF(4 << 20);
+    struct gt_pod pod;
+    memset(key, 'x', sizeof(key) - 1);
+    memcpy(key, GT_PLAN_PREFIX, strlen(GT_PLAN_PREFIX));
+    gt_auto_json cJSON *object = parsed("{\"metadata\":{\"annotations\":{}}}");
+    cJSON_AddStringToObject(cJSON_GetObjectItem(cJSON_GetObjectItem(object, "metadata"), "annotations"), key,
+                            "");
+    gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+    gt_pod_json_remove_plan(&pod, &operations);
+    assert_true(operations.failed);
+}
+
 /* Whatever it names already: its GPUs are those that it asked for. */
 static void limits_become_a_claim(void **state)
 {
@@ -252,6 +269,7 @@ int main(void)
         cmocka_unit_test(long_lists_are_refused),
         cmocka_unit_test(what_is_removed_is_named),
         cmocka_unit_test(a_json_patch_makes_a_planned_pod),
+        cmocka_unit_test(a_path_that_does_not_fit_is_no_operation),
         cmocka_unit_test(limits_become_a_claim),
         cmocka_unit_test(a_claim_of_the_user_becomes_ours),
     };
