@@ -7,7 +7,10 @@
 #include "base/err.h"
 #include "base/text.h"
 
-enum { CLOSER_DOMAINS_MAX = 256 };
+enum {
+    CLOSER_DOMAINS_MAX = 256,
+    CLOSER_TRIES = 8, /* domains that it might leave; each costs some milliseconds in a large cluster */
+};
 
 /* A domain of the highest tier where the job has several. */
 struct closer_domain {
@@ -27,6 +30,15 @@ static int closer_by_gpus(const void *left, const void *right)
     const struct closer_domain *a = left, *b = right;
     GT_BY(b->gpus, a->gpus);
     return (a->id > b->id) - (a->id < b->id);
+}
+
+/* Those with the fewest of its pods first, then those with none. */
+static int closer_by_own(const void *left, const void *right)
+{
+    const struct closer_domain *a = left, *b = right;
+    GT_BY(!a->own, !b->own);
+    GT_BY(a->own, b->own);
+    return closer_by_gpus(a, b);
 }
 
 static struct closer_domain *closer_domain_of(struct closer *closer, uint32_t id)
@@ -84,7 +96,7 @@ static int closer_try(struct closer *closer, const struct closer_domain *without
         .job_avoids = &avoided,
         .may_go = spec->may_go,
         .arg = spec->arg,
-        .work = spec->work / (few + 2)};
+        .work = spec->work / (CLOSER_TRIES + 1)};
     if (found.own % spec->run)
         return 0;
     for (uint32_t id = 0; id < gt_cluster_nodes(closer->cluster); id++) {
@@ -118,11 +130,11 @@ int gt_closer_find(struct gt_cluster *cluster, const struct gt_closer_spec *spec
     closer->cluster = cluster;
     closer->spec = spec;
     closer_list(closer);
-    for (uint32_t d = 0; d < closer->count && r >= 0; d++)
-        if (closer->domains[d].own)
-            r = closer_try(closer, &closer->domains[d], &best, err);
-    if (r >= 0 && !spec->placed)
+    if (!spec->placed)
         r = closer_try(closer, NULL, &best, err);
+    qsort(closer->domains, closer->count, sizeof(*closer->domains), closer_by_own);
+    for (uint32_t d = 0; d < closer->count && d < CLOSER_TRIES && closer->domains[d].own && r >= 0; d++)
+        r = closer_try(closer, &closer->domains[d], &best, err);
     if (r < 0) {
         free(best.others.moves);
         return r;
