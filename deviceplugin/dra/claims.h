@@ -27,7 +27,7 @@ struct gt_dra_claim_id {
 
 struct gt_dra_claimed_device {
     char request[GT_DRA_REQUEST_SIZE]; /* without the part behind a slash */
-    char device[GT_DRA_DEVICE_SIZE];   /* topology/model/device_name.h */
+    char device[GT_DRA_DEVICE_SIZE];   /* topology/model/node.h */
     /* The composite device that the GPU was given with (topology/model/composite.h); "": it was given alone.
      * Before a claim is expanded (prepare.h) it stands for several GPUs, and `device` is "". */
     char composite[GT_DRA_DEVICE_SIZE];

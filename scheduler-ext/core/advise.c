@@ -5,7 +5,6 @@
 
 #include "base/bits.h"
 #include "base/err.h"
-#include "scheduler-ext/core/capacity.h"
 #include "scheduler-ext/core/numa_room.h"
 #include "topology/model/node.h"
 
@@ -112,9 +111,21 @@ static void advise_find_places(struct advisor *advisor)
             free |= advisor->items[i].mask;
         place.count = i - place.first;
         place.base = gt_numa_pods(advisor->cluster, id, node.available, pod);
-        place.slots = gt_numa_pods(advisor->cluster, id, free, pod) - place.base;
+        unsigned all = gt_numa_pods(advisor->cluster, id, free, pod);
+        place.slots = all > place.base ? all - place.base : 0;
         advisor->places[advisor->place_count++] = place;
     }
+}
+
+/* For pods of the job, by supernode. NULL without memory. */
+static uint32_t *advise_room(const struct gt_cluster *cluster, struct gt_numa_pod pod)
+{
+    uint32_t *room = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*room));
+    struct gt_cluster_node node;
+    for (uint32_t id = 0; room && id < gt_cluster_nodes(cluster); id++)
+        if (gt_cluster_get_node(cluster, id, &node))
+            room[node.supernode] += gt_numa_pods(cluster, id, node.available, pod);
+    return room;
 }
 
 static void find_regions(struct advisor *advisor, const uint32_t *room)
@@ -396,14 +407,12 @@ int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pod
         return gt_fail(err, EINVAL, "advice: a job without pods or GPUs");
     struct advisor advisor = {.cluster = cluster, .job = job, .err = err};
     struct gt_advice advice = {0};
-    gt_auto_free uint32_t *room = NULL;
-    int r = gt_capacity_of(cluster, job->gpus, &room, err);
-    if (r < 0)
-        return r;
+    int r = 0;
+    gt_auto_free uint32_t *room = advise_room(cluster, gt_advise_numa_pod(job));
     advisor.items = calloc((size_t)pod_count + 1, sizeof(*advisor.items));
     advisor.places = calloc((size_t)pod_count + 1, sizeof(*advisor.places));
     advisor.regions = calloc((size_t)pod_count + 1, sizeof(*advisor.regions));
-    if (!advisor.items || !advisor.places || !advisor.regions) {
+    if (!room || !advisor.items || !advisor.places || !advisor.regions) {
         r = gt_fail_sys(err, ENOMEM, "advice");
     } else {
         find_items(&advisor, cluster, pods, pod_count);

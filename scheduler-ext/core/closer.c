@@ -98,14 +98,16 @@ static int closer_try(struct closer *closer, const struct closer_domain *without
     const struct gt_relocate_spec relocate = {
         .job = {.runs = (spec->placed ? found.own : spec->count) / spec->run,
                 .pods = spec->run,
-                .gpus = spec->gpus},
+                .gpus = spec->gpus,
+                .requests = spec->requests},
         .job_avoids = &avoided,
         .may_go = spec->may_go,
         .arg = spec->arg,
         .work = work};
     for (uint32_t id = 0; id < gt_cluster_nodes(closer->cluster); id++) {
         const struct closer_domain *domain = closer_domain_of(closer, id);
-        if (!(domain && (without ? domain->own && domain != without : domain < closer->domains + few)))
+        if (gt_node_set_has(spec->avoids, id) ||
+            !(domain && (without ? domain->own && domain != without : domain < closer->domains + few)))
             GT_TRY(gt_node_set_add(&avoided, id, err));
     }
     GT_TRY(gt_relocate(closer->cluster, spec->pods, spec->pod_count, &relocate, &found.others, err));

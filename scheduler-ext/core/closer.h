@@ -10,6 +10,8 @@ struct gt_closer_spec {
     const uint32_t *nodes;              /* of its pods */
     uint32_t count, run;                /* its pods; those that lie together in one supernode */
     unsigned gpus;                      /* of each pod */
+    uint64_t requests;                  /* as in struct gt_advise_job */
+    const struct gt_node_set *avoids;   /* nodes that its pods may not use; NULL: none */
     bool placed; /* its pods have their GPUs: those in one domain would go to its other domains. Otherwise all
                     of them are placed again, perhaps in other domains */
     const struct gt_running_pod *pods; /* of others; only movable ones move */

@@ -53,6 +53,7 @@ struct relocator {
     uint64_t runs, free; /* that fit; GPUs available */
 
     uint32_t *members; /* pods, by item */
+    uint64_t *gains;   /* GPUs of each that the job can use once it has left */
     struct move_item *items;
     uint32_t item_count;
     struct relocate_super *supers; /* [supernode] */
@@ -202,7 +203,8 @@ static bool read_item(const struct relocator *r, struct move_item *item)
             return false;
         item->super = node.supernode;
         item->need = need;
-        item->gain += gt_bit_count(relocate_gain(r, r->members[item->first + i]));
+        r->gains[item->first + i] = relocate_gain(r, r->members[item->first + i]);
+        item->gain += gt_bit_count(r->gains[item->first + i]);
         item->cost += (uint64_t)need * (pod->cost ? pod->cost : 1);
     }
     return item->gain;
@@ -212,6 +214,7 @@ static int relocate_find_items(struct relocator *r, uint32_t count)
 {
     size_t size = (size_t)count + 1;
     r->members = calloc(size, sizeof(*r->members));
+    r->gains = calloc(size, sizeof(*r->gains));
     r->items = calloc(size, sizeof(*r->items));
     r->job_items = calloc(size, sizeof(*r->job_items));
     r->chosen = calloc(size, sizeof(const struct move_item *));
@@ -219,8 +222,8 @@ static int relocate_find_items(struct relocator *r, uint32_t count)
     r->best = calloc(size, sizeof(const struct move_item *));
     r->places = calloc(size, sizeof(*r->places));
     r->best_places = calloc(size, sizeof(*r->best_places));
-    if (!r->members || !r->items || !r->job_items || !r->chosen || !r->placed || !r->best || !r->places ||
-        !r->best_places)
+    if (!r->members || !r->gains || !r->items || !r->job_items || !r->chosen || !r->placed || !r->best ||
+        !r->places || !r->best_places)
         return gt_fail_sys(r->err, ENOMEM, "relocation");
     uint32_t all = count;
     count = 0;
@@ -275,7 +278,7 @@ static void take_out(struct relocator *r, const struct move_item *item, bool out
 {
     for (uint32_t i = 0; i < item->pods; i++) {
         uint32_t pod = r->members[item->first + i], node = r->pods[pod].node;
-        uint64_t gain = relocate_gain(r, pod);
+        uint64_t gain = r->gains[item->first + i];
         relocate_change(r, node, gain, out);
         if (item->node != GT_NONE)
             r->alone[node] = out ? r->alone[node] | gain : r->alone[node] & ~gain;
@@ -676,10 +679,9 @@ static int relocate_plan(struct relocator *r, struct gt_relocation *ret)
 
 static void relocator_done(struct relocator *r)
 {
-    void *all[] = {r->available,   r->room,           r->alone,          r->super,
-                   r->order,       r->slots,          r->members,        r->items,
-                   r->supers,      r->super_order,    r->job_items,      r->places,
-                   r->best_places, (void *)r->chosen, (void *)r->placed, (void *)r->best};
+    void *all[] = {r->available,   r->room,  r->alone,          r->super,          r->order,       r->slots,
+                   r->members,     r->items, r->supers,         r->super_order,    r->job_items,   r->places,
+                   r->best_places, r->gains, (void *)r->chosen, (void *)r->placed, (void *)r->best};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         free(all[i]);
 }

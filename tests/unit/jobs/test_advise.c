@@ -64,6 +64,25 @@ static void fill(struct world *world, unsigned tries)
             gt_cluster_set_healthy(world->cluster, world->nodes[i], ~(UINT64_C(1) << below(GPUS)));
 }
 
+/* To a pod that has not come yet. */
+static void promise(struct world *world)
+{
+    struct gt_promise_id id;
+    struct gt_cluster_node n;
+    uint32_t node = world->nodes[below(NODES)];
+    gt_cluster_get_node(world->cluster, node, &n);
+    uint64_t mask = 0;
+    for (unsigned k = 1 + below(3); k; k--)
+        mask |= (n.available & ~mask) & -(n.available & ~mask);
+    if (mask)
+        assert_int_equal(
+            gt_cluster_promise(
+                world->cluster,
+                &(struct gt_promise){.node = node, .owner = 1, .mask = mask, .kind = GT_PROMISE_PLANNED}, &id,
+                NULL),
+            0);
+}
+
 /* Sets the pods of `set` free or in use again. */
 static void set_gone(const struct world *world, unsigned set, bool gone)
 {
@@ -86,6 +105,8 @@ static bool fits_without(const struct world *world, unsigned set, const struct g
     assert_true(job->runs <= GT_COUNT(units) && job->runs * job->pods <= GT_COUNT(pods));
     for (uint32_t u = 0; u < job->runs; u++)
         units[u] = (struct gt_plan_unit){.first = u * job->pods, .pods = job->pods, .gpus = job->gpus};
+    for (uint32_t i = 0; i < job->runs * job->pods; i++)
+        pods[i].requests = job->requests;
     set_gone(world, set, true);
     bool fits = gt_plan_job(
         world->cluster,
@@ -146,6 +167,10 @@ static void check_random(unsigned rounds, bool judged)
         world_new(&world, below(4), judged ? mesh_numa(below(MESH_NUMAS)) : NULL);
         fill(&world, 30);
         struct gt_advise_job job = {.runs = 1 + below(3), .pods = 1 + below(3), .gpus = 1U << below(4)};
+        if (judged && job.gpus > 1 && below(2)) /* two containers */
+            job.requests = below(2) ? job.gpus / 2 * UINT64_C(0x101) : job.gpus - 1 + UINT64_C(0x100);
+        for (unsigned k = judged ? below(5) : 0; k; k--)
+            promise(&world);
         unsigned pods = 0, gpus = 0;
         bool possible = brute_force(&world, &job, &pods, &gpus);
         struct gt_advice advice;

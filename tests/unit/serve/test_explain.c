@@ -302,6 +302,8 @@ static void test_boundaries_that_a_job_crosses(void **state)
     assert_silent(cache, "job=ns/j", "would do"); /* leaf1 has no room for the third */
     give_supernode(cache, SUPERNODE(.name = "s3", .tier = 1, .parent = "leaf1", .members = {"n3"}));
     assert_says(cache, "job=ns/j", 200, "; 1 leaf would do if its 1 in leaf2 moved\n");
+    give_node(cache, NODE(.name = "n3", .taints = "[{\"key\":\"team\",\"effect\":\"NoSchedule\"}]"));
+    assert_silent(cache, "job=ns/j", "would do"); /* its pods may not go there */
 }
 
 static void test_plans_that_went_wrong(void **state)
