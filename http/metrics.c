@@ -54,7 +54,8 @@ void gt_http_metrics(const struct gt_http_listener *listeners, unsigned count, s
             continue;
         all[all_count].name = listeners[i].name;
         gt_http_stats(listeners[i].http, &all[all_count].stats);
-        tls = tls || all[all_count++].stats.tls_loads;
+        tls = tls || all[all_count].stats.tls_loads;
+        all_count++;
     }
     for (const struct metric *metric = metrics; all_count && metric < metrics + GT_COUNT(metrics); metric++) {
         if (metric->of_tls && !tls)
