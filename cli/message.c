@@ -91,9 +91,9 @@ static bool wait_to_look(const struct timespec *begun)
     return poll(&reader, 1, (int)(1000 * pause_s)) <= 0;
 }
 
-static int message_watch(struct cli_call *call)
+static int message_watch(const struct cli_call *asked)
 {
-    const char *verb = call->verb->name;
+    const char *verb = asked->verb->name;
     gt_auto_buf struct gt_buf last = GT_BUF(CLI_OUTPUT_MAX);
     bool is_told = false; /* that it fails, since it does */
     bool is_terminal = isatty(STDOUT_FILENO);
@@ -101,12 +101,13 @@ static int message_watch(struct cli_call *call)
         gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
         gt_auto_err struct gt_err *err = NULL;
         struct timespec begun;
-        call->text = &text;
-        call->err = &err;
+        struct cli_call call = *asked;
+        call.text = &text;
+        call.err = &err;
         clock_gettime(CLOCK_MONOTONIC, &begun);
-        int r = call->verb->run(call);
+        int r = call.verb->run(&call);
         if (r < 0 && first)
-            return message_fail(call);
+            return message_fail(&call);
         if (r < 0 && !is_told)
             cli_warn(verb, gt_err_text(err));
         bool is_changed = text.failed || text.len != last.len ||
@@ -130,17 +131,18 @@ static int message_watch(struct cli_call *call)
     }
 }
 
-static int run_once(struct cli_call *call, unsigned format)
+static int run_once(const struct cli_call *asked, unsigned format)
 {
+    struct cli_call call = *asked;
     gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
     gt_auto_err struct gt_err *err = NULL;
-    call->text = &text;
-    call->err = &err;
-    int r = call->verb->run(call), exit_code = call->exit_code;
-    bool prints = (r >= 0 || call->always_prints) && (text.len || text.failed);
-    int printed = prints ? print_as(call->verb->name, format, &text) : CLI_DONE;
+    call.text = &text;
+    call.err = &err;
+    int r = call.verb->run(&call), exit_code = call.exit_code;
+    bool prints = (r >= 0 || call.always_prints) && (text.len || text.failed);
+    int printed = prints ? print_as(call.verb->name, format, &text) : CLI_DONE;
     if (r < 0)
-        return message_fail(call);
+        return message_fail(&call);
     return printed == CLI_DONE ? exit_code : printed;
 }
 

@@ -92,8 +92,8 @@ static int closer_try(struct closer *closer, const struct closer_domain *without
     const struct gt_closer_spec *spec = closer->spec;
     uint32_t few = spec->crossing->tiers[spec->crossing->highest].used - 1;
     struct gt_closer found = {.domains = few,
-                              .leaves = spec->placed ? without->id : GT_NONE,
-                              .own = spec->placed ? without->own : 0};
+                              .leaves = spec->placed && without ? without->id : GT_NONE,
+                              .own = spec->placed && without ? without->own : 0};
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoided = {0};
     const struct gt_relocate_spec relocate = {
         .job = {.runs = (spec->placed ? found.own : spec->count) / spec->run,
