@@ -259,6 +259,9 @@ static int check_node_run(struct cli_call *call)
                                                   : NULL;
     if (options->source.from && live)
         return cli_misuse(call, "%s: not together with --from", live);
+    if (options->record && strcmp(options->record, "-") == 0 && options->parse.format != CLI_TEXT)
+        return cli_misuse(call, "--record: - and -o %s would print two things in one",
+                          cli_formats[options->parse.format]);
     GT_TRY(inspect(call, &options->source, &material, &checked));
     if (checked.dev_root)
         gt_device_nodes_all(checked.dev_root, checked.node, &checked.nodes);

@@ -32,11 +32,11 @@ static const struct gt_option try_options[] = {
      gt_option_text, GT_OPTION_FIELD(struct try_options, labels)},
     {"resource-name", "NAME", "the extended resource of GPUs (default: " GT_RESOURCE_GPU ")", gt_option_text,
      GT_OPTION_FIELD(struct try_options, resource)},
-    {"output", "FORMAT", "text (default), json, yaml or html", gt_option_word,
-     GT_OPTION_FIELD(struct cli_parse, format), .words = try_formats, .letter = 'o'},
+    CLI_OWN_FORMAT_OPTION("text (default), json, yaml or html", try_formats),
     CLI_API_OPTIONS(struct try_options),
     CLI_HELP_OPTION,
 };
+
 /* ---- reading ---- */
 
 struct try_node {
@@ -97,6 +97,8 @@ static void try_add_node(void *arg, cJSON *json)
     uint64_t healthy = gpus;
     if (!gpus)
         return;
+    if (node.gpus > gpus)
+        cli_view_problem(view, "nodes/%s: has %u GPUs, %u of them are looked at", node.name, node.gpus, gpus);
     gt_resources_get(&node.allocatable, read->options->resource, &healthy);
     bool usable = node.ready && !node.cordoned;
     struct try_node *grown = cli_view_grown(view, read->nodes, read->node_count, sizeof(*grown));

@@ -522,6 +522,7 @@ class Nothing(Case):
                 (["-o", "wide"], 2, "gputopo: check-node: -o: "),
                 (["--record", ""], 2, "gputopo: check-node: --record: expected FILE"),
                 (["--record", "x", "--from", "y"], 2, "gputopo: check-node: --record: not together with --from"),
+                (["--record", "-", "-o", "json"], 2, "gputopo: check-node: --record: - and -o json would print two things in one"),
                 (["extra"], 2, "gputopo: check-node: ")):
             done = self.run_verb(*arguments, machine=False)
             self.assertEqual((done.returncode, done.stdout), (code, ""), arguments)

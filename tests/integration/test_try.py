@@ -191,6 +191,12 @@ class Try(test_cli.Case):
         self.assertIn(f"in 1 supernode by label (example.com/no,{RACK})\n", text)
         self.assertIn("     16 GPUs: 562\n", text)
 
+    def test_more_gpus_than_are_looked_at(self):
+        self.node("a1", gpus=72)
+        result = self.run_cli("try", *self.config)
+        self.assertEqual(result.stderr.decode(), "gputopo: try: nodes/a1: has 72 GPUs, 64 of them are looked at\n")
+        self.assertIn("1 node with 64 GPUs, 64 free", result.stdout.decode())
+
     def test_without_rights(self):
         self.node("a1")
         self.api.fail(Status(403, 'pods is forbidden: User "u" cannot list'), path="pods", times=9)
