@@ -5,18 +5,9 @@
 
 /* The model as JSON, docs/reference/debug-endpoints.md. */
 
-/*
- * The whole model, the answer of /debug/model, written in pieces, since that of a large cluster would delay
- * other requests. Objects may change between two pieces, so it is not a snapshot. It stays below `max` bytes,
- * of which nodes may take three quarters; what does not fit is left out and counted.
- */
-struct gt_model;
-int gt_model_new(const struct gt_debug_view *view, size_t max, struct gt_model **ret, struct gt_err **err);
-void gt_model_free(struct gt_model *model);
-/* Continues for about `budget_ns`; true when it is complete. */
-bool gt_model_write(struct gt_model *model, uint64_t budget_ns);
-/* The text so far; when it is complete the caller may take it over. The buffer may have failed. */
-struct gt_buf *gt_model_text(struct gt_model *model);
+/* Writes the whole model, the answer of /debug/model, in at most as many bytes as the buffer may have, of
+ * which nodes take three quarters at most; what does not fit is left out and counted. */
+void gt_model_json(const struct gt_debug_view *view, struct gt_buf *to);
 
 /* Append one job or pod as an object. `ids`: with the device IDs by which the kubelet knows the GPUs. */
 void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_job *job, bool pods, bool ids,
