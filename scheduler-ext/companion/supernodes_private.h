@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/cleanup.h"
 #include "base/loop.h"
 #include "kube/client.h"
 #include "kube/event.h"
 #include "kube/informer.h"
-#include "scheduler-ext/companion/groups.h"
-#include "scheduler-ext/companion/hypernodes.h"
+#include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/companion/apply_set.h"
 #include "scheduler-ext/companion/part.h"
-#include "scheduler-ext/companion/servers.h"
+#include "scheduler-ext/companion/view.h"
+#include "scheduler-ext/supernodes/join.h"
 
 /*
  * The source of something that the operator configures: a key of a ConfigMap, which is watched, or a file,

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/companion/reviews.h"
+#include "scheduler-ext/serve/debug_view.h"
 #include "scheduler-ext/serve/explain.h"
-#include "scheduler-ext/serve/model_json.h"
 #include "scheduler-ext/serve/page_state.h"
 
 /* The part "ui": /ui, /debug/model, /debug/decisions and /explain for people, on every replica. */

@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "scheduler-ext/core/internal.h"
-#include "scheduler-ext/core/pod_gpus.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /* ---- making and growing ---- */
 

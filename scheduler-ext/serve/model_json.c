@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/debug_view.h"
 
 #include <string.h>
 
@@ -129,7 +129,7 @@ static void write_job(struct model_writer *writer, const struct gt_cache_job *jo
 }
 
 /* Those that need attention come first. */
-static void write_jobs(struct model_writer *writer, bool settled)
+static void model_json_write_jobs(struct model_writer *writer, bool settled)
 {
     const struct gt_cache *cache = writer->view->cache;
     struct gt_placement_job info;
@@ -238,8 +238,8 @@ void gt_model_json(const struct gt_debug_view *view, struct gt_buf *to)
     gt_json_end(to, ']');
     writer.limit = room;
     gt_json_begin(to, "jobs", '[');
-    write_jobs(&writer, false);
-    write_jobs(&writer, true);
+    model_json_write_jobs(&writer, false);
+    model_json_write_jobs(&writer, true);
     gt_json_end(to, ']');
     write_tail(&writer, to);
     gt_buf_done(&writer.item);

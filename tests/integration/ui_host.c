@@ -22,8 +22,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "scheduler-ext/placement/times.h"
+#include "scheduler-ext/serve/debug_view.h"
 #include "scheduler-ext/serve/explain.h"
-#include "scheduler-ext/serve/model_json.h"
 #include "scheduler-ext/serve/page_state.h"
 #include "tests/unit/cache/cache_world.h"
 
