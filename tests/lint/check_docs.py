@@ -132,10 +132,11 @@ def check_reasons(page, first_cells, given, conditions):
 
 
 def check_all_reasons():
-    """docs/troubleshooting.md has the reasons; the Chinese list also has the conditions, and says of each what it means and what to do."""
-    given, page, chinese = given_reasons(), "docs/troubleshooting.md", "docs/zh-CN/reasons.md"
-    waits, every = (read(page).split(f"\n## {title}\n")[1] for title in ("A job waits", "Every reason"))
-    check_reasons(page, re.findall(r"^\|([^|]*)\|", waits.split("\n## ")[0] + every, flags=re.M), given, set())
+    """The list of reasons has them, besides those of waiting jobs on the page of symptoms. The Chinese list also has the conditions, and says of each
+    what it means and what to do."""
+    given, page, chinese = given_reasons(), "docs/reference/reasons.md", "docs/zh-CN/reasons.md"
+    waits = read("docs/troubleshooting.md").split("\n## A job waits\n")[1].split("\n## ")[0]
+    check_reasons(page, re.findall(r"^\|([^|]*)\|", waits + read(page), flags=re.M), given, set())
     conditions = set(re.findall(r'#define GT_CONDITION_\w+ +"(\w+)"', read("api/names.h")))
     for path in files("api", ends=".c"):
         for names in re.findall(r"condition_names\[\w+\] = \{(.*?)\}", read(path), flags=re.S):
@@ -184,7 +185,7 @@ def check_kinds():
 
 
 def check_ends(path):
-    """A how-to page begins with who needs it and ends with what to do next."""
+    """A page for users begins with who needs it and ends with what to do next."""
     parts = [part for part in read(path).strip().split("\n\n") if not part.startswith(("#", "English |"))]
     if not parts[0].startswith("For "):
         problems.append(f"{path}: does not begin with \"For ...\": who needs it")
@@ -223,7 +224,7 @@ def main():
             problems.append(f"{start}: does not lead to {path}")
     for path in files("README.md", ".", ends=SOURCES):
         check_pages(os.path.normpath(path))
-    for path in files("docs/how-to", ends=".md"):
+    for path in files("docs/how-to", "docs/troubleshooting.md", ends=".md"):
         check_ends(path)
     check_all_reasons()
     check_kinds()
