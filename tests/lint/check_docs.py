@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares the documentation with the tree: links and their anchors, names of pages in sources and of sources in pages,
-YAML that can be read; every reason of a condition or Event in the list of all; the tests that a page names for its
+YAML that can be read; pages for users that are not too many words; every reason of a condition or Event in the list of all; the tests that a page names for its
 claims; the README leads to every page.   check_docs.py [ROOT]
 
 Without git and without a build, so that it also runs on an unpacked archive. What pages say of options and metrics is held
@@ -193,6 +193,17 @@ def check_ends(path):
         problems.append(f"{path}: does not end with \"Next: ...\": what to do next")
 
 
+WORDS_MAX = 12300  # of what a stranger reads first; a fact that he does not need for his first job stands in docs/reference
+
+
+def check_words():
+    """README and the pages for users together stay short."""
+    pages = ["README.md", *files("docs/how-to", "docs/troubleshooting.md", ends=".md")]
+    words = sum(len(read(page).split()) for page in pages)
+    if words > WORDS_MAX:
+        problems.append(f"README.md, docs/how-to and docs/troubleshooting.md: {words} words instead of at most {WORDS_MAX}: leave out what the reference says")
+
+
 def check_diff():
     """What the page on new kinds shows as added stands in the list of kinds, in this order, without anything between; and its code in the
     file of that kind."""
@@ -226,6 +237,7 @@ def main():
         check_pages(os.path.normpath(path))
     for path in files("docs/how-to", "docs/troubleshooting.md", ends=".md"):
         check_ends(path)
+    check_words()
     check_all_reasons()
     check_kinds()
     check_diff()
