@@ -45,14 +45,13 @@ static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struc
              : down ? SVG_BAD_BACKGROUND
                     : path_color(link->kind),
              down ? SVG_BAD : NULL);
-    if (cell >= 26)
-        svg_text(to,
-                 (struct svg_text){x + inner / 2, y + inner / 2 + 4, link->weight < 1000 ? 11 : 8,
-                                   up     ? "#ffffff"
-                                   : down ? SVG_BAD
-                                          : SVG_MUTED,
-                                   middle},
-                 "%u", link->weight);
+    svg_text(to,
+             (struct svg_text){x + inner / 2, y + inner / 2 + 4, link->weight < 1000 ? 11 : 8,
+                               up     ? "#ffffff"
+                               : down ? SVG_BAD
+                                      : SVG_MUTED,
+                               middle},
+             "%u", link->weight);
 }
 
 /* Cells without numbers, as one path for each run of a colour: 64 GPUs have 4,032 of them. */
@@ -92,7 +91,7 @@ static void draw_heat_map(struct gt_buf *to, const struct svg_layout *l, int lef
         svg_text(to, (struct svg_text){x0 - 8, y0 + at + 3, 11, SVG_MUTED, end}, "%u", i);
     }
     for (unsigned row = 0; row < n; row++) {
-        if (cell < 15) {
+        if (cell < 26) {
             draw_small_row(to, l, row, (struct svg_box){x0, y0 + (int)row * cell, cell, cell});
             continue;
         }
