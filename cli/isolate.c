@@ -283,8 +283,10 @@ static void elsewhere_on_object(void *arg, cJSON *object)
     cJSON *found = cJSON_CreateObject();
     cJSON_AddStringToObject(found, "node", gt_meta_name(object));
     cJSON_AddStringToObject(found, "version", gt_meta_version(object));
-    cJSON_AddItemToObject(found, "list", gt_steal(list));
-    cJSON_AddItemToArray(elsewhere->found, found);
+    if (cJSON_AddItemToObject(found, "list", list))
+        list = NULL;
+    if (!cJSON_AddItemToArray(elsewhere->found, found))
+        cJSON_Delete(found);
 }
 
 static bool isolated_names_uuid(const cJSON *entries)
