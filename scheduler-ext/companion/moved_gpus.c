@@ -403,7 +403,7 @@ static void moved_on_timer(void *arg)
     if (!moved->leads || moved->pair.runs)
         return;
     if (!gt_informers_is_synced(moved->env->informers, NULL)) {
-        gt_source_arm(moved->timer, MOVED_AGAIN_MS);
+        gt_source_arm(moved->timer, MOVED_SETTLE_MS);
         return;
     }
     if (!moved->next) {

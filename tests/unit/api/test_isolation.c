@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -375,6 +376,36 @@ static void what_is_released_meanwhile_is_taken_back(void **state)
     assert_null(gt_isolated_take_back(released, released, added));
 }
 
+static unsigned moved_left;
+
+static void *moved_malloc(size_t size)
+{
+    return moved_left && --moved_left == 0 ? NULL : malloc(size);
+}
+
+/* It fails as a whole, or is done as a whole. */
+static void no_entry_is_lost_without_memory(void **state)
+{
+    (void)state;
+    gt_auto_json cJSON *from =
+        moved_object("[" MOVED_ENTRY("") ", {\"all\": true, \"reason\": \"x\"}]", "[]");
+    gt_auto_json cJSON *to = moved_object("[{\"gpu\": \"0\", \"reason\": \"x\"}]", "[" MOVED_A "]");
+    const struct gt_isolated_moving moving = {from, to, false, 1};
+    unsigned failed = 0;
+    for (int r = -1; r < 0; failed++) {
+        gt_auto_isolated_move struct gt_isolated_move move = {0};
+        cJSON_InitHooks(&(cJSON_Hooks){moved_malloc, free});
+        moved_left = failed + 1;
+        r = gt_isolated_move_make(&moving, &move, NULL);
+        moved_left = 0;
+        cJSON_InitHooks(NULL);
+        assert_true(r == 0 || (r == -ENOMEM && !move.to && !move.from && !move.added));
+        assert_int_equal(cJSON_GetArraySize(move.to), r == 0 ? 2 : 0);
+        assert_int_equal(cJSON_GetArraySize(move.from), r == 0 ? 2 : 0);
+    }
+    assert_true(failed > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +424,7 @@ int main(void)
         cmocka_unit_test(some_entries_follow_nothing),
         cmocka_unit_test(a_link_and_a_grade_follow),
         cmocka_unit_test(what_is_released_meanwhile_is_taken_back),
+        cmocka_unit_test(no_entry_is_lost_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
