@@ -79,6 +79,18 @@ static bool isolated_has(const cJSON *list, const cJSON *entry)
     return other != NULL;
 }
 
+/* The copy of it; or a later word on the same GPUs, which replaces it. NULL: there is none. */
+static const cJSON *isolated_counterpart(const cJSON *list, const cJSON *entry)
+{
+    int64_t since_s = gt_time_of_text(gt_get_string(entry, "since"));
+    const cJSON *other = list->child;
+    while (other && !cJSON_Compare(other, entry, true) &&
+           !(since_s && gt_isolated_same_gpus(other, entry) &&
+             gt_time_of_text(gt_get_string(other, "since")) > since_s))
+        other = other->next;
+    return other;
+}
+
 static bool isolated_append(cJSON *list, const cJSON *entry)
 {
     cJSON *copy = cJSON_Duplicate(entry, true);
@@ -111,14 +123,14 @@ static bool isolated_move_entry(const struct gt_isolated_moving *moving, const s
     if (!count || isolated_count_in(to, uuids, count) < count || gt_isolated_is_over(entry, moving->now_s))
         return isolated_append(move->from, entry);
     bool is_gone = !isolated_count_in(from, uuids, count);
-    bool is_there = isolated_has(move->to, entry);
-    if (is_there && is_gone && isolated_is_obeyed(to, entry, uuids, count)) {
+    const cJSON *there = isolated_counterpart(move->to, entry);
+    if (there && is_gone && isolated_is_obeyed(to, there, uuids, count)) {
         move->leaves = true;
         return true;
     }
     if (!isolated_append(move->from, entry))
         return false;
-    if (is_there || !(is_gone || moving->from_is_silent))
+    if (there || !(is_gone || moving->from_is_silent))
         return true;
     if (cJSON_GetArraySize(move->to) >= GT_ISOLATIONS_MAX) {
         move->is_full = true;

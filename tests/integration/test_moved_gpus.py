@@ -144,6 +144,20 @@ class Moved(Case):
         self.report("n1", "GPU-n1-00000")
         self.finished()
 
+    def test_a_later_word_counts(self):
+        """On the new node, while the old one is off: what would follow it does not come again."""
+        self.begin()
+        self.ready("n1", False)
+        self.report("n2", "GPU-b-0000000", "GPU-n2-00000", "GPU-a-0000000")
+        self.wait_told(n2=[self.a])
+        later = {**self.a, "grade": "slow", "since": "2026-11-02T00:00:00Z"}
+        self.tell("n2", later)
+        self.report("n2", "GPU-b-0000000", "GPU-n2-00000", "GPU-a-0000000")
+        self.stays(n1=[*self.rest, self.a], n2=[later])
+        self.report("n1", "GPU-n1-00000")
+        self.report("n2", "GPU-b-0000000", "GPU-n2-00000", "GPU-a-0000000", bad=["GPU-a-0000000"])
+        self.wait_told(n1=self.rest, n2=[later])
+
     def test_it_comes_back(self):
         self.begin()
         self.move()

@@ -345,6 +345,23 @@ static void some_entries_follow_nothing(void **state)
     check_move("[" MOVED_ENTRY("") "]", "[]", full.data, "[" MOVED_A "]", false, 0, 1);
 }
 
+/* As with `gputopo isolate` on one node. */
+static void a_later_word_replaces_the_first(void **state)
+{
+    (void)state;
+    static const char later[] = "[{\"gpu\": \"GPU-aaaaaaaa\", \"reason\": \"x\", \"grade\": \"slow\","
+                                " \"since\": \"2026-01-01T00:00:01Z\"}]";
+    static const char before[] = "[{\"gpu\": \"GPU-aaaaaaaa\", \"reason\": \"x\", \"grade\": \"slow\","
+                                 " \"since\": \"2025-12-31T23:59:59Z\"}]";
+    static const char graded[] =
+        "[{\"uuid\": \"GPU-aaaaaaaa\", \"health\": \"healthy\", \"grade\": \"slow\"}]";
+    static const char one[] = "[" MOVED_ENTRY("") "]";
+    check_move(one, "[]", later, "[" MOVED_A "]", false, 0, 1);
+    check_move(one, "[]", later, graded, false, 0, 0);
+    check_move(one, "[]", before, graded, false, 1, 1);
+    check_move("[{\"gpu\": \"GPU-aaaaaaaa\", \"reason\": \"no time\"}]", "[]", later, graded, false, 1, 1);
+}
+
 static void a_link_and_a_grade_follow(void **state)
 {
     (void)state;
@@ -422,6 +439,7 @@ int main(void)
         cmocka_unit_test(a_reason_in_another_language),
         cmocka_unit_test(an_entry_follows_its_gpu),
         cmocka_unit_test(some_entries_follow_nothing),
+        cmocka_unit_test(a_later_word_replaces_the_first),
         cmocka_unit_test(a_link_and_a_grade_follow),
         cmocka_unit_test(what_is_released_meanwhile_is_taken_back),
         cmocka_unit_test(no_entry_is_lost_without_memory),
