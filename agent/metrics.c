@@ -120,8 +120,8 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
     gt_prom_by(to, "gputopo_scans_total", "Scans of the node by result.", "result",
                (const struct gt_prom_sample[]){{"done", scans->done}, {"failed", scans->failed}, {NULL, 0}});
     gt_prom_histogram(to, "gputopo_scan_duration_seconds",
-                      "Time of one scan, the vendor library's part included.", scan_limits, scans->bucket,
-                      GT_SCAN_BUCKETS, scans->sum_s);
+                      "Time of one scan, the vendor library's part included.",
+                      &(struct gt_prom_buckets){scan_limits, scans->bucket, GT_SCAN_BUCKETS, scans->sum_s});
     write_time(to, "gputopo_last_scan_timestamp_seconds", "When the last scan was done.", scans->last_s, 3);
     gt_prom_number(to, "gputopo_health_checks_total", "Checks of the GPUs' health between scans.",
                    scans->health_checks);
@@ -170,11 +170,12 @@ static void write_plugin(const struct gt_plugin_stats *stats, const struct gt_in
     gt_prom_number(to, "gputopo_refused_connections_total", "Connections to the plugin that were refused.",
                    stats->refused_connections);
     gt_prom_histogram(to, "gputopo_allocate_duration_seconds", "Time in the Allocate handler, without gRPC.",
-                      latency_limits, stats->allocate.bucket, GT_LATENCY_BUCKETS,
-                      (double)stats->allocate.sum_us / 1e6);
+                      &(struct gt_prom_buckets){latency_limits, stats->allocate.bucket, GT_LATENCY_BUCKETS,
+                                                (double)stats->allocate.sum_us / 1e6});
     gt_prom_histogram(to, "gputopo_preferred_allocation_duration_seconds",
-                      "Time in the GetPreferredAllocation handler, without gRPC.", latency_limits,
-                      stats->prefer.bucket, GT_LATENCY_BUCKETS, (double)stats->prefer.sum_us / 1e6);
+                      "Time in the GetPreferredAllocation handler, without gRPC.",
+                      &(struct gt_prom_buckets){latency_limits, stats->prefer.bucket, GT_LATENCY_BUCKETS,
+                                                (double)stats->prefer.sum_us / 1e6});
 }
 
 static void write_cdi(const struct gt_cdi_stats *stats, struct gt_buf *to)

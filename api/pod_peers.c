@@ -297,11 +297,6 @@ void gt_pod_peers_free(struct gt_pod_peers *peers)
     free(peers);
 }
 
-size_t gt_pod_peers_bytes(const struct gt_pod_peers *peers)
-{
-    return sizeof(*peers) + 16 * strlen(peers->text);
-}
-
 static bool are_equal(const cJSON *a, const cJSON *b)
 {
     return a == b || (a && b && cJSON_Compare(a, b, true));

@@ -67,7 +67,6 @@ int gt_pod_peers_text(const cJSON *spec, const char *namespace_, const char *nam
 /* Reads the text. -ENOMEM. gt_pod_peers_free() frees it. */
 int gt_pod_peers_read(const char *text, struct gt_pod_peers **ret);
 void gt_pod_peers_free(struct gt_pod_peers *peers);
-size_t gt_pod_peers_bytes(const struct gt_pod_peers *peers); /* about what it takes */
 
 /* Appends a sentence for the author of the rules where they contradict each other, whatever the cluster;
  * false: they do not. */

@@ -31,11 +31,17 @@ void gt_prom_real(struct gt_buf *to, const char *name, const char *help, double 
 
 /* `buckets` has `count` numbers: how many values are within each of the `count - 1` limits, and last how many
  * are above all of them. */
-void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help, const double *limits,
-                       const uint64_t *buckets, unsigned count, double sum);
+struct gt_prom_buckets {
+    const double *limits;
+    const uint64_t *buckets;
+    unsigned count;
+    double sum;
+};
+void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help,
+                       const struct gt_prom_buckets *of);
 /* The samples alone, of one of several histograms of a name. `label` tells them apart: 'gpus="8"'. */
-void gt_prom_histogram_of(struct gt_buf *to, const char *name, const char *label, const double *limits,
-                          const uint64_t *buckets, unsigned count, double sum);
+void gt_prom_histogram_of(struct gt_buf *to, const char *name, const char *label,
+                          const struct gt_prom_buckets *of);
 
 /* gputopo_build_info; the process_* metrics, as far as /proc has them. */
 void gt_prom_build(struct gt_buf *to);

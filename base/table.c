@@ -92,11 +92,6 @@ void *gt_table_after(const struct gt_table *table, uint32_t hash, const void *it
     return NULL;
 }
 
-size_t gt_table_bytes(const struct gt_table *table)
-{
-    return table->size * (sizeof(*table->items) + sizeof(*table->hashes));
-}
-
 void gt_table_done(struct gt_table *table)
 {
     free(table->items);

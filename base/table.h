@@ -49,6 +49,4 @@ void *gt_table_find(const struct gt_table *table, uint32_t hash,
                     bool (*is)(const void *item, const void *key), const void *key);
 /* The next item of that hash after `item`, the first one if `item` is NULL. NULL: there are no more. */
 void *gt_table_after(const struct gt_table *table, uint32_t hash, const void *item);
-/* The bytes that the table itself takes. */
-size_t gt_table_bytes(const struct gt_table *table);
 void gt_table_done(struct gt_table *table);

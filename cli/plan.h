@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "scheduler-ext/core/advise.h"
 #include "scheduler-ext/core/chain.h"
-#include "scheduler-ext/core/closer.h"
+#include "scheduler-ext/core/crossing.h"
 #include "scheduler-ext/core/plan.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/jobs/rules.h"

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cli/bundle.h"
 #include "cli/cli.h"
-#include "scheduler-ext/file/decision_file.h"
+#include "scheduler-ext/file/cluster_file.h"
 
 /* Makes the decisions of a bundle again. */
 

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "cli/view.h"
-#include "topology/model/render_internal.h"
+#include "topology/model/render.h"
 
 /* A view as tables for a terminal. */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "deviceplugin/other_plugins.h"
+#include "deviceplugin/registration.h"
 
 #include <limits.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include "deviceplugin/answers.h"
 #include "deviceplugin/kubelet_dir.h"
 #include "deviceplugin/listener.h"
-#include "deviceplugin/other_plugins.h"
 #include "deviceplugin/podresources_call.h"
 
 enum {

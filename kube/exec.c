@@ -15,7 +15,7 @@
 #include "base/process.h"
 #include "base/time_text.h"
 #include "kube/base64.h"
-#include "kube/token.h"
+#include "kube/internal.h"
 
 enum {
     LOGIN_MS = 60000,

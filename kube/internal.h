@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/backoff.h"
+#include "base/err.h"
 #include "base/json_arena.h"
 #include "kube/client.h"
-#include "kube/token.h"
 #include "kube/transport.h"
 #include "kube/writer.h"
 
@@ -68,3 +72,47 @@ void gt_kube_result(const struct gt_transfer_result *result, cJSON **ret_object,
 #define GT_KUBE_ACCEPT_SHORT                                                                                 \
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," GT_KUBE_ACCEPT
 #define GT_KUBE_ACCEPT_METALIST "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+/* The metadata of one page of a list. */
+struct gt_kube_page {
+    char *resource_version;
+    char *next; /* the `continue` token; NULL at the last page */
+    size_t items;
+};
+
+/* An object of the page, freed after the call. Returning false stops the reading. */
+typedef bool gt_kube_page_item(void *arg, cJSON *item);
+
+/*
+ * Reads a list object by object, so that only one of them is in memory as a tree. 0; -EBADMSG if it is not a
+ * valid list (objects before the error were reported); -ECANCELED if the callback returned false.
+ */
+int gt_kube_page_read(struct gt_json_arena *arena, const char *text, size_t len, gt_kube_page_item *item,
+                      void *arg, struct gt_kube_page *ret, struct gt_err **err);
+
+void gt_kube_page_done(struct gt_kube_page *page);
+
+/*
+ * A bearer token in a file that somebody else renews. The file is opened by its path at most once a minute,
+ * and at once when the server refused the token. If its content is empty, incomplete or not a token, the last
+ * valid token stays in use.
+ */
+struct gt_kube_token;
+
+enum { GT_KUBE_TOKEN_MAX = 64 << 10, GT_KUBE_TOKEN_INTERVAL_MS = 60000 };
+
+/* Reads the file for the first time; an error if that fails. */
+int gt_kube_token_new(const char *path, uint64_t now_ms, struct gt_kube_token **ret, struct gt_err **err);
+
+/* The current token, valid until the next call of this function or of gt_kube_token_refresh(). */
+const char *gt_kube_token_get(struct gt_kube_token *token, uint64_t now_ms);
+
+/* Call it after a 401: reads the file at once. True if it now has another token. */
+bool gt_kube_token_refresh(struct gt_kube_token *token, uint64_t now_ms);
+
+void gt_kube_token_free(struct gt_kube_token *token);
+GT_DEFINE_CLEANUP(struct gt_kube_token *, gt_kube_token_free)
+#define gt_auto_kube_token GT_CLEANUP(gt_kube_token_free)
+
+/* Whether `text`, read while `old` was in use (NULL: none was), can be a complete token. */
+bool gt_kube_token_is_whole(const char *text, const char *old);

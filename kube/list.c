@@ -7,7 +7,6 @@
 
 #include "api/meta.h"
 #include "kube/internal.h"
-#include "kube/page.h"
 
 enum { LIST_RESTARTS_MAX = 5, LIST_PATH_MAX = 64 << 10, LIST_DEADLINE_MS = 120000 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/token.h"
+#include "kube/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

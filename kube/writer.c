@@ -373,8 +373,10 @@ void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
         for (const struct gt_write_line *line = writer->lines; line; line = line->next) {
             const struct gt_write_stats *stats = &line->stats;
             snprintf(label, sizeof(label), "name=\"%s\"", line->name);
-            gt_prom_histogram_of(to, name, label, limits, i ? stats->worked : stats->queued, GT_WRITE_BUCKETS,
-                                 (double)(i ? stats->worked_ms : stats->queued_ms) / 1000);
+            gt_prom_histogram_of(
+                to, name, label,
+                &(struct gt_prom_buckets){limits, i ? stats->worked : stats->queued, GT_WRITE_BUCKETS,
+                                          (double)(i ? stats->worked_ms : stats->queued_ms) / 1000});
         }
     }
 }

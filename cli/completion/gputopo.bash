@@ -168,7 +168,7 @@ _gputopo()
     simulate)
         _gputopo_words "--cluster --trace --policy --seed --seeds --load --jobs --no-departures --replay --queue --patience
             --reserve-waiting --reserve-waiting-percent --quota --group --atomic --mtbf --repair
-            --restart-cost --moves-a-day --pool --leaf --spine --warm-up --loss-weight --chain --close
+            --restart-cost --moves-a-day --pool --leaf --spine --loss-weight --close
             -o --output --help" "$current"
         ;;
     esac

@@ -31,8 +31,7 @@ static const char *const queues[] = {"none", "fifo", "backfill", "turns", NULL};
 #define SIM_FIELD(member) GT_OPTION_FIELD(struct cli_simulation, member)
 
 static const struct gt_option own_options[] = {
-    {"cluster", "FILE|SHAPE",
-     "supernodes x nodes x GPUs such as 320x32x8, or a table node,leaf,spine, or a Lingjun topology",
+    {"cluster", "FILE|SHAPE", "supernodes x nodes x GPUs such as 320x32x8, or a table node,leaf,spine",
      gt_option_any_text, SIM_FIELD(cluster)},
     {"trace", "FILE|NAME",
      "seren, kalos, philly, helios, or mix:1,4,16 (GPUs), or a file of jobs as of Philly", gt_option_any_text,
@@ -78,12 +77,8 @@ static const struct gt_option own_options[] = {
      gt_option_number, SIM_FIELD(experiment.group.moves_a_day), .max = GT_EXPERIMENT_JOBS_MAX},
     {"quota", "PART", "part of the GPUs that a namespace may hold (default 1)", gt_option_real,
      SIM_FIELD(experiment.group.quota), .min = 0.001, .max = 1},
-    {"warm-up", "PART", "part of the jobs before anything is measured (default 0.3)", gt_option_real,
-     SIM_FIELD(experiment.group.warm_up), .max = 0.9},
     {"loss-weight", "X", "loss.weight of gpu-aware (default 0.5)", gt_option_real,
      SIM_FIELD(experiment.group.loss_weight), .max = 1e6},
-    {"chain", "LIST", "unit sizes that gputopo leaves room for (default: it learns them)", gt_chain_option,
-     SIM_FIELD(experiment.group.chain)},
     {"close", "HOW", "gputopo's jobs lie close where that costs no room (default: room), or always (prefer)",
      gt_option_word, SIM_FIELD(experiment.group.close), .words = close_words},
     CLI_OWN_FORMAT_OPTION("text (default), json, yaml or csv", formats),

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mailbox.h"
-#include "deviceplugin/dra/prepare.h"
+#include "deviceplugin/dra/claims.h"
 
 enum { DISK_STACK_BYTES = 1 << 20, LOCK_TRY_MS = 20 };
 

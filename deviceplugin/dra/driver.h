@@ -3,7 +3,7 @@
 
 #include "base/loop.h"
 #include "deviceplugin/dra/claim_cdi.h"
-#include "deviceplugin/dra/prepare.h"
+#include "deviceplugin/dra/claims.h"
 
 /*
  * The driver of the kubelet's Dynamic Resource Allocation: gives the containers of a pod the GPUs that were

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "deviceplugin/dra/prepare.h"
+#include "deviceplugin/dra/claims.h"
 
 #include <errno.h>
 #include <string.h>

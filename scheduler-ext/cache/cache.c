@@ -45,7 +45,7 @@ static void free_nodes(struct gt_cache *cache)
         gt_cache_forget_report_labels(cache, node);
         gt_cache_string_drop(cache, node->reserved.text);
         gt_cache_string_drop(cache, node->name);
-        gt_cache_release(&cache->bytes, node);
+        free(node);
     }
 }
 
@@ -68,7 +68,7 @@ void gt_cache_free(struct gt_cache *cache)
                                        &cache->texts, &cache->requests,    &cache->peers};
     for (size_t i = 0; i < GT_COUNT(tables); i++)
         gt_table_done(tables[i]);
-    gt_cache_release(&cache->bytes, cache->by_id);
+    free(cache->by_id);
     gt_cluster_free(cache->cluster);
     gt_class_cache_free(cache->classes);
     gt_mix_free(cache->mix);
@@ -211,17 +211,4 @@ uint32_t gt_cache_absent_nodes(const struct gt_cache *cache, const char *names[]
         count++;
     }
     return count;
-}
-
-size_t gt_cache_bytes(const struct gt_cache *cache)
-{
-    const struct gt_table *const tables[] = {
-        &cache->pods,           &cache->jobs,   &cache->namespaces, &cache->nodes,    &cache->supernodes,
-        &cache->constraints,    &cache->texts,  &cache->taints,     &cache->requests, &cache->claims,
-        &cache->claims_of_pods, &cache->slices, &cache->peers,      &cache->related};
-    size_t bytes = sizeof(*cache) + cache->bytes + gt_cluster_bytes(cache->cluster) +
-                   gt_mix_bytes(cache->mix) + gt_class_cache_bytes(cache->classes);
-    for (size_t i = 0; i < GT_COUNT(tables); i++)
-        bytes += gt_table_bytes(tables[i]);
-    return bytes;
 }

@@ -396,4 +396,3 @@ struct gt_cache_counters {
     uint64_t refused, pods_beyond;
 };
 void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *ret);
-size_t gt_cache_bytes(const struct gt_cache *cache);

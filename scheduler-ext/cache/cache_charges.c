@@ -42,19 +42,19 @@ static struct cache_bound *charges_place_of(const struct cache_bound_table *tabl
     return &table->list[i];
 }
 
-static bool charges_has_place(struct gt_cache *cache, struct cache_bound_table *table)
+static bool charges_has_place(struct cache_bound_table *table)
 {
     uint32_t size = gt_table_size_for(table->size, table->count);
     if (size == table->size)
         return true;
     struct cache_bound_table new = {.size = size, .count = table->count};
-    new.list = gt_cache_alloc(&cache->bytes, new.size * sizeof(*new.list));
+    new.list = calloc(1, new.size * sizeof(*new.list));
     if (!new.list)
         return false;
     for (uint32_t i = 0; i < table->size; i++)
         if (table->list[i].digest)
             *charges_place_of(&new, table->list[i].digest) = table->list[i];
-    gt_cache_release(&cache->bytes, table->list);
+    free(table->list);
     *table = new;
     return true;
 }
@@ -98,7 +98,7 @@ static void charge_bound(struct gt_cache *cache, const struct gt_pod *pod, struc
     enum gt_cache_bound_kind kind = peers->rules || peers->uses ? CACHE_BOUND_RULED : CACHE_BOUND_PLAIN,
                              other = kind == CACHE_BOUND_RULED ? CACHE_BOUND_PLAIN : CACHE_BOUND_RULED;
     struct cache_bound_table *table = &cache->bound[kind];
-    bool has_place = charges_has_place(cache, table);
+    bool has_place = charges_has_place(table);
     uint64_t digest = charges_digest_of(cache, pod->meta.namespace_, pod->meta.name);
     struct cache_bound *at = has_place ? charges_place_of(table, digest) : NULL;
     struct cache_bound was = at ? *at : (struct cache_bound){0};
@@ -211,7 +211,7 @@ struct gt_cache_hold *gt_cache_hold(struct gt_cache *cache, const struct gt_cach
 {
     struct cache_node *node = gt_cache_node_of(cache, node_id);
     const struct gt_cache_request *request = node ? gt_cache_coming_request(job, gpus) : NULL;
-    struct gt_cache_hold *hold = request ? gt_cache_alloc(&cache->bytes, sizeof(*hold)) : NULL;
+    struct gt_cache_hold *hold = request ? calloc(1, sizeof(*hold)) : NULL;
     if (!hold)
         return NULL;
     *hold = (struct gt_cache_hold){node, gt_cache_request_ref(request)};
@@ -229,7 +229,7 @@ void gt_cache_unhold(struct gt_cache *cache, struct gt_cache_hold *hold)
     if (!hold)
         return;
     discharge(cache, hold->node, hold->request);
-    gt_cache_release(&cache->bytes, hold);
+    free(hold);
 }
 
 void gt_cache_charges_done(struct gt_cache *cache)
@@ -241,6 +241,6 @@ void gt_cache_charges_done(struct gt_cache *cache)
                 discharge(cache, table->list[i].node, table->list[i].request);
                 gt_cache_peers_drop(cache, &table->list[i].peers);
             }
-        gt_cache_release(&cache->bytes, table->list);
+        free(table->list);
     }
 }

@@ -155,7 +155,7 @@ static void claims_take_out(struct gt_cache *cache, struct cache_claim *claim)
         *at = claim->node_next;
     }
     claims_report(cache, claim);
-    gt_cache_release(&cache->bytes, claim);
+    free(claim);
     if (!node)
         return;
     gt_cache_recompute(cache, node);
@@ -165,7 +165,7 @@ static void claims_take_out(struct gt_cache *cache, struct cache_claim *claim)
 static void claims_put_in(struct gt_cache *cache, const struct gt_resource_claim *from)
 {
     const char *node = claims_node_of(from), *pod = claims_pod_of(from);
-    struct cache_claim *claim = gt_cache_alloc(&cache->bytes, claims_size_of(from, pod));
+    struct cache_claim *claim = calloc(1, claims_size_of(from, pod));
     if (!claim) {
         cache->refused++;
         return;
@@ -180,7 +180,7 @@ static void claims_put_in(struct gt_cache *cache, const struct gt_resource_claim
     }
     if (!whole) {
         cache->refused++;
-        gt_cache_release(&cache->bytes, claim);
+        free(claim);
         return;
     }
     claim->at = node ? gt_cache_node_record(cache, node) : NULL;
@@ -220,7 +220,7 @@ void gt_cache_claims_done(struct gt_cache *cache)
 {
     for (struct cache_claim *next = gt_table_after(&cache->claims, 0, NULL), *claim; (claim = next);) {
         next = gt_table_after(&cache->claims, claim->hash, claim);
-        gt_cache_release(&cache->bytes, claim);
+        free(claim);
     }
     gt_table_done(&cache->claims);
     gt_table_done(&cache->claims_of_pods);

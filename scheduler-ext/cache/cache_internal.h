@@ -23,13 +23,7 @@ enum {
     CACHE_SEARCH_US = 500,     /* for the search which GPUs an agent with more than 16 GPUs would choose */
 };
 
-/* ---- memory, and texts that many share ---- */
-
-/* Allocates zeroed memory and adds its size to *bytes. NULL without memory. */
-void *gt_cache_alloc(size_t *bytes, size_t size);
-/* Adds the size of a block from malloc() to *bytes. */
-void gt_cache_adopt(size_t *bytes, void *memory);
-void gt_cache_release(size_t *bytes, void *memory);
+/* ---- texts that many share ---- */
 
 /* The same text gives the same pointer; NULL without memory, and for NULL. */
 const char *gt_cache_string(struct gt_cache *cache, const char *text);
@@ -433,7 +427,6 @@ struct gt_cache {
     struct gt_cluster *cluster;
     struct gt_mix *mix; /* of all pods added so far */
     struct gt_class_cache *classes;
-    size_t bytes;
     uint64_t seed, now_ms, next_job;
     struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests, peers;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */

@@ -29,7 +29,7 @@ static void drop_labels(struct gt_cache *cache, struct cache_label *labels, uint
         gt_cache_string_drop(cache, labels[i].key);
         gt_cache_string_drop(cache, labels[i].value);
     }
-    gt_cache_release(&cache->bytes, labels);
+    free(labels);
 }
 
 static int by_key(const void *a, const void *b)
@@ -41,7 +41,7 @@ static bool make_labels(struct gt_cache *cache, const struct gt_node_object *obj
 {
     if (!object->label_count)
         return true;
-    facts->labels = gt_cache_alloc(&cache->bytes, object->label_count * sizeof(*facts->labels));
+    facts->labels = calloc(1, object->label_count * sizeof(*facts->labels));
     if (!facts->labels)
         return false;
     for (unsigned i = 0; i < object->label_count; i++) {
@@ -81,7 +81,7 @@ void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node)
     drop_labels(cache, node->labels, node->label_count);
     for (uint32_t i = 0; i < node->taint_count; i++)
         gt_cache_taint_drop(cache, node->taints[i]);
-    gt_cache_release(&cache->bytes, node->taints);
+    free(node->taints);
     node->labels = NULL;
     node->taints = NULL;
     node->label_count = node->taint_count = 0;
@@ -191,9 +191,7 @@ static void cache_node_take(struct gt_cache *cache, const struct gt_node_object 
                  (make_labels(cache, object, &facts) && make_taints(cache, object, &facts) &&
                   (!*object->uid || (facts.uid = gt_cache_string(cache, object->uid))));
     struct cache_taint **taints =
-        whole && facts.taint_count
-            ? gt_cache_alloc(&cache->bytes, facts.taint_count * sizeof(struct cache_taint *))
-            : NULL;
+        whole && facts.taint_count ? calloc(1, facts.taint_count * sizeof(struct cache_taint *)) : NULL;
     struct cache_node *node =
         whole && (taints || !facts.taint_count) ? gt_cache_node_record(cache, object->name) : NULL;
     if (node && gt_cache_set_supernode_label(cache, node, object)) {
@@ -202,7 +200,7 @@ static void cache_node_take(struct gt_cache *cache, const struct gt_node_object 
     }
     if (node)
         gt_cache_node_forget(cache, node);
-    gt_cache_release(&cache->bytes, taints);
+    free(taints);
     cache_node_drop_facts(cache, &facts);
     cache->refused++;
 }

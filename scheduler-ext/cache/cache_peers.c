@@ -32,7 +32,6 @@ static int share(struct gt_cache *cache, const char *text, struct gt_pod_peers *
             gt_pod_peers_free(peers);
         else {
             peers->hash = hash;
-            cache->bytes += gt_pod_peers_bytes(peers);
             cache->namespaces_wanted |= peers->of_namespaces;
             count_terms(cache, peers, 1);
         }
@@ -73,7 +72,6 @@ void gt_cache_peers_drop(struct gt_cache *cache, struct cache_peers *peers)
     gt_cache_string_drop(cache, peers->uses);
     if (rules && !--rules->refs) {
         gt_table_remove(&cache->peers, rules->hash, rules);
-        cache->bytes -= gt_pod_peers_bytes(rules);
         count_terms(cache, rules, UINT32_MAX);
         gt_pod_peers_free(rules);
     }

@@ -15,7 +15,7 @@ void gt_cache_free_plan(struct gt_cache *cache, struct cache_plan *plan)
     if (!plan)
         return;
     gt_cache_node_drop(cache, plan->node);
-    gt_cache_release(&cache->bytes, plan);
+    free(plan);
 }
 
 /* Collects the different IDs of a plan (an ordinary init container shares GPUs with others). Returns their
@@ -43,10 +43,10 @@ static size_t cache_plan_measure(const struct gt_pod_plan *plan, unsigned count,
 
 static struct cache_plan *new_plan(struct gt_cache *cache, const char *node_name, unsigned count, size_t size)
 {
-    struct cache_plan *plan = gt_cache_alloc(&cache->bytes, offsetof(struct cache_plan, ids) + size);
+    struct cache_plan *plan = calloc(1, offsetof(struct cache_plan, ids) + size);
     struct cache_node *node = plan ? gt_cache_node_record(cache, node_name) : NULL;
     if (!node) {
-        gt_cache_release(&cache->bytes, plan);
+        free(plan);
         return NULL;
     }
     plan->node = node;

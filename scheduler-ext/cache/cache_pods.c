@@ -106,7 +106,7 @@ static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct 
     size_t pairs = (size_t)read->label_count + read->annotation_count;
     size_t size = pairs * sizeof(struct gt_pair) + containers * (sizeof(char *) + sizeof(unsigned)) +
                   strlen(read->name) + strlen(from->uid) + 2;
-    struct gt_pair *labels = gt_cache_alloc(&cache->bytes, size);
+    struct gt_pair *labels = calloc(1, size);
     if (!labels)
         return false;
     struct gt_pair *annotations = labels + read->label_count;
@@ -180,14 +180,14 @@ static bool cache_pods_fill(struct gt_cache *cache, const struct gt_pod *from, s
 }
 
 /* The pod's identity, or why jobs/ cannot determine it. */
-static bool cache_pods_identify(struct gt_cache *cache, struct cache_pod *pod, struct gt_buf *key)
+static bool cache_pods_identify(struct cache_pod *pod, struct gt_buf *key)
 {
     struct gt_cache_pod *pub = &pod->pub;
     gt_auto_err struct gt_err *err = NULL;
     if (gt_pod_identify(&pub->meta, &pub->identity, &err) < 0) {
         const char *text = gt_err_text(err);
         size_t size = strlen(text) + 1;
-        char *copy = gt_cache_alloc(&cache->bytes, size);
+        char *copy = calloc(1, size);
         if (!copy)
             return false;
         pub->identity_error = memcpy(copy, text, size);
@@ -218,8 +218,8 @@ static void cache_pods_empty(struct gt_cache *cache, struct cache_pod *pod)
     gt_cache_constraints_drop(cache, pod->constraints);
     gt_cache_peers_drop(cache, &pod->peers);
     gt_cache_request_drop(cache, pod->request);
-    gt_cache_release(&cache->bytes, (void *)(uintptr_t)meta->labels);
-    gt_cache_release(&cache->bytes, (void *)(uintptr_t)pod->pub.identity_error);
+    free((void *)(uintptr_t)meta->labels);
+    free((void *)(uintptr_t)pod->pub.identity_error);
 }
 
 /* ---- changes ---- */
@@ -293,19 +293,19 @@ static void cache_pods_change(struct gt_cache *cache, const struct gt_pod *from,
 /* Adds an empty pod to the table and its job; `new` has its name and stays the caller's. */
 static struct cache_pod *cache_pods_make(struct gt_cache *cache, const struct cache_pod *new, const char *key)
 {
-    struct cache_pod *pod = gt_cache_alloc(&cache->bytes, sizeof(*pod));
+    struct cache_pod *pod = calloc(1, sizeof(*pod));
     if (!pod)
         return NULL;
     pod->pub.state = GT_CACHE_WAITING;
     pod->pub.node = pod->pub.plan_node = GT_NONE;
     pod->hash = gt_cache_pod_hash(cache, new->pub.meta.namespace_, new->pub.meta.name);
     if (gt_cache_join_namespace(cache, pod, new->pub.meta.namespace_) < 0) {
-        gt_cache_release(&cache->bytes, pod);
+        free(pod);
         return NULL;
     }
     if (gt_cache_join_job(cache, pod, key) < 0) {
         gt_cache_leave_namespace(cache, pod);
-        gt_cache_release(&cache->bytes, pod);
+        free(pod);
         return NULL;
     }
     if (gt_table_add(&cache->pods, pod->hash, pod) < 0) {
@@ -313,7 +313,7 @@ static struct cache_pod *cache_pods_make(struct gt_cache *cache, const struct ca
         gt_cache_leave_job(pod);
         gt_cache_drop_job(cache, job);
         gt_cache_leave_namespace(cache, pod);
-        gt_cache_release(&cache->bytes, pod);
+        free(pod);
         return NULL;
     }
     cache->pods_in[GT_CACHE_WAITING]++;
@@ -327,7 +327,7 @@ void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod)
     gt_cache_discharge_plan(cache, pod);
     gt_cache_free_plan(cache, pod->plan);
     cache_pods_empty(cache, pod);
-    gt_cache_release(&cache->bytes, pod);
+    free(pod);
 }
 
 static void drop_pod(struct gt_cache *cache, struct cache_pod *pod)
@@ -379,7 +379,7 @@ static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct c
         gt_cache_request_drop(cache, new.request);
         return;
     }
-    sound = sound && cache_pods_fill(cache, from, &new) && cache_pods_identify(cache, &new, &key);
+    sound = sound && cache_pods_fill(cache, from, &new) && cache_pods_identify(&new, &key);
     if (sound && pod && strcmp(pod->pub.job->key, key.data) != 0) {
         drop_pod(cache, pod); /* its labels now say that it belongs to another job */
         pod = NULL;

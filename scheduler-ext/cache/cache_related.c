@@ -35,7 +35,7 @@ static void related_free(struct gt_cache *cache, struct cache_related *one)
     gt_cache_string_drop(cache, one->driver);
     gt_cache_string_drop(cache, one->handle);
     gt_cache_constraints_drop(cache, one->nodes);
-    gt_cache_release(&cache->bytes, one);
+    free(one);
 }
 
 /* Jobs that wait may have waited for this. */
@@ -53,7 +53,7 @@ static bool cache_related_has_limits(const struct cache_related *one)
 static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const struct gt_related *read,
                         const char *unfit)
 {
-    struct cache_related *one = gt_cache_alloc(&cache->bytes, sizeof(*one));
+    struct cache_related *one = calloc(1, sizeof(*one));
     if (!one)
         return false;
     *one = (struct cache_related){.kind = kind,

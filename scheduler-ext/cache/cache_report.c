@@ -15,7 +15,7 @@ static void drop_report(struct gt_cache *cache, struct gt_cache_report *report)
     gt_cache_string_drop(cache, report->server_uuid);
     for (uint32_t i = 0; i < report->remote_count; i++)
         gt_cache_string_drop(cache, report->remotes[i]);
-    gt_cache_release(&cache->bytes, (void *)(uintptr_t)report->remotes);
+    free((void *)(uintptr_t)report->remotes);
     gt_cache_string_drop(cache, report->gpu_attributes);
     gt_cache_string_drop(cache, report->ports);
 }
@@ -42,7 +42,7 @@ static bool add_remotes(struct gt_cache *cache, const struct gt_node *node, stru
 {
     if (!node->remote_count)
         return true;
-    const char **remotes = gt_cache_alloc(&cache->bytes, node->remote_count * sizeof(*remotes));
+    const char **remotes = calloc(1, node->remote_count * sizeof(*remotes));
     to->remotes = remotes;
     for (unsigned i = 0; remotes && i < node->remote_count; i++) {
         remotes[i] = gt_cache_string(cache, node->remotes[i]);

@@ -33,23 +33,21 @@ static int64_t default_amount(const char *name)
 }
 
 /* Grows the array to `new` entries; NULL without memory, then the old one stays valid. */
-static void *cache_resources_grown(struct gt_cache *cache, void *array, size_t size, uint32_t old,
-                                   uint32_t new)
+static void *cache_resources_grown(void *array, size_t size, uint32_t old, uint32_t new)
 {
-    void *bytes = gt_cache_alloc(&cache->bytes, size * new);
+    void *bytes = calloc(1, size * new);
     if (!bytes)
         return NULL;
     if (array)
         memcpy(bytes, array, size * old);
-    gt_cache_release(&cache->bytes, array);
+    free(array);
     return bytes;
 }
 
 #define GROW(array, old, new)                                                                                \
-    ((new_ = cache_resources_grown(cache, array, sizeof(*(array)), old, new)) ? ((array) = new_, true)       \
-                                                                              : false)
+    ((new_ = cache_resources_grown(array, sizeof(*(array)), old, new)) ? ((array) = new_, true) : false)
 
-static bool grow_column(struct gt_cache *cache, struct cache_column *column, uint32_t old, uint32_t new)
+static bool grow_column(struct cache_column *column, uint32_t old, uint32_t new)
 {
     void *new_;
     return GROW(column->allocatable, old, new) && GROW(column->left, old, new) &&
@@ -62,9 +60,9 @@ static void free_column(struct gt_cache *cache, struct cache_column *column)
         if (cache->mix_column[r] == column - cache->columns + 1)
             cache->mix_column[r] = 0;
     gt_cache_string_drop(cache, column->name);
-    gt_cache_release(&cache->bytes, column->allocatable);
-    gt_cache_release(&cache->bytes, column->left);
-    gt_cache_release(&cache->bytes, column->emptied);
+    free(column->allocatable);
+    free(column->left);
+    free(column->emptied);
     *column = (struct cache_column){0};
 }
 
@@ -92,7 +90,7 @@ static unsigned make_column(struct gt_cache *cache, const char *name, bool is_as
         return CACHE_COLUMNS_MAX;
     struct cache_column *column = &cache->columns[at];
     column->name = gt_cache_string(cache, name);
-    if (column->name && grow_column(cache, column, 0, cache->row_capacity ? cache->row_capacity : 1)) {
+    if (column->name && grow_column(column, 0, cache->row_capacity ? cache->row_capacity : 1)) {
         int64_t amount = default_amount(name);
         for (uint32_t row = 0; amount && row < cache->row_count; row++)
             column->allocatable[row] = column->left[row] = column->emptied[row] = amount;
@@ -118,7 +116,7 @@ uint32_t gt_cache_take_row(struct gt_cache *cache)
         uint32_t old = cache->row_capacity, new = old ? old * 2 : 64;
         void *new_;
         for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
-            if (cache->columns[i].name && !grow_column(cache, &cache->columns[i], old, new))
+            if (cache->columns[i].name && !grow_column(&cache->columns[i], old, new))
                 return GT_NONE;
         if (!GROW(cache->row_next, old, new) || !GROW(cache->row_short, old, new))
             return GT_NONE;
@@ -243,10 +241,10 @@ struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const str
     uint32_t hash = builder.request.hash = cache_resources_hash_of(cache, &builder.request);
     struct gt_cache_request *request =
         gt_table_find(&cache->requests, hash, cache_resources_is, &builder.request);
-    if (!request && (request = gt_cache_alloc(&cache->bytes, sizeof(*request) + parts))) {
+    if (!request && (request = calloc(1, sizeof(*request) + parts))) {
         memcpy(request, &builder.request, sizeof(*request) + parts);
         if (gt_table_add(&cache->requests, hash, request) < 0) {
-            gt_cache_release(&cache->bytes, request);
+            free(request);
             request = NULL;
         }
         for (unsigned i = 0; request && i < request->count; i++)
@@ -279,7 +277,7 @@ void gt_cache_request_drop(struct gt_cache *cache, struct gt_cache_request *requ
         if (--column->refs == 0)
             free_column(cache, column);
     }
-    gt_cache_release(&cache->bytes, request);
+    free(request);
 }
 
 bool gt_cache_request_is_above(const struct gt_cache_request *request, const struct gt_cache_request *than)
@@ -528,7 +526,7 @@ void gt_cache_resources_done(struct gt_cache *cache)
     for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
         if (cache->columns[i].name)
             free_column(cache, &cache->columns[i]);
-    gt_cache_release(&cache->bytes, cache->row_of);
-    gt_cache_release(&cache->bytes, cache->row_next);
-    gt_cache_release(&cache->bytes, cache->row_short);
+    free(cache->row_of);
+    free(cache->row_next);
+    free(cache->row_short);
 }

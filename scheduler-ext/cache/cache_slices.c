@@ -17,10 +17,10 @@ static struct cache_slice *slices_find(const struct gt_cache *cache, const char 
     return gt_table_find(&cache->slices, gt_cache_hash(cache, name), slices_is_slice, name);
 }
 
-static void slices_release(struct gt_cache *cache, struct cache_slice *slice)
+static void slices_release(struct cache_slice *slice)
 {
-    gt_cache_release(&cache->bytes, slice->devices);
-    gt_cache_release(&cache->bytes, slice);
+    free(slice->devices);
+    free(slice);
 }
 
 static void slices_take_out(struct gt_cache *cache, struct cache_slice *slice)
@@ -31,7 +31,7 @@ static void slices_take_out(struct gt_cache *cache, struct cache_slice *slice)
     while (*at != slice)
         at = &(*at)->node_next;
     *at = slice->node_next;
-    slices_release(cache, slice);
+    slices_release(slice);
     gt_cache_recompute(cache, node);
     gt_cache_node_drop(cache, node);
 }
@@ -40,17 +40,17 @@ static void slices_take_out(struct gt_cache *cache, struct cache_slice *slice)
 static struct cache_slice *slices_put_in(struct gt_cache *cache, const char *name, const char *node_name)
 {
     size_t size = strlen(name) + 1;
-    struct cache_slice *slice = gt_cache_alloc(&cache->bytes, sizeof(*slice) + size);
+    struct cache_slice *slice = calloc(1, sizeof(*slice) + size);
     struct cache_node *node = slice ? gt_cache_node_record(cache, node_name) : NULL;
     if (!node) {
-        gt_cache_release(&cache->bytes, slice);
+        free(slice);
         return NULL;
     }
     memcpy(slice->name, name, size);
     slice->hash = gt_cache_hash(cache, name);
     if (gt_table_add(&cache->slices, slice->hash, slice) < 0) {
         gt_cache_node_forget(cache, node);
-        gt_cache_release(&cache->bytes, slice);
+        free(slice);
         return NULL;
     }
     node->refs++;
@@ -63,12 +63,12 @@ static struct cache_slice *slices_put_in(struct gt_cache *cache, const char *nam
 static bool set_devices(struct gt_cache *cache, struct cache_slice *slice, const char *const *names,
                         unsigned count)
 {
-    uint64_t *devices = gt_cache_alloc(&cache->bytes, sizeof(uint64_t) * (count + 1));
+    uint64_t *devices = calloc(1, sizeof(uint64_t) * (count + 1));
     if (!devices)
         return false;
     for (unsigned i = 0; i < count; i++)
         devices[i] = gt_digest_mix_text(cache->seed, names[i]);
-    gt_cache_release(&cache->bytes, slice->devices);
+    free(slice->devices);
     slice->devices = devices;
     slice->count = count;
     return true;
@@ -123,7 +123,7 @@ void gt_cache_slices_done(struct gt_cache *cache)
 {
     for (struct cache_slice *next = gt_table_after(&cache->slices, 0, NULL), *slice; (slice = next);) {
         next = gt_table_after(&cache->slices, slice->hash, slice);
-        slices_release(cache, slice);
+        slices_release(slice);
     }
     gt_table_done(&cache->slices);
 }

@@ -1,32 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "scheduler-ext/cache/cache_internal.h"
-
-enum { OVERHEAD = 8 }; /* overhead of an allocation */
-
-void gt_cache_adopt(size_t *bytes, void *memory)
-{
-    *bytes += malloc_usable_size(memory) + OVERHEAD;
-}
-
-void *gt_cache_alloc(size_t *bytes, size_t size)
-{
-    void *memory = calloc(1, size ? size : 1);
-    if (memory)
-        gt_cache_adopt(bytes, memory);
-    return memory;
-}
-
-void gt_cache_release(size_t *bytes, void *memory)
-{
-    if (!memory)
-        return;
-    *bytes -= malloc_usable_size(memory) + OVERHEAD;
-    free(memory);
-}
 
 uint32_t gt_cache_hash(const struct gt_cache *cache, const char *text)
 {
@@ -51,13 +27,13 @@ const char *gt_cache_string(struct gt_cache *cache, const char *text)
     struct text *shared = gt_table_find(&cache->texts, hash, strings_is, text);
     if (!shared) {
         size_t len = strlen(text);
-        shared = gt_cache_alloc(&cache->bytes, sizeof(*shared) + len + 1);
+        shared = calloc(1, sizeof(*shared) + len + 1);
         if (!shared)
             return NULL;
         shared->hash = hash;
         memcpy(shared->bytes, text, len + 1);
         if (gt_table_add(&cache->texts, hash, shared) < 0) {
-            gt_cache_release(&cache->bytes, shared);
+            free(shared);
             return NULL;
         }
     }
@@ -83,7 +59,7 @@ void gt_cache_string_drop(struct gt_cache *cache, const char *bytes)
     if (--text->refs)
         return;
     gt_table_remove(&cache->texts, text->hash, text);
-    gt_cache_release(&cache->bytes, text);
+    free(text);
 }
 
 /* ---- records by name ---- */
@@ -102,13 +78,13 @@ void *gt_cache_add_record(struct gt_cache *cache, struct gt_table *table, const 
                           uint32_t *ret_hash)
 {
     const uint32_t hash = gt_cache_hash(cache, name);
-    const char **record = gt_cache_alloc(&cache->bytes, size);
+    const char **record = calloc(1, size);
     if (!record)
         return NULL;
     *record = gt_cache_string(cache, name);
     if (!*record || gt_table_add(table, hash, record) < 0) {
         gt_cache_string_drop(cache, *record);
-        gt_cache_release(&cache->bytes, record);
+        free(record);
         return NULL;
     }
     *ret_hash = hash;
@@ -119,5 +95,5 @@ void gt_cache_remove_record(struct gt_cache *cache, struct gt_table *table, uint
 {
     gt_table_remove(table, hash, record);
     gt_cache_string_drop(cache, *(const char **)record);
-    gt_cache_release(&cache->bytes, record);
+    free(record);
 }

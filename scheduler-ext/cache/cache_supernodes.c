@@ -118,7 +118,7 @@ static void drop_unlinked(struct gt_cache *cache, struct cache_membership *claim
 {
     for (uint32_t i = 0; i < count; i++)
         gt_cache_node_drop(cache, claims[i].node);
-    gt_cache_release(&cache->bytes, claims);
+    free(claims);
 }
 
 /* Makes the memberships, not yet linked to their nodes. False without memory. */
@@ -128,7 +128,7 @@ static bool make_claims(struct gt_cache *cache, const struct gt_supernode_object
     *ret = NULL;
     if (!object->member_count)
         return true;
-    struct cache_membership *claims = gt_cache_alloc(&cache->bytes, object->member_count * sizeof(*claims));
+    struct cache_membership *claims = calloc(1, object->member_count * sizeof(*claims));
     for (uint32_t i = 0; claims && i < object->member_count; i++) {
         claims[i].node = gt_cache_node_record(cache, object->members[i].node);
         if (!claims[i].node) {
@@ -294,7 +294,7 @@ void gt_cache_supernodes_done(struct gt_cache *cache)
         drop_unlinked(cache, at->claims, at->claim_count);
         gt_cache_string_drop(cache, at->reserved.text);
         gt_cache_string_drop(cache, at->name);
-        gt_cache_release(&cache->bytes, at);
+        free(at);
     }
     gt_table_done(&cache->supernodes);
 }

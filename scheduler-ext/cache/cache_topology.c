@@ -25,7 +25,7 @@ static void drop_owners(struct gt_cache *cache, struct cache_owner *owners, uint
         gt_cache_string_drop(cache, owners[i].namespace_);
         gt_cache_string_drop(cache, owners[i].pod);
     }
-    gt_cache_release(&cache->bytes, owners);
+    free(owners);
 }
 
 static void cache_topology_drop_facts(struct gt_cache *cache, struct facts *facts)
@@ -33,9 +33,9 @@ static void cache_topology_drop_facts(struct gt_cache *cache, struct facts *fact
     gt_class_unref(facts->class);
     gt_cache_string_drop(cache, facts->product);
     gt_cache_string_drop(cache, facts->owner_uid);
-    gt_cache_release(&cache->bytes, facts->device_ids);
-    gt_cache_release(&cache->bytes, facts->device_names);
-    gt_cache_release(&cache->bytes, facts->zones);
+    free(facts->device_ids);
+    free(facts->device_names);
+    free(facts->zones);
     drop_owners(cache, facts->owners, facts->owner_count);
 }
 
@@ -61,7 +61,7 @@ static bool make_owners(struct gt_cache *cache, const struct gt_node_gpu_topolog
 {
     if (!topology->owner_count)
         return true;
-    facts->owners = gt_cache_alloc(&cache->bytes, topology->owner_count * sizeof(*facts->owners));
+    facts->owners = calloc(1, topology->owner_count * sizeof(*facts->owners));
     if (!facts->owners)
         return false;
     for (unsigned i = 0; i < topology->owner_count; i++)
@@ -75,12 +75,12 @@ enum {
 };
 
 /* One block: pointers and the texts behind them; NULL without memory. */
-static char **make_list(struct gt_cache *cache, char texts[][DEVICE_TEXT_SIZE], unsigned count)
+static char **make_list(char texts[][DEVICE_TEXT_SIZE], unsigned count)
 {
     size_t size = count * sizeof(char *);
     for (unsigned i = 0; i < count; i++)
         size += strlen(texts[i]) + 1;
-    char **list = gt_cache_alloc(&cache->bytes, size);
+    char **list = calloc(1, size);
     char *to = (char *)(list + count);
     for (unsigned i = 0; list && i < count; i++) {
         size_t len = strlen(texts[i]) + 1;
@@ -95,14 +95,14 @@ static bool make_device_ids(struct gt_cache *cache, const struct gt_node *node, 
     char texts[GT_GPUS_MAX][DEVICE_TEXT_SIZE];
     for (unsigned i = 0; i < node->gpu_count; i++)
         gt_gpu_device_id(&node->gpus[i], texts[i]);
-    facts->device_ids = make_list(cache, texts, node->gpu_count);
+    facts->device_ids = make_list(texts, node->gpu_count);
     if (!cache->spec.claims || !facts->device_ids)
         return facts->device_ids;
     for (unsigned i = 0; i < node->gpu_count; i++)
         if (!gt_dra_device_name(node->gpus[i].bdf, texts[i]))
             texts[i][0] = '\0';
-    facts->device_names = make_list(cache, texts, node->gpu_count);
-    facts->zones = gt_cache_alloc(&cache->bytes, node->gpu_count);
+    facts->device_names = make_list(texts, node->gpu_count);
+    facts->zones = calloc(1, node->gpu_count);
     for (unsigned i = 0; facts->zones && i < node->gpu_count; i++)
         facts->zones[i] = (uint8_t)node->gpus[i].zone;
     return facts->device_names && facts->zones;

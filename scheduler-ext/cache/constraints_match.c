@@ -28,10 +28,8 @@ int gt_cache_constraints_of(struct gt_cache *cache, const struct gt_pod_where *w
             free(constraints);
             return -ENOMEM;
         }
-        if (constraints) {
+        if (constraints)
             constraints->hash = hash;
-            gt_cache_adopt(&cache->bytes, constraints);
-        }
     }
     if (constraints)
         constraints->refs++;
@@ -44,7 +42,7 @@ void gt_cache_constraints_drop(struct gt_cache *cache, struct gt_pod_rules *cons
     if (!constraints || --constraints->refs)
         return;
     gt_table_remove(&cache->constraints, constraints->hash, constraints);
-    gt_cache_release(&cache->bytes, constraints);
+    free(constraints);
 }
 
 /* ---- taints, shared by the nodes that have them ---- */
@@ -74,7 +72,7 @@ struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, cons
         return taint;
     }
     size_t sizes[] = {strlen(key) + 1, strlen(value) + 1, strlen(effect) + 1};
-    taint = gt_cache_alloc(&cache->bytes, sizeof(*taint) + sizes[0] + sizes[1] + sizes[2]);
+    taint = calloc(1, sizeof(*taint) + sizes[0] + sizes[1] + sizes[2]);
     if (!taint)
         return NULL;
     char *text = (char *)(taint + 1);
@@ -84,7 +82,7 @@ struct cache_taint *gt_cache_taint(struct gt_cache *cache, const char *key, cons
     taint->hash = hash;
     taint->refs = 1;
     if (gt_table_add(&cache->taints, hash, taint) < 0) {
-        gt_cache_release(&cache->bytes, taint);
+        free(taint);
         return NULL;
     }
     return taint;
@@ -95,7 +93,7 @@ void gt_cache_taint_drop(struct gt_cache *cache, struct cache_taint *taint)
     if (--taint->refs)
         return;
     gt_table_remove(&cache->taints, taint->hash, taint);
-    gt_cache_release(&cache->bytes, taint);
+    free(taint);
 }
 
 /* Counts the taints of nodes where pods may be placed, so that it is known without a loop over all nodes

@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
-#include "scheduler-ext/companion/desired.h"
 
 enum {
     WRITES_RUNNING_MAX = 8,

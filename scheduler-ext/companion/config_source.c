@@ -22,7 +22,6 @@ struct gt_config_source {
     void *value;
     char error[512];
     bool is_known;
-    void (*on_change)(void *arg);
     void *arg;
 };
 
@@ -63,7 +62,7 @@ static void config_source_take(struct gt_config_source *source, const char *text
         gt_info("configuration of supernodes read", GT_STR("from", source->what),
                 GT_STR("what", source->kind->what));
     }
-    source->on_change(source->arg);
+    source->kind->on_change(source->arg);
 }
 
 static void take_nothing(struct gt_config_source *source)
@@ -72,7 +71,7 @@ static void take_nothing(struct gt_config_source *source)
     source->is_known = true;
     config_source_clear(source);
     if (!same)
-        source->on_change(source->arg);
+        source->kind->on_change(source->arg);
 }
 
 static void take_error(struct gt_config_source *source, const char *why)
@@ -82,7 +81,7 @@ static void take_error(struct gt_config_source *source, const char *why)
     free(gt_steal(source->text)); /* the next text counts as changed */
     snprintf(source->error, sizeof(source->error), "%s", why);
     if (!same)
-        source->on_change(source->arg);
+        source->kind->on_change(source->arg);
 }
 
 static void config_source_on_object(void *arg, cJSON *object)
@@ -140,13 +139,13 @@ void gt_config_source_free(struct gt_config_source *source)
     free(source);
 }
 
-static int config_source_follow(struct gt_config_source *source, struct gt_kube *kube, const char *namespace_,
+static int config_source_follow(struct gt_config_source *source, const struct gt_part_env *env,
                                 struct gt_err **err)
 {
     snprintf(source->field, sizeof(source->field), "metadata.name=%s", source->what);
     const struct gt_kube_informer_spec spec = {
         .selection = {.resource = &gt_kube_configmaps,
-                      .namespace_ = namespace_,
+                      .namespace_ = env->namespace_,
                       .field_selector = source->field},
         .on_add = config_source_on_object,
         .on_update = config_source_on_object,
@@ -154,24 +153,23 @@ static int config_source_follow(struct gt_config_source *source, struct gt_kube 
         .on_synced = config_source_on_synced,
         .arg = source,
     };
-    return gt_kube_informer_start(kube, &spec, &source->informer, err);
+    return gt_kube_informer_start(env->kube, &spec, &source->informer, err);
 }
 
-int gt_config_source_new(struct gt_loop *loop, struct gt_kube *kube, const char *namespace_, const char *what,
-                         const struct gt_config_kind *kind, void (*on_change)(void *arg), void *arg,
-                         struct gt_config_source **ret, struct gt_err **err)
+int gt_config_source_new(const struct gt_part_env *env, const char *what, const struct gt_config_kind *kind,
+                         void *arg, struct gt_config_source **ret, struct gt_err **err)
 {
     __attribute__((cleanup(gt_config_source_free_p))) struct gt_config_source *source =
         calloc(1, sizeof(*source));
     GT_NEED(source, err, "groups");
-    *source = (struct gt_config_source){.kind = kind, .what = what, .on_change = on_change, .arg = arg};
+    *source = (struct gt_config_source){.kind = kind, .what = what, .arg = arg};
     if (!what)
         source->is_known = true;
     else if (config_source_is_file(source)) {
-        GT_TRY(gt_loop_add_timer(loop, config_source_on_timer, source, &source->timer, err));
+        GT_TRY(gt_loop_add_timer(env->loop, config_source_on_timer, source, &source->timer, err));
         gt_source_arm(source->timer, 0);
     } else
-        GT_TRY(config_source_follow(source, kube, namespace_, err));
+        GT_TRY(config_source_follow(source, env, err));
     *ret = gt_steal(source);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/desired.h"
+#include "scheduler-ext/companion/apply_set_entry.h"
 
 #include <string.h>
 

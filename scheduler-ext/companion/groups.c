@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/groups.h"
+#include "scheduler-ext/companion/view.h"
 
 #include <errno.h>
 #include <inttypes.h>

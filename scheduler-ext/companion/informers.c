@@ -552,7 +552,6 @@ void gt_informers_metrics(const struct gt_informers *informers, struct gt_buf *t
     gt_cache_counters(informers->cache, &counters);
     write_informers(informers, to);
     gt_prom_number(to, "gputopo_cache_refused_total", "Objects that made no sense.", counters.refused);
-    gt_prom_number(to, "gputopo_cache_bytes", "Memory of the cache.", gt_cache_bytes(informers->cache));
     if (!follows(informers, GT_INFORMER_PODS)) /* there is no cluster */
         return;
     gt_room_metrics(gt_cache_cluster(informers->cache), to);

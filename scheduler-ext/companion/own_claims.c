@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/companion/own_claims.h"
+#include "scheduler-ext/companion/placement_private.h"
 
 #include <stdlib.h>
 #include <string.h>

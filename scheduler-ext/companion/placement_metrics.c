@@ -30,8 +30,9 @@ static void write_decisions(const struct gt_placement_counters *counters, struct
                       (unsigned long long)counters->blocked[i]);
     gt_buf_printf(to, "%s{result=\"refused\",reason=\"rule\"} %llu\n", name,
                   (unsigned long long)counters->refused);
-    gt_prom_histogram(to, "gputopo_placement_decision_seconds", "Time for one decision on a job.", limits,
-                      counters->decisions, GT_PLACEMENT_BUCKETS, (double)counters->decision_us * 1e-6);
+    gt_prom_histogram(to, "gputopo_placement_decision_seconds", "Time for one decision on a job.",
+                      &(struct gt_prom_buckets){limits, counters->decisions, GT_PLACEMENT_BUCKETS,
+                                                (double)counters->decision_us * 1e-6});
 }
 
 static void write_jobs(const struct gt_placement_counters *counters, struct gt_buf *to)
@@ -57,8 +58,9 @@ static void write_waits(const struct gt_placement *placement, const struct gt_pl
     for (unsigned i = 0; i < GT_WAIT_SIZES; i++) {
         char label[32];
         snprintf(label, sizeof(label), "gpus=\"%s\"", gt_wait_size_names[i]);
-        gt_prom_histogram_of(to, wait, label, limits, counters->waits[i], GT_WAIT_BUCKETS,
-                             counters->waited_s[i]);
+        gt_prom_histogram_of(
+            to, wait, label,
+            &(struct gt_prom_buckets){limits, counters->waits[i], GT_WAIT_BUCKETS, counters->waited_s[i]});
     }
     gt_placement_waits(placement, &waits);
     gt_prom_head(to, oldest, "How long the job has waited for a place that waits longest.");

@@ -6,7 +6,6 @@
 #include "api/names.h"
 #include "base/prometheus.h"
 #include "base/text.h"
-#include "scheduler-ext/companion/own_claims.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/companion/placement_private.h"
 #include "scheduler-ext/owners/owner_watch.h"

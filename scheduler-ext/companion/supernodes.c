@@ -21,14 +21,6 @@ static void config_free_groups(void *value)
     gt_groups_free(value);
 }
 
-static const struct gt_config_kind config_groups = {
-    .what = "groups",
-    .keys = (const char *const[]){GT_GROUPS_KEY, NULL},
-    .text_max = GT_GROUPS_TEXT_MAX,
-    .read = config_read_groups,
-    .free = config_free_groups,
-};
-
 static int config_read_network(const char *text, void **ret, struct gt_err **err)
 {
     gt_auto_network struct gt_network *network = NULL;
@@ -42,15 +34,6 @@ static void config_free_network(void *value)
 {
     gt_network_free(value);
 }
-
-/* The last two as topograph and Slurm's operator name them. */
-static const struct gt_config_kind config_network = {
-    .what = "network",
-    .keys = (const char *const[]){"network.csv", "ibnetdiscover", "topology.conf", "topology.yaml", NULL},
-    .text_max = GT_NETWORK_TEXT_MAX,
-    .read = config_read_network,
-    .free = config_free_network,
-};
 
 enum { INTERVAL_MS = 1000, SETTLE_MS = 50, NODE_LABEL_MAX = 63 };
 
@@ -73,6 +56,25 @@ static void supernodes_network_changed(void *arg)
     gt_view_network_forget(&self->kept);
     supernodes_changed(self);
 }
+
+static const struct gt_config_kind config_groups = {
+    .what = "groups",
+    .keys = (const char *const[]){GT_GROUPS_KEY, NULL},
+    .text_max = GT_GROUPS_TEXT_MAX,
+    .read = config_read_groups,
+    .free = config_free_groups,
+    .on_change = supernodes_changed,
+};
+
+/* The last two as topograph and Slurm's operator name them. */
+static const struct gt_config_kind config_network = {
+    .what = "network",
+    .keys = (const char *const[]){"network.csv", "ibnetdiscover", "topology.conf", "topology.yaml", NULL},
+    .text_max = GT_NETWORK_TEXT_MAX,
+    .read = config_read_network,
+    .free = config_free_network,
+    .on_change = supernodes_network_changed,
+};
 
 /* A configuration that cannot be read must not undo what a valid one has made in an earlier process. */
 static bool is_readable(const struct gt_config_source *source)
@@ -340,10 +342,8 @@ static int supernodes_new(const struct gt_part_env *env, void **ret, struct gt_e
     self->env = env;
     GT_TRY(gt_loop_add_timer(env->loop, supernodes_run, self, &self->timer, err));
     GT_TRY(gt_servers_new(&self->servers, err));
-    GT_TRY(gt_config_source_new(env->loop, env->kube, env->namespace_, options->supernodes_config,
-                                &config_groups, supernodes_changed, self, &self->source, err));
-    GT_TRY(gt_config_source_new(env->loop, env->kube, env->namespace_, options->network, &config_network,
-                                supernodes_network_changed, self, &self->network, err));
+    GT_TRY(gt_config_source_new(env, options->supernodes_config, &config_groups, self, &self->source, err));
+    GT_TRY(gt_config_source_new(env, options->network, &config_network, self, &self->network, err));
     GT_TRY(start_apply_set(self, err));
     gt_informers_add_handlers(env->informers,
                               &(struct gt_cache_handlers){.observe = supernodes_observe,

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/cleanup.h"
 #include "base/loop.h"
 #include "kube/client.h"
 #include "kube/event.h"
 #include "kube/informer.h"
-#include "scheduler-ext/companion/groups.h"
-#include "scheduler-ext/companion/hypernodes.h"
+#include "scheduler-ext/cache/cache.h"
+#include "scheduler-ext/companion/apply_set.h"
 #include "scheduler-ext/companion/part.h"
-#include "scheduler-ext/companion/servers.h"
+#include "scheduler-ext/companion/view.h"
+#include "scheduler-ext/supernodes/join.h"
 
 /*
  * The source of something that the operator configures: a key of a ConfigMap, which is watched, or a file,
@@ -25,14 +27,13 @@ struct gt_config_kind {
     size_t text_max;         /* of a file */
     int (*read)(const char *text, void **ret, struct gt_err **err);
     void (*free)(void *value);
+    void (*on_change)(void *arg); /* the value or the error change, or become known */
 };
 
-/* `what`: the name of a ConfigMap in `namespace_`, or a path if it has a slash; NULL: there is never a value.
- * Both texts must outlive the source. `on_change` is called when the value or the error change, and when
- * they become known. */
-int gt_config_source_new(struct gt_loop *loop, struct gt_kube *kube, const char *namespace_, const char *what,
-                         const struct gt_config_kind *kind, void (*on_change)(void *arg), void *arg,
-                         struct gt_config_source **ret, struct gt_err **err);
+/* `what`: the name of a ConfigMap in the companion's namespace, or a path if it has a slash, which must
+ * outlive the source; NULL: there is never a value. */
+int gt_config_source_new(const struct gt_part_env *env, const char *what, const struct gt_config_kind *kind,
+                         void *arg, struct gt_config_source **ret, struct gt_err **err);
 void gt_config_source_free(struct gt_config_source *source);
 GT_DEFINE_CLEANUP(struct gt_config_source *, gt_config_source_free)
 

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "scheduler-ext/companion/part.h"
 #include "scheduler-ext/companion/reviews.h"
+#include "scheduler-ext/serve/debug_view.h"
 #include "scheduler-ext/serve/explain.h"
-#include "scheduler-ext/serve/model_json.h"
 #include "scheduler-ext/serve/page_state.h"
 
 /* The part "ui": /ui, /debug/model, /debug/decisions and /explain for people, on every replica. */
@@ -16,16 +16,10 @@
  * cluster takes longer, so that it takes at most a tenth of the time. */
 enum { LOOK_MS = 400, LOOKED_MS = 10000, WATCH_MS = 10000, ROUND_PART = 10, NAMESPACE_SIZE = 64 };
 
-/* The model of a large cluster is written in pieces, so that pages do not delay the requests of schedulers,
- * and the result is served again for a while, or until the next one is written. */
-enum { FIRST_MS = 4, PIECE_MS = 2, SHOWN_MS = 2000, KEPT_MS = 60000, MODEL_MAX = 32 << 20 };
+enum { FIRST_MS = 4, PIECE_MS = 2, MODEL_MAX = 32 << 20 };
 
 struct ui_part {
     const struct gt_part_env *env;
-    struct gt_source *timer;    /* the next piece, or the end of `model` */
-    struct gt_model *making;    /* NULL: none */
-    struct gt_buf model;        /* the last one that is complete */
-    uint64_t made_ms, asked_ms; /* time of the last request */
     struct gt_page *page;
     struct gt_source *page_timer;
     struct gt_reviews *reviews; /* NULL: everybody may look */
@@ -42,32 +36,6 @@ static struct gt_debug_view view_of(const struct ui_part *part)
                                   .synced = gt_informers_is_synced(part->env->informers, NULL),
                                   .now_ms = gt_clock_ms(),
                                   .wall_ms = gt_clock_wall_ms()};
-}
-
-/* Continues to write the model; true when it is complete. */
-static bool go_on(struct ui_part *part, uint64_t ms)
-{
-    if (!gt_model_write(part->making, ms * UINT64_C(1000000)))
-        return false;
-    gt_buf_done(&part->model);
-    part->model = *gt_model_text(part->making);
-    *gt_model_text(part->making) = (struct gt_buf){0};
-    if (part->model.failed) /* no memory: an incomplete model is not served */
-        gt_buf_done(&part->model);
-    part->made_ms = gt_clock_ms();
-    gt_model_free(gt_steal(part->making));
-    return true;
-}
-
-static void ui_part_on_timer(void *arg)
-{
-    struct ui_part *part = arg;
-    if (part->making)
-        gt_source_arm(part->timer, go_on(part, PIECE_MS) ? KEPT_MS : 0);
-    else if (gt_clock_ms() - part->asked_ms >= KEPT_MS)
-        gt_buf_done(&part->model);
-    else
-        gt_source_arm(part->timer, KEPT_MS);
 }
 
 /* ---- the page's state ---- */
@@ -134,12 +102,9 @@ static void ui_part_free(void *self)
     struct ui_part *part = self;
     if (!part)
         return;
-    gt_source_free(part->timer);
     gt_source_free(part->page_timer);
     gt_page_free(part->page);
     gt_reviews_free(part->reviews);
-    gt_model_free(part->making);
-    gt_buf_done(&part->model);
     free(part);
 }
 
@@ -150,9 +115,7 @@ static int ui_part_new(const struct gt_part_env *env, void **ret, struct gt_err 
         return gt_fail(err, ENOMEM, "no memory for the cluster page");
     part->env = env;
     const struct gt_page_spec page = {on_health, part};
-    int r = gt_loop_add_timer(env->loop, ui_part_on_timer, part, &part->timer, err);
-    if (r == 0)
-        r = gt_loop_add_timer(env->loop, ui_part_on_page_timer, part, &part->page_timer, err);
+    int r = gt_loop_add_timer(env->loop, ui_part_on_page_timer, part, &part->page_timer, err);
     if (r == 0)
         r = gt_page_new(&page, &part->page, err);
     if (r == 0 && env->options->ui_access)
@@ -175,23 +138,12 @@ static void ui_part_lead(void *self, bool leads)
 static void serve_model(struct ui_part *part, struct gt_http_response *response)
 {
     const struct gt_debug_view view = view_of(part);
-    part->asked_ms = view.now_ms;
+    gt_auto_buf struct gt_buf model = GT_BUF(MODEL_MAX);
+    gt_model_json(&view, &model);
     response->content_type = "application/json";
     response->compressed = true;
-    if (!part->making && (!part->model.len || view.now_ms - part->made_ms >= SHOWN_MS) &&
-        gt_model_new(&view, MODEL_MAX, &part->making, NULL) == 0) {
-        bool complete = go_on(part, FIRST_MS);
-        if (complete)
-            part->made_ms = 0; /* a small one is written for each request */
-        gt_source_arm(part->timer, complete ? KEPT_MS : 0);
-    }
-    if (part->model.len) {
-        gt_buf_add(&response->body, part->model.data, part->model.len);
-        return;
-    }
-    response->status = 503;
-    response->content_type = "text/plain; charset=utf-8";
-    gt_buf_puts(&response->body, "the model of a large cluster is being written: ask again in a second\n");
+    response->body.failed |= model.failed; /* no memory: an incomplete model is not served */
+    gt_buf_add(&response->body, model.data, model.len);
 }
 
 /* ---- who may look ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/closer.h"
+#include "scheduler-ext/core/crossing.h"
 
 #include <stdlib.h>
 

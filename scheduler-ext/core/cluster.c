@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "scheduler-ext/core/internal.h"
-#include "scheduler-ext/core/pod_gpus.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /* ---- making and growing ---- */
 
@@ -564,18 +564,4 @@ bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t 
     }
     *common = wider;
     return true;
-}
-
-size_t gt_cluster_bytes(const struct gt_cluster *cluster)
-{
-    size_t per_node =
-        6 * sizeof(uint64_t) + 7 * sizeof(uint32_t) + sizeof(uint16_t) + 4 * sizeof(uint8_t) + sizeof(bool);
-    size_t per_super = sizeof(struct super) + sizeof(uint64_t) + (6 + SUPER_SCRATCH) * sizeof(uint32_t) +
-                       2 * (size_t)cluster->slot_sizes * sizeof(uint32_t);
-    return sizeof(*cluster) + cluster->node_capacity * per_node + cluster->super_capacity * per_super +
-           gt_names_bytes(&cluster->node_names, cluster->node_capacity) +
-           gt_names_bytes(&cluster->super_names, cluster->super_capacity) +
-           cluster->promise_capacity * sizeof(struct promise) + cluster->values_bytes +
-           cluster->pod_tables_bytes + cluster->close_bytes[0] + cluster->close_bytes[1] +
-           cluster->close_bytes[2];
 }

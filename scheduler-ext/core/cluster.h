@@ -209,6 +209,3 @@ uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, en
 /* The promise of a GPU, before others one that takes it; NULL: it has none. Valid until the next change of
  * the ledger. */
 const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu);
-
-/* Bytes allocated, class tables not counted. */
-size_t gt_cluster_bytes(const struct gt_cluster *cluster);

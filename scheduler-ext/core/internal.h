@@ -128,7 +128,6 @@ struct gt_cluster {
     uint32_t class_nodes[GT_CLUSTER_CLASSES_MAX];
 
     struct pod_table *pod_tables[POD_TABLES]; /* pod_gpus.c; NULL: not in use */
-    size_t pod_tables_bytes;
 
     struct promise *promises;
     uint32_t promise_count, promise_capacity, promise_free;
@@ -217,7 +216,6 @@ uint32_t gt_names_find(const struct names *names, const char *name);
 int gt_names_add(struct names *names, uint32_t id, const char *name); /* -ENOMEM */
 void gt_names_remove(struct names *names, uint32_t id);
 void gt_names_done(struct names *names, uint32_t count);
-size_t gt_names_bytes(const struct names *names, uint32_t capacity);
 
 /* Frees the tables of values of one class, or of all. */
 void gt_score_forget_class(struct gt_cluster *cluster, uint32_t class);

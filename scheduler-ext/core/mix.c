@@ -54,11 +54,6 @@ static size_t worths_of(unsigned gpus)
     return (size_t)GT_MIX_RESOURCES * (gpus + 1) * LEVELS;
 }
 
-size_t gt_mix_bytes(const struct gt_mix *mix)
-{
-    return sizeof(*mix) + (mix->worth ? worths_of(mix->gpus) * sizeof(*mix->worth) : 0);
-}
-
 /* ---- adding pods ---- */
 
 /* Whole levels in an amount: cores, 4 GiB. */

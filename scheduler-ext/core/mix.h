@@ -58,5 +58,3 @@ void gt_mix_came(struct gt_mix *mix, const struct gt_mix_amounts *pod);
  * nothing is known. */
 double gt_mix_stranded(struct gt_mix *mix, const struct gt_mix_amounts *left,
                        const struct gt_mix_amounts *pod);
-
-size_t gt_mix_bytes(const struct gt_mix *mix);

@@ -71,12 +71,3 @@ void gt_names_done(struct names *names, uint32_t count)
     free(names->text);
     gt_table_done(&names->table);
 }
-
-size_t gt_names_bytes(const struct names *names, uint32_t capacity)
-{
-    size_t bytes = capacity * sizeof(*names->text) + gt_table_bytes(&names->table);
-    for (uint32_t id = 0; id < capacity; id++)
-        if (names->text[id])
-            bytes += (sizeof(struct name) + strlen(names->text[id]) + 1 + sizeof(size_t) + 15) & ~(size_t)15;
-    return bytes;
-}

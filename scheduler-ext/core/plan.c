@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/core/plan.h"
 
-#include "scheduler-ext/core/plan_close.h"
-#include "scheduler-ext/core/plan_nodes.h"
-#include "scheduler-ext/core/plan_slow.h"
-#include "scheduler-ext/core/plan_within.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /* ---- runs with running pods ---- */
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "scheduler-ext/core/plan_close.h"
-#include "scheduler-ext/core/plan_nodes.h"
-#include "scheduler-ext/core/plan_rule.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /*
  * GT_RULE_CHURN: whole units where jobs come and go (docs/reference/placement.md).

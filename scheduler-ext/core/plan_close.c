@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_close.h"
+#include "scheduler-ext/core/plan_work.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "scheduler-ext/core/crossing.h"
-#include "scheduler-ext/core/plan_nodes.h"
 
 /* Begins a plan: the job has only its running pods. */
 static void close_begin(struct job *job)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler-ext/core/plan_close_work.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /* The choice among supernodes of equal kinds: first what needs no search, then by tables for the rest. */
 

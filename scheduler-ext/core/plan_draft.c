@@ -5,7 +5,6 @@
 
 #include "base/bits.h"
 #include "scheduler-ext/core/numa_room.h"
-#include "scheduler-ext/core/slots.h"
 
 /*
  * The cluster in the view of a plan in progress: without excluded nodes, with the GPUs that count as free,

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_nodes.h"
-
-#include "scheduler-ext/core/pod_gpus.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /* The last step of a plan: every pod has a node; on each node the GPUs of all its pods are chosen
  * together. */

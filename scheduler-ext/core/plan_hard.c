@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_close.h"
-#include "scheduler-ext/core/plan_rule.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /* Whole units by the min-loss rule. */
 

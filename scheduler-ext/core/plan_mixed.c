@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_nodes.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /*
  * Units of several sizes share supernodes, and pods of several sizes share nodes, so no fixed order always

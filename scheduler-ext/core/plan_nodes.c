@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_nodes.h"
+#include "scheduler-ext/core/plan_work.h"
 
 #include "base/bits.h"
-#include "scheduler-ext/core/slots.h"
 
 /* The nodes of a supernode by how many GPUs are available on them. */
 struct nodes {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_rules_work.h"
-#include "scheduler-ext/core/plan_within.h"
+#include "scheduler-ext/core/plan_work.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "scheduler-ext/core/plan_rules_work.h"
-#include "scheduler-ext/core/slots.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /*
  * The search where rules are not about single nodes: run by run, the largest first, each in the supernode

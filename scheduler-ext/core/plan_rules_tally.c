@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "scheduler-ext/core/plan_rules_work.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /* ---- tallies ---- */
 

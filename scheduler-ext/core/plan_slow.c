@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_slow.h"
+#include "scheduler-ext/core/plan_work.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "scheduler-ext/core/plan_close.h"
 
 enum { SLOW_TRIES = 32 }; /* supernodes that a single unit is tried in */
 

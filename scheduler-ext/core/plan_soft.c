@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "scheduler-ext/core/plan_close.h"
-#include "scheduler-ext/core/plan_nodes.h"
-#include "scheduler-ext/core/plan_rule.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /* Soft units: their atoms lie as close together as possible, but need not be in one supernode. */
 

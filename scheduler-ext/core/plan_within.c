@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/plan_within.h"
+#include "scheduler-ext/core/plan_work.h"
 
 #include <stdlib.h>
 

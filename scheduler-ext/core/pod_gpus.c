@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/pod_gpus.h"
+#include "scheduler-ext/core/plan_work.h"
 
 #include <string.h>
 
@@ -27,7 +27,6 @@ struct pod_answer {
 struct pod_table {
     struct pod_items items;
     uint64_t used; /* the clock at its last use */
-    size_t bytes;
     struct pod_answer answers[ANSWERS];
     uint64_t most[]; /* [set] */
 };
@@ -121,15 +120,6 @@ static bool own_tables(struct gt_cluster *cluster, const struct pod_items *items
     return true;
 }
 
-static void pod_gpus_drop(struct gt_cluster *cluster, struct pod_table **table)
-{
-    if (!*table)
-        return;
-    cluster->pod_tables_bytes -= (*table)->bytes;
-    free(*table);
-    *table = NULL;
-}
-
 static struct pod_table *new_table(struct gt_cluster *cluster, const struct pod_items *items)
 {
     const struct gt_class *class = cluster->classes[items->class];
@@ -141,10 +131,8 @@ static struct pod_table *new_table(struct gt_cluster *cluster, const struct pod_
     for (unsigned i = 1; i < POD_TABLES && *place; i++)
         if (!cluster->pod_tables[i] || cluster->pod_tables[i]->used < (*place)->used)
             place = &cluster->pod_tables[i];
-    pod_gpus_drop(cluster, place);
+    free(*place);
     table->items = *items;
-    table->bytes = bytes;
-    cluster->pod_tables_bytes += bytes;
     pod_gpus_fill(class, table, own);
     return *place = table;
 }
@@ -167,13 +155,13 @@ void gt_pod_gpus_forget_class(struct gt_cluster *cluster, uint32_t class)
 {
     for (unsigned i = 0; i < POD_TABLES; i++)
         if (cluster->pod_tables[i] && cluster->pod_tables[i]->items.class == class)
-            pod_gpus_drop(cluster, &cluster->pod_tables[i]);
+            free(gt_steal(cluster->pod_tables[i]));
 }
 
 void gt_pod_gpus_done(struct gt_cluster *cluster)
 {
     for (unsigned i = 0; i < POD_TABLES; i++)
-        pod_gpus_drop(cluster, &cluster->pod_tables[i]);
+        free(gt_steal(cluster->pod_tables[i]));
 }
 
 /* ---- the choice ---- */

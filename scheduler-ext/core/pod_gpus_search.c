@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/bits.h"
-#include "scheduler-ext/core/pod_gpus.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /*
  * Above 16 GPUs. A local search: the pods choose one after the other, the largest first. Then GPUs of two

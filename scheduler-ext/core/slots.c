@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/slots.h"
+#include "scheduler-ext/core/plan_work.h"
 
 #include <stdlib.h>
 #include <string.h>

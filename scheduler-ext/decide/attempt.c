@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/decide/attempt.h"
+#include "scheduler-ext/decide/decide.h"
 
 #include <errno.h>
 #include <string.h>

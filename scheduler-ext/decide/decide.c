@@ -7,8 +7,6 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "scheduler-ext/cache/peers.h"
-#include "scheduler-ext/decide/attempt.h"
-#include "scheduler-ext/decide/never.h"
 
 static bool plan_attempt(const struct gt_job_view *view, struct gt_attempt *attempt,
                          struct gt_plan_failure *ret_failure)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/decide/never.h"
+#include "scheduler-ext/decide/decide.h"
 
 #include "base/bits.h"
 #include "base/text.h"

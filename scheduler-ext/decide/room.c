@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "scheduler-ext/core/drain.h"
 #include "scheduler-ext/core/plan_rules.h"
-#include "scheduler-ext/decide/attempt.h"
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/jobs/rules.h"
 

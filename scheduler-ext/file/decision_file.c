@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/file/decision_file.h"
+#include "scheduler-ext/file/cluster_file.h"
 
 #include <errno.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "api/meta.h"
 #include "base/err.h"
 #include "kube/index.h"
-#include "scheduler-ext/kueue/verdict.h"
 #include "scheduler-ext/owners/owners.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/kueue/verdict.h"
+#include "scheduler-ext/kueue/admission.h"
 
 #include <errno.h>
 #include <stdlib.h>

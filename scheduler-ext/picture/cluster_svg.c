@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/picture/picture.h"
-#include "topology/model/render_internal.h"
+#include "topology/model/render.h"
 #include "topology/model/svg.h"
 
 /* The picture of a cluster: supernodes as frames, nodes as rows in them, GPUs as cells. Lengths are in

@@ -6,7 +6,7 @@
 #include "api/identity.h"
 #include "base/json_write.h"
 #include "base/text.h"
-#include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/debug_view.h"
 #include "scheduler-ext/serve/unit_room.h"
 
 enum { QUERY_NAME_MAX = 1024, CANDIDATES_MAX = 8 };

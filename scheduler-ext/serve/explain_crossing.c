@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "scheduler-ext/cache/resources.h"
-#include "scheduler-ext/core/closer.h"
+#include "scheduler-ext/core/crossing.h"
 #include "scheduler-ext/jobs/rules.h"
 #include "scheduler-ext/serve/explain.h"
 

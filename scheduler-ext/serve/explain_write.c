@@ -12,7 +12,7 @@
 #include "scheduler-ext/decide/slow.h"
 #include "scheduler-ext/jobs/job.h"
 #include "scheduler-ext/jobs/rules.h"
-#include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/debug_view.h"
 
 static int digit(char c)
 {

@@ -504,6 +504,6 @@ void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
                                                {"slow_gpus", e->refused_by[GT_SLOW_REFUSED]},
                                                {NULL, 0}});
     gt_prom_histogram(to, "gputopo_extender_decision_seconds",
-                      "Time for a decision, from the end of its body to the answer.", limits, e->buckets,
-                      BUCKETS, e->seconds);
+                      "Time for a decision, from the end of its body to the answer.",
+                      &(struct gt_prom_buckets){limits, e->buckets, BUCKETS, e->seconds});
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/debug_view.h"
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/json_write.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/picture/picture.h"
@@ -11,42 +10,24 @@
 /* Bytes for the end of the document, with the counters of what was left out. */
 enum { TAIL_MAX = 512, HEAD_MAX = 8192 };
 
-/* Bytes that are reserved for each job without its pods while other jobs are written with theirs. */
-enum { JOB_BYTES = 1024 };
-
-enum { KEYS_MAX = 256 << 20 }; /* a key may be as long as a namespace and a name, and there are 2^18 pods */
-
 /* The document in progress: it is written item by item, so that it never ends within one. */
 struct model_writer {
     const struct gt_debug_view *view;
-    struct gt_buf *to;
-    struct gt_buf item;
-    size_t limit; /* of the current list */
-    uint32_t next_node;
-    bool in_jobs;
-    struct gt_buf keys; /* keys of the jobs, each with its NUL; first those that need attention */
-    size_t next_key;
-    uint32_t jobs_to_come;
+    struct gt_buf *to, item;
+    size_t limit;                                        /* of the current list */
     uint32_t supernodes, nodes, jobs, jobs_without_pods; /* left out */
 };
-
-static void model_json_empty(struct model_writer *writer)
-{
-    if (writer->item.failed)
-        gt_buf_done(&writer->item);
-    gt_buf_consume(&writer->item, writer->item.len);
-    writer->item.max = writer->to->max;
-}
 
 /* False where it does not fit. */
 static bool model_json_put(struct model_writer *writer)
 {
-    const struct gt_buf *item = &writer->item;
+    struct gt_buf *item = &writer->item;
     bool fits = !item->failed && writer->to->len + item->len + 1 <= writer->limit;
-    if (fits) {
+    if (fits)
         gt_json_add_raw(writer->to, NULL, item->data ? item->data : "");
-    }
-    model_json_empty(writer);
+    if (item->failed)
+        gt_buf_done(item);
+    gt_buf_consume(item, item->len);
     return fits;
 }
 
@@ -135,21 +116,11 @@ static void model_json_write_node(struct model_writer *writer, uint32_t id)
     writer->nodes += !model_json_put(writer);
 }
 
-/* The most bytes for an item, so that `remain` bytes are left after it. */
-static void model_json_leave(struct model_writer *writer, size_t remains)
-{
-    size_t taken = writer->to->len + 1 + remains;
-    writer->item.max = writer->limit > taken ? writer->limit - taken : 0;
-}
-
 static void write_job(struct model_writer *writer, const struct gt_cache_job *job)
 {
-    writer->jobs_to_come -= writer->jobs_to_come > 0;
-    model_json_leave(writer, (size_t)writer->jobs_to_come * JOB_BYTES); /* its pods displace no other job */
     gt_model_job_json(writer->view, job, true, false, &writer->item);
     if (model_json_put(writer))
         return;
-    model_json_leave(writer, 0);
     gt_model_job_json(writer->view, job, false, false, &writer->item);
     if (model_json_put(writer))
         writer->jobs_without_pods++;
@@ -157,24 +128,17 @@ static void write_job(struct model_writer *writer, const struct gt_cache_job *jo
         writer->jobs++;
 }
 
-/* Jobs may be added or deleted between two pieces of the document, so they are found by their keys. */
-static void list_jobs(struct model_writer *writer)
+/* Those that need attention come first. */
+static void model_json_write_jobs(struct model_writer *writer, bool settled)
 {
-    gt_auto_buf struct gt_buf settled = GT_BUF(KEYS_MAX);
     const struct gt_cache *cache = writer->view->cache;
+    struct gt_placement_job info;
     for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
          job = gt_cache_next_job(cache, job)) {
-        struct gt_placement_job info;
         gt_debug_job(writer->view, job, &info);
-        gt_buf_add(gt_debug_is_settled(writer->view, job, &info) ? &settled : &writer->keys, job->key,
-                   strlen(job->key) + 1);
-        writer->jobs_to_come++;
+        if (gt_debug_is_settled(writer->view, job, &info) == settled)
+            write_job(writer, job);
     }
-    if (settled.len)
-        gt_buf_add(&writer->keys, settled.data, settled.len);
-    if (settled.failed || writer->keys.failed)
-        writer->to->failed = true;
-    writer->in_jobs = true;
 }
 
 /* ---- counters ---- */
@@ -244,12 +208,10 @@ static void model_json_write_head(const struct gt_debug_view *view, struct gt_bu
     write_unit_sizes(view, to);
 }
 
-/* ---- in pieces ---- */
+/* ---- the document ---- */
 
-static void write_tail(struct model_writer *writer)
+static void write_tail(const struct model_writer *writer, struct gt_buf *to)
 {
-    struct gt_buf *to = writer->to;
-    gt_json_end(to, ']');
     gt_json_begin(to, "leftOut", '{');
     gt_json_add_unsigned(to, "supernodes", writer->supernodes);
     gt_json_add_unsigned(to, "nodes", writer->nodes);
@@ -261,92 +223,24 @@ static void write_tail(struct model_writer *writer)
     gt_buf_puts(to, "}\n");
 }
 
-static void model_json_start(struct model_writer *writer)
+void gt_model_json(const struct gt_debug_view *view, struct gt_buf *to)
 {
-    size_t max = writer->to->max, room = max > TAIL_MAX + HEAD_MAX ? max - TAIL_MAX : 0;
-    writer->limit = room / 4 * 3;
-    if (!room)
-        writer->to->failed = true;
-    model_json_write_head(writer->view, writer->to);
-    gt_json_begin(writer->to, "supernodes", '[');
-    write_supernodes(writer);
-    gt_json_end(writer->to, ']');
-    gt_json_begin(writer->to, "nodes", '[');
-}
-
-/* False: there was nothing more to write. */
-static bool model_json_write_next(struct model_writer *writer)
-{
-    const struct gt_debug_view *view = writer->view;
-    if (writer->next_node < gt_cluster_nodes(gt_cache_cluster(view->cache))) {
-        model_json_write_node(writer, writer->next_node++);
-    } else if (!writer->in_jobs) {
-        writer->limit = writer->to->max - TAIL_MAX;
-        gt_json_end(writer->to, ']');
-        gt_json_begin(writer->to, "jobs", '[');
-        list_jobs(writer);
-    } else if (writer->next_key < writer->keys.len) {
-        const char *key = writer->keys.data + writer->next_key;
-        const struct gt_cache_job *job = gt_cache_find_job(view->cache, key);
-        writer->next_key += strlen(key) + 1;
-        if (job)
-            write_job(writer, job);
-    } else {
-        return false;
-    }
-    return !writer->to->failed;
-}
-
-static void model_json_done(struct model_writer *writer)
-{
-    gt_buf_done(&writer->item);
-    gt_buf_done(&writer->keys);
-}
-
-struct gt_model {
-    struct gt_debug_view view;
-    struct gt_buf text;
-    struct model_writer writer;
-};
-
-int gt_model_new(const struct gt_debug_view *view, size_t max, struct gt_model **ret, struct gt_err **err)
-{
-    struct gt_model *model = calloc(1, sizeof(*model));
-    GT_NEED(model, err, "model");
-    *model = (struct gt_model){
-        .view = *view,
-        .text = GT_BUF(max),
-        .writer = {.item = GT_BUF(max), .keys = GT_BUF(KEYS_MAX)},
-    };
-    model->writer.view = &model->view;
-    model->writer.to = &model->text;
-    model_json_start(&model->writer);
-    *ret = model;
-    return 0;
-}
-
-void gt_model_free(struct gt_model *model)
-{
-    if (!model)
-        return;
-    model_json_done(&model->writer);
-    gt_buf_done(&model->text);
-    free(model);
-}
-
-bool gt_model_write(struct gt_model *model, uint64_t budget_ns)
-{
-    uint64_t end = gt_clock_ns() + budget_ns;
-    do {
-        if (!model_json_write_next(&model->writer)) {
-            write_tail(&model->writer);
-            return true;
-        }
-    } while (gt_clock_ns() < end);
-    return false;
-}
-
-struct gt_buf *gt_model_text(struct gt_model *model)
-{
-    return &model->text;
+    size_t room = to->max > TAIL_MAX + HEAD_MAX ? to->max - TAIL_MAX : 0;
+    struct model_writer writer = {.view = view, .to = to, .item = GT_BUF(to->max), .limit = room / 4 * 3};
+    to->failed |= !room;
+    model_json_write_head(view, to);
+    gt_json_begin(to, "supernodes", '[');
+    write_supernodes(&writer);
+    gt_json_end(to, ']');
+    gt_json_begin(to, "nodes", '[');
+    for (uint32_t id = 0; id < gt_cluster_nodes(gt_cache_cluster(view->cache)); id++)
+        model_json_write_node(&writer, id);
+    gt_json_end(to, ']');
+    writer.limit = room;
+    gt_json_begin(to, "jobs", '[');
+    model_json_write_jobs(&writer, false);
+    model_json_write_jobs(&writer, true);
+    gt_json_end(to, ']');
+    write_tail(&writer, to);
+    gt_buf_done(&writer.item);
 }

@@ -8,7 +8,7 @@
 #include "base/time_text.h"
 #include "scheduler-ext/jobs/rules.h"
 #include "scheduler-ext/picture/picture.h"
-#include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/debug_view.h"
 
 enum { NOTE_MAX = 400 };
 

@@ -6,7 +6,7 @@
 #include "base/json_write.h"
 #include "base/text.h"
 #include "scheduler-ext/picture/picture.h"
-#include "scheduler-ext/serve/model_json.h"
+#include "scheduler-ext/serve/debug_view.h"
 #include "scheduler-ext/serve/page_state.h"
 
 enum { LIST_MAX = 256, POD_NAME_SIZE = 2 * GT_CLUSTER_NAME_MAX + 2 };

@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/picture/picture.h"
+#include "scheduler-ext/serve/debug_view.h"
 #include "scheduler-ext/serve/explain.h"
-#include "scheduler-ext/serve/model_json.h"
 
 enum {
     ROW_MAX = 64 << 10,

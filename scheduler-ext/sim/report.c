@@ -56,8 +56,6 @@ static const struct column {
     {"fragmented %", 14, 2, 100, true, get_fragmentation},
     {"split %", 9, 2, 100, false, get_split_share},
     {"spread", 8, 3, 1, false, get_spread_mean},
-    {"p99", 5, 0, 1, false, get_spread_p99},
-    {"bound", 7, 3, 1, false, get_spread_bound},
     {"jobs in one %", 13, 2, 100, false, get_jobs_in_one},
     {"of job", 7, 3, 1, false, get_job_supernodes},
     {"bound", 7, 3, 1, false, get_job_supernodes_bound},

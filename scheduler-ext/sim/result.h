@@ -27,8 +27,6 @@ struct gt_sample { /* at equal steps of the run */
     X("linkFragmentation", link_fragmentation)                                                               \
     X("splitShare", split_share)                                                                             \
     X("spreadMean", spread_mean)                                                                             \
-    X("spreadP99", spread_p99)                                                                               \
-    X("spreadBound", spread_bound)                                                                           \
     X("jobsInOne", jobs_in_one)                                                                              \
     X("jobSupernodes", job_supernodes)                                                                       \
     X("jobSupernodesBound", job_supernodes_bound)                                                            \

@@ -127,10 +127,8 @@ struct node_row {
 /* What the columns of a file are. */
 struct site_columns {
     unsigned keys;
-    unsigned field[SITE_KEYS]; /* of each key */
-    unsigned count;            /* of all columns */
-    unsigned upper;            /* of the keys, those above the supernodes */
-    bool has_supers;           /* else each node is one */
+    unsigned upper;  /* of the keys, those above the supernodes */
+    bool has_supers; /* else each node is one */
     char names[1 + SITE_KEYS][32];
 };
 
@@ -164,21 +162,13 @@ static int site_by_key(const void *a, const void *b, void *arg)
     return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
-static const char *const topo_header[] = {"ip", "DSW", "PSW", "ASW"};
-
 static int site_read_header(const struct gt_csv *csv, struct site_columns *to, struct gt_err **err)
 {
     static const char *const supers[] = {"supernode", "block", "accelerator"};
-    if (gt_csv_is(csv, topo_header, GT_COUNT(topo_header))) {
-        *to = (struct site_columns){
-            .keys = 2, .field = {2, 3}, .count = 4, .has_supers = true, .names = {"ip", "PSW", "ASW"}};
-        return 0;
-    }
     if (csv->field_count < 2 || strcasecmp(csv->fields[0], "node") != 0)
-        return gt_fail(err, EINVAL,
-                       "%s:%u: not a cluster: expected the header ip,DSW,PSW,ASW, or such as node,leaf,spine",
+        return gt_fail(err, EINVAL, "%s:%u: not a cluster: expected a header such as node,leaf,spine",
                        csv->file, csv->line);
-    *to = (struct site_columns){.count = csv->field_count, .keys = csv->field_count - 1};
+    *to = (struct site_columns){.keys = csv->field_count - 1};
     for (unsigned i = 0; i < GT_COUNT(supers); i++)
         to->has_supers |= strcasecmp(csv->fields[1], supers[i]) == 0;
     to->upper = to->keys - to->has_supers;
@@ -186,22 +176,20 @@ static int site_read_header(const struct gt_csv *csv, struct site_columns *to, s
         return gt_fail(err, EINVAL, "%s:%u: %u tiers above the supernodes, expected at most %d", csv->file,
                        csv->line, to->upper, GT_SITE_UPPER);
     gt_text_cut(to->names[0], sizeof(to->names[0]), csv->fields[0]);
-    for (unsigned k = 0; k < to->keys; k++) {
-        to->field[k] = to->keys - k;
-        gt_text_cut(to->names[1 + k], sizeof(to->names[0]), csv->fields[to->field[k]]);
-    }
+    for (unsigned k = 0; k < to->keys; k++)
+        gt_text_cut(to->names[1 + k], sizeof(to->names[0]), csv->fields[to->keys - k]);
     return 0;
 }
 
 static int site_read_row(const struct gt_csv *csv, const struct site_columns *columns, struct node_row *ret,
                          struct gt_err **err)
 {
-    if (csv->field_count != columns->count)
-        return gt_fail(err, EINVAL, "%s:%u: expected %u fields, is %u", csv->file, csv->line, columns->count,
-                       csv->field_count);
+    if (csv->field_count != columns->keys + 1)
+        return gt_fail(err, EINVAL, "%s:%u: expected %u fields, is %u", csv->file, csv->line,
+                       columns->keys + 1, csv->field_count);
     *ret = (struct node_row){.name = csv->fields[0], .line = csv->line};
     for (unsigned k = 0; k < columns->keys; k++)
-        ret->key[k] = csv->fields[columns->field[k]];
+        ret->key[k] = csv->fields[columns->keys - k];
     const char *lacks = *ret->name ? NULL : columns->names[0];
     for (unsigned k = 0; k < columns->upper + columns->has_supers && columns->upper; k++)
         lacks = *ret->key[k] ? lacks : columns->names[1 + k];

@@ -43,9 +43,8 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
 int gt_site_group(struct gt_site *site, unsigned tier, uint32_t supers, struct gt_err **err);
 
 /*
- * The text of a file with one of these headers:
+ * The text of a file with a header:
  *
- *     ip,DSW,PSW,ASW           the Lingjun topology: a supernode is a rack, that is a PSW and an ASW
  *     node,leaf,spine,hall     the companion's table: further columns are domains, from the lowest. The first
  *                              is the supernode if it is named supernode, block or accelerator; else each
  *                              node is one of itself

@@ -94,10 +94,6 @@ int gt_network_read_slurm_yaml(struct gt_network *network, char *text, struct gt
  * Changes the text. */
 char *gt_network_line(char **text);
 
-/* The cluster's node of each point, in an array with room for all; GT_NETWORK_NONE: none, or a switch. */
-int gt_network_names_find(const struct gt_network *network, const char *const *names, uint32_t count,
-                          uint32_t *node_of, struct gt_err **err);
-
 /* The domains that the cables make: sets of nodes that are connected alike. */
 struct gt_network_domain {
     const char *name; /* of its first switch by name; borrowed from the network */

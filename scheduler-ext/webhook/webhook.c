@@ -15,8 +15,8 @@
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "kube/base64.h"
+#include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/demands.h"
-#include "scheduler-ext/decide/never.h"
 #include "scheduler-ext/webhook/own_claim.h"
 
 enum { SIBLINGS_MAX = 64, UID_MAX = 128, API_VERSION_MAX = 512 };

@@ -395,8 +395,6 @@ static void run(unsigned pods, unsigned asking, bool timed)
     hand_pods(cache, pods, asking, timed);
     snprintf(name, sizeof(name), "resident, 10,000 nodes, %u pods, %u of them ask", pods, asking);
     measure(name, resident_mib(), "MiB", pods == PODS ? "<143" : "<190"); /* 150 and 200 MB */
-    snprintf(name, sizeof(name), "counted by the cache, %u of %u ask", asking, pods);
-    measure(name, (double)gt_cache_bytes(cache) / (1 << 20), "MiB", "-");
     if (timed)
         measure_tick(cache);
     else if (pods == PODS)

@@ -110,7 +110,6 @@ class Bench:
         measure("  of files (programs and libraries)", int(status["RssFile"]) / 1024, "MiB")
         measure("  its share where pages are shared (PSS)", int(rollup["Pss"]) / 1024, "MiB")
         measure("  at its highest", int(status["VmHWM"]) / 1024, "MiB")
-        measure("  the model, as counted", self.metric(companion, "gputopo_cache_bytes") / (1 << 20), "MiB")
 
     @staticmethod
     def metric(companion, name):

@@ -23,7 +23,8 @@ mkdir -p "$out"
 run() { # experiment name cluster trace policies jobs load options...
     file=$out/$1.$2.csv on=$3 of=$4 policies=$5 jobs=$6 load=$7
     shift 7
-    [ $on = lingjun ] && on=$traces/lingjun/topo.csv
+    [ $on = lingjun ] && on=$out/topo.csv && # a rack is a supernode
+        awk -F, 'NR == 1 { print "node,supernode"; next } { print $1 "," $3 "-" $4 }' "$traces/lingjun/topo.csv" >"$on"
     [ $of = philly ] && of=$traces/philly/philly.csv
     [ -s "$file" ] || {
         "$simulate" --cluster "$on" --trace "$of" --policy "$policies" --seeds "$seeds" --load "$load" \

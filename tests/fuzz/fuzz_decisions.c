@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "scheduler-ext/file/decision_file.h"
+#include "scheduler-ext/file/cluster_file.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Lines of decisions are refused with the number of the line, or are made again. */

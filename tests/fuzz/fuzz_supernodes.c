@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler-ext/companion/hypernodes.h"
 #include "scheduler-ext/companion/view.h"
 #include "tests/fuzz/fuzz.h"
 

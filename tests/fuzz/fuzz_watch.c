@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/meta.h"
-#include "kube/page.h"
+#include "kube/internal.h"
 #include "kube/watch.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -26,7 +26,7 @@
 #include "base/text.h"
 #include "kube/config.h"
 #include "kube/watch.h"
-#include "scheduler-ext/companion/own_claims.h"
+#include "scheduler-ext/companion/placement_private.h"
 #include "scheduler-ext/owners/owner_watch.h"
 #include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/placement/controller.h"

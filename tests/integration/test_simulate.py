@@ -19,7 +19,7 @@ TIMEOUT_S = 120
 POLICIES = ["gputopo", "gputopo-static", "gpu-aware"]
 SMALL = ["--cluster", "8x4x8", "--trace", "mix:1,8,16,32", "--jobs", "800"]
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster\nt,60.0,1,60.0,c\nt,500.5,12,60,c\nt,9,32,60,c\n"
-TOPO = "ip,DSW,PSW,ASW\na,G,P,S1\nb,G,P,S1\nc,G,P,S2\n"
+TOPO = "node,supernode\na,S1\nb,S1\nc,S2\n"
 
 
 def call(*arguments):
@@ -56,7 +56,7 @@ class Simulate(unittest.TestCase):
         for r in reports:
             for key in ("jobs", "placed", "rejected", "acceptance", "occupancy", "served", "waitMean", "waitGpuMean",
                         "slowdownNode", "slowdownSupernode", "slowdownLarger", "decisionsPerSecond", "splitShare",
-                        "spreadMean", "spreadP99", "spreadBound", "jobsInOne", "jobSupernodes", "jobSupernodesBound", "fragmentation", "linkFragmentation", "linkShare",
+                        "spreadMean", "jobsInOne", "jobSupernodes", "jobSupernodesBound", "fragmentation", "linkFragmentation", "linkShare",
                         "waitP50", "waitP99", "worked", "moved"):
                 self.assertIsInstance(r[key], (int, float), key)
                 self.assertIn(key, r["ci95"])
@@ -66,7 +66,7 @@ class Simulate(unittest.TestCase):
             self.assertGreater(r["decisionsPerSecond"], 0)
             self.assertEqual(r["seeds"], [7, 8, 9])
             self.assertEqual(r["fragmentationSize"], 32)
-            self.assertTrue(1 <= r["spreadBound"] <= r["spreadMean"] + 1e-9)
+            self.assertTrue(1 <= r["spreadMean"] + 1e-9)
             self.assertTrue(1 <= r["jobSupernodesBound"] <= r["jobSupernodes"] + 1e-9 and 0 < r["jobsInOne"] <= 1)
             self.assertTrue(r["series"])
             if r["policy"] != "gpu-aware":
@@ -198,7 +198,7 @@ class Simulate(unittest.TestCase):
         topo, jobs = self.file("t.csv", TOPO), self.file("j.csv", PHILLY)
         broken = self.file("b.csv", PHILLY + "this is not a job\n")
         self.bad(1, f"{broken}:5: expected 5 fields, is 1", "--cluster", topo, "--trace", broken)
-        broken = self.file("f.csv", TOPO + "a,G,P,S2\n")  # the same host in another rack
+        broken = self.file("f.csv", TOPO + "a,S2\n")  # the same host in another rack
         self.bad(1, f"{broken}:5: node a is there twice", "--cluster", broken, "--trace", "seren")
         broken = self.file("d.csv", "hello\nworld\n")
         self.bad(1, f"{broken}:1: not a trace", "--cluster", topo, "--trace", broken)
@@ -222,7 +222,7 @@ class Simulate(unittest.TestCase):
         self.bad(2, "is 'gputopo-'", *SMALL, "--policy", "gputopo,gputopo-")
         self.bad(2, "is 'kueue'", *SMALL, "--policy", "kueue")  # only the benchmarks have it
         self.bad(2, "at most 32", *SMALL, "--policy", ",".join(["gputopo"] * 33))
-        for option in ("--seed", "--seeds", "--load", "--jobs", "--group", "--atomic", "--mtbf", "--repair", "--warm-up",
+        for option in ("--seed", "--seeds", "--load", "--jobs", "--group", "--atomic", "--mtbf", "--repair",
                        "--loss-weight", "--queue", "--patience", "--reserve-waiting", "-o"):
             for value in ("-1", "x", "", "1e999", "nan"):
                 self.bad(2, f"is '{value}'", *SMALL, option, value)
@@ -256,7 +256,10 @@ class Simulate(unittest.TestCase):
     def test_real_traces(self):
         if not os.path.isdir(TRACES):
             self.skipTest("the traces are not here")
-        self.good("--cluster", os.path.join(TRACES, "lingjun", "topo.csv"), "--trace",
+        with open(os.path.join(TRACES, "lingjun", "topo.csv"), encoding="utf-8") as file:
+            rows = [line.strip().split(",") for line in file][1:]  # host, DSW, PSW, ASW: a rack is a supernode
+        table = self.file("topo.csv", "node,supernode\n" + "".join(f"{row[0]},{row[2]}-{row[3]}\n" for row in rows))
+        self.good("--cluster", table, "--trace",
                   os.path.join(TRACES, "philly", "philly.csv"), "--jobs", "2000", "--policy", "gputopo")
 
 

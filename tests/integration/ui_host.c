@@ -22,8 +22,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "scheduler-ext/placement/times.h"
+#include "scheduler-ext/serve/debug_view.h"
 #include "scheduler-ext/serve/explain.h"
-#include "scheduler-ext/serve/model_json.h"
 #include "scheduler-ext/serve/page_state.h"
 #include "tests/unit/cache/cache_world.h"
 
@@ -303,17 +303,7 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
     if (strcmp(request->path, "/debug/model") == 0) {
         uint64_t began = gt_clock_ns();
         response->content_type = "application/json";
-        struct gt_model *model;
-        if (gt_model_new(&view, response->body.max, &model, NULL) < 0) {
-            response->status = 500;
-            return;
-        }
-        while (!gt_model_write(model, UINT64_MAX / 2))
-            ;
-        struct gt_buf *text = gt_model_text(model);
-        response->body.failed |= text->failed;
-        gt_buf_add(&response->body, text->data, text->len);
-        gt_model_free(model);
+        gt_model_json(&view, &response->body);
         fprintf(stderr, "model: %zu bytes in %.2f ms\n", response->body.len,
                 (double)(gt_clock_ns() - began) * 1e-6);
     } else if (strcmp(request->path, "/ui/state") == 0) {

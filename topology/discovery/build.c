@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/discovery/replay.h"
+#include "topology/discovery/backends.h"
 #include "topology/probe/answers.h"
 
 /* Copies a text that may come from anywhere. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "topology/discovery/replay.h"
+#include "topology/discovery/backends.h"
 
 enum {
     EVENTS_MAX = 1024,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/discovery/replay.h"
+#include "topology/discovery/backends.h"
 
 /*
  * The matrix of `mx-smi topo -m` and `-n`, of `nvidia-smi topo -m`, and of `gputopo show`: a line of column

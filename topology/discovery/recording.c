@@ -10,7 +10,6 @@
 #include "base/json_write.h"
 #include "base/text.h"
 #include "topology/discovery/backends.h"
-#include "topology/discovery/replay.h"
 #include "topology/model/node_json.h"
 
 enum { RECORDING_VERSION = 1 };

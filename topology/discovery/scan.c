@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "topology/discovery/backends.h"
-#include "topology/discovery/replay.h"
 #include "topology/model/health.h"
 
 enum { DESCRIPTORS_AT_ONCE = 8 }; /* that a scan holds open, at most */

@@ -100,9 +100,6 @@ GT_DEFINE_CLEANUP(struct gt_class_cache *, gt_class_cache_free)
 int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *weights, struct gt_class **ret,
                        struct gt_err **err);
 
-/* The memory of the classes that are in it now. */
-size_t gt_class_cache_bytes(struct gt_class_cache *cache);
-
 /*
  * The two maps that HAMi reads from node annotations, for every k from 1 to n: floor(1999 x / S(all)) of loss
  * and of score, both 0 if S(all) is 0; but loss 1999 and score 0 if k is above the number of free GPUs, for

@@ -329,14 +329,3 @@ int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *we
     *ret = class;
     return 0;
 }
-
-size_t gt_class_cache_bytes(struct gt_class_cache *cache)
-{
-    size_t bytes = sizeof(*cache) + cache->capacity * sizeof(cache->entry[0]);
-
-    pthread_mutex_lock(&cache->lock);
-    for (unsigned i = 0; i < cache->capacity && cache->entry[i].class; i++)
-        bytes += gt_class_bytes(cache->entry[i].class);
-    pthread_mutex_unlock(&cache->lock);
-    return bytes;
-}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology/model/pcie_tree.h"
 #include "topology/model/render.h"
-#include "topology/model/render_internal.h"
 
 /* A DOT string: quotes and backslashes escaped, `\n` is written by the caller. */
 static void add_escaped(struct gt_buf *to, const char *text)

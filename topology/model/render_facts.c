@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/model/render_internal.h"
+#include "topology/model/render.h"
 
 void gt_memory_text(uint64_t bytes, char *to, size_t size)
 {

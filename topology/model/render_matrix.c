@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "topology/model/render.h"
-#include "topology/model/render_internal.h"
 
 /* Columns as wide as their widest cell; UTF-8 counts by character. */
 enum { COLUMNS_MAX = 8, CELL_MAX = 160 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "topology/model/render_internal.h"
+#include "topology/model/render.h"
 #include "topology/model/svg.h"
 
 /* Heat map of the pair weights, legend, and notes. */

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "topology/model/render.h"
-#include "topology/model/render_internal.h"
 #include "topology/model/svg.h"
 
 static void draw_head(struct gt_buf *to, const struct svg_layout *l)

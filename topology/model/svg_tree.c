@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "topology/model/render_internal.h"
+#include "topology/model/render.h"
 #include "topology/model/svg.h"
 
 /* The direct links, as arcs below the cards. */

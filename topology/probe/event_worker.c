@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "topology/probe/event_worker.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "topology/probe/worker.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "topology/probe/hangs.h"
+#include "topology/probe/prober.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "topology/probe/event_worker.h"
+#include "topology/probe/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>

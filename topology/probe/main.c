@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/process.h"
-#include "topology/probe/no_network.h"
 #include "topology/probe/server.h"
 
 /* gputopo-probe: queries the vendor library for others. Exit codes: 0 done, 1 failed, 2 wrong usage. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "topology/probe/no_network.h"
+#include "topology/probe/server.h"
 
 #include <errno.h>
 #include <linux/audit.h>

@@ -12,8 +12,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "topology/probe/event_worker.h"
-#include "topology/probe/hangs.h"
 #include "topology/probe/protocol.h"
 #include "topology/probe/worker.h"
 

@@ -10,8 +10,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "topology/probe/event_worker.h"
 #include "topology/probe/protocol.h"
+#include "topology/probe/worker.h"
 
 enum {
     CLIENTS_MAX = 8,

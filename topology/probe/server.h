@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include "base/err.h"
 #include "topology/probe/prober.h"
 
 /* Makes the socket for clients: mode 0600, or open to everyone if `open_mode`, since the peer is checked on
@@ -17,3 +18,7 @@ struct gt_server_options {
 
 /* Serves until the inherited connection ends, then returns 0; without one it serves for ever. */
 int gt_server_run(struct gt_prober *prober, const struct gt_server_options *options, struct gt_err **err);
+
+/* From now on this process, and all that it starts, can make unix sockets only and gain no privileges. This
+ * cannot be undone. Unlike a network namespace it needs no capability. -ENOTSUP on unknown processors. */
+int gt_no_network(struct gt_err **err);

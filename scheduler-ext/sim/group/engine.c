@@ -35,8 +35,7 @@ static void run_done(struct group_run *run)
 
 static int run_open(struct group_run *run, const struct gt_site *site, struct gt_err **err)
 {
-    struct gt_group_setup setup = {.chain = run->options->chain.count ? &run->options->chain : NULL,
-                                   .seed = run->options->seed,
+    struct gt_group_setup setup = {.seed = run->options->seed,
                                    .pods_max = 1,
                                    .loss_weight = run->options->loss_weight,
                                    .close = run->options->close};

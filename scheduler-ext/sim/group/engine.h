@@ -16,22 +16,21 @@ enum gt_queue_policy {
 
 struct gt_group_options {
     enum gt_queue_policy queue;
-    double patience;             /* seconds until nodes are reserved for a waiting job; INFINITY: never */
-    double reservation;          /* seconds of this reservation; 0: no end */
-    uint32_t reserved_percent;   /* of the GPUs that may be reserved, at least one node; 0: all */
-    double warm_up;              /* fraction of the jobs before the measurement begins, 0 to below 1 */
-    double mtbf;                 /* mean seconds between failures of a node; 0: none fails. Its jobs are
-                                    submitted again */
-    double repair;               /* mean seconds until it is repaired */
-    double restart;              /* seconds without progress for a job of which units move */
-    uint32_t moves_a_day;        /* units that move for waiting jobs in 24 hours; 0: none. They need
-                                    gt_group_policy.model */
-    double quota;                /* fraction of the GPUs that a namespace may use; 0: all */
-    uint64_t seed;               /* of the random numbers of policy and failures */
-    double loss_weight;          /* of gpu-aware */
-    struct gt_chain_sizes chain; /* of gputopo; empty: it is learned */
-    unsigned close;              /* likewise; as in struct gt_group_setup */
-    bool check;                  /* recount the whole state sometimes: slow, for tests */
+    double patience;           /* seconds until nodes are reserved for a waiting job; INFINITY: never */
+    double reservation;        /* seconds of this reservation; 0: no end */
+    uint32_t reserved_percent; /* of the GPUs that may be reserved, at least one node; 0: all */
+    double warm_up;            /* fraction of the jobs before the measurement begins, 0 to below 1 */
+    double mtbf;               /* mean seconds between failures of a node; 0: none fails. Its jobs are
+                                  submitted again */
+    double repair;             /* mean seconds until it is repaired */
+    double restart;            /* seconds without progress for a job of which units move */
+    uint32_t moves_a_day;      /* units that move for waiting jobs in 24 hours; 0: none. They need
+                                  gt_group_policy.model */
+    double quota;              /* fraction of the GPUs that a namespace may use; 0: all */
+    uint64_t seed;             /* of the random numbers of policy and failures */
+    double loss_weight;        /* of gpu-aware */
+    unsigned close;            /* likewise; as in struct gt_group_setup */
+    bool check;                /* recount the whole state sometimes: slow, for tests */
     struct gt_sim_watch watch;
 };
 

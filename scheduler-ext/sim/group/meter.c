@@ -4,7 +4,67 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/err.h"
+
+/* ---- links ---- */
+
+int gt_links_open(struct gt_links *links, const struct gt_site *site, struct gt_err **err)
+{
+    links->nodes = site->node_count;
+    for (unsigned k = 0; k <= GT_GPUS_MAX; k++)
+        links->best[k] = -1;
+    return gt_site_model(site, &links->model, err);
+}
+
+void gt_links_done(struct gt_links *links)
+{
+    gt_cluster_free(links->model);
+}
+
+static uint32_t best_of(struct gt_links *links, unsigned k)
+{
+    struct gt_cluster_node node;
+    if (links->best[k] < 0)
+        for (uint32_t i = 0; i < links->nodes; i++)
+            if (gt_cluster_get_node(links->model, i, &node)) {
+                uint32_t score = gt_class_best_score(node.class, k);
+                links->best[k] = score > links->best[k] ? score : links->best[k];
+            }
+    return (uint32_t)links->best[k];
+}
+
+void gt_links_add(struct gt_links *links, uint32_t node, uint64_t mask)
+{
+    struct gt_cluster_node at;
+    uint32_t best = best_of(links, gt_bit_count(mask));
+    if (!best || !gt_cluster_get_node(links->model, node, &at))
+        return;
+    links->share_sum += (double)gt_class_sum(at.class, mask) / best;
+    links->share_count++;
+}
+
+double gt_links_share(const struct gt_links *links)
+{
+    return links->share_count ? links->share_sum / links->share_count : 1;
+}
+
+double gt_links_fragmentation(const struct gt_links *links, uint64_t (*free)(const void *arg, uint32_t node),
+                              const void *arg)
+{
+    double left = 0, whole = 0;
+    for (uint32_t i = 0; i < links->nodes; i++) {
+        struct gt_cluster_node node;
+        uint64_t mask = free(arg, i);
+        if (!mask || !gt_cluster_get_node(links->model, i, &node))
+            continue;
+        left += gt_class_sum(node.class, mask);
+        whole += (double)gt_class_sum(node.class, node.all) * gt_bit_count(mask) / gt_bit_count(node.all);
+    }
+    return whole > 0 ? 1 - left / whole : 0;
+}
+
+/* ---- jobs ---- */
 
 static int larger_first(const void *a, const void *b)
 {
@@ -196,40 +256,18 @@ static uint32_t count_domains(const struct gt_meter *meter, const struct gt_plac
     return count;
 }
 
-/* The least number of supernodes that could have held a split unit: the largest rooms first, with the job's
- * own places counted as free. */
-static uint32_t least_supers(struct gt_meter *meter, const struct gt_sim_job *job,
-                             const struct gt_place *places)
-{
-    struct gt_world *world = meter->world;
-    const uint32_t *slots = world->slots[job->gpus];
-    uint32_t step = job->atom ? job->atom : 1, largest = 0;
-    for (uint32_t i = 0; i < job->pods; i++)
-        gt_world_give(world, places[i].node, places[i].mask);
-    for (uint32_t s = 0; s < world->site->super_count; s++)
-        largest = slots[s] / step > largest ? slots[s] / step : largest;
-    for (uint32_t i = 0; i < job->pods; i++)
-        gt_world_take(world, places[i].node, places[i].mask);
-    uint32_t need = job->unit / step;
-    return largest ? (need + largest - 1) / largest : 1;
-}
-
-/* Counts the supernodes of each unit, and for split units the least possible number. */
+/* Counts the supernodes of each unit. */
 static void add_spread(struct gt_meter *meter, const struct gt_sim_job *job, const struct gt_place *places,
                        bool measured)
 {
-    uint32_t bound = 0;
     for (uint32_t pod = 0; pod < job->pods; pod += job->unit) {
         uint32_t supers = count_domains(meter, places + pod, job->unit, NULL);
         meter->recent_spread += supers;
         meter->recent_units++;
         if (!measured)
             continue;
-        if (supers > 1 && !bound)
-            bound = least_supers(meter, job, places);
-        meter->spread[supers < GT_SPREADS ? supers : GT_SPREADS - 1]++;
+        meter->split += supers > 1;
         meter->spread_sum += supers;
-        meter->spread_bound_sum += supers > 1 ? bound : 1;
         meter->units++;
     }
 }
@@ -312,17 +350,6 @@ static double percentile(const double *sorted, uint32_t count, double part)
     return count ? sorted[(uint32_t)ceil(part * count) - 1] : 0;
 }
 
-static double spread_percentile(const struct gt_meter *meter, double part)
-{
-    uint32_t wanted = (uint32_t)ceil(part * meter->units), seen = 0;
-    for (uint32_t i = 0; i < GT_SPREADS; i++) {
-        seen += meter->spread[i];
-        if (seen && seen >= wanted)
-            return i;
-    }
-    return 0;
-}
-
 void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
 {
     const struct gt_world *world = meter->world;
@@ -341,10 +368,8 @@ void gt_meter_result(struct gt_meter *meter, struct gt_result *ret)
             meter->fragmentation_count ? meter->fragmentation_sum / meter->fragmentation_count : 0,
         .link_fragmentation =
             meter->fragmentation_count ? meter->link_fragmentation_sum / meter->fragmentation_count : 0,
-        .split_share = meter->units ? 1 - (double)meter->spread[1] / meter->units : 0,
+        .split_share = meter->units ? (double)meter->split / meter->units : 0,
         .spread_mean = meter->units ? meter->spread_sum / meter->units : 0,
-        .spread_p99 = spread_percentile(meter, 0.99),
-        .spread_bound = meter->units ? meter->spread_bound_sum / meter->units : 0,
         .link_share = gt_links_share(&meter->links),
         .served = meter->end > meter->begin
                       ? meter->used_area / (meter->end - meter->begin) / world->site->gpus

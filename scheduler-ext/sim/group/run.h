@@ -37,8 +37,6 @@ double gt_links_fragmentation(const struct gt_links *links, uint64_t (*free)(con
                               const void *arg);
 
 /* What is measured while jobs run, from the first job after the warm-up to the last. */
-enum { GT_SPREADS = 1024 }; /* a unit on more supernodes counts as so many */
-
 /* Jobs by size: up to a node, up to a supernode, larger. */
 enum gt_meter_class { GT_METER_NODE, GT_METER_SUPERNODE, GT_METER_LARGER, GT_METER_CLASSES };
 
@@ -58,7 +56,7 @@ struct gt_meter {
     double used_area, up_area, work;
     double asked, accepted;         /* GPU seconds; GPUs where jobs never end */
     double all_asked, all_accepted; /* from the start, for the series */
-    double spread_sum, spread_bound_sum, fragmentation_sum, link_fragmentation_sum;
+    double spread_sum, fragmentation_sum, link_fragmentation_sum;
     double recent_spread; /* sum over the units since the last sample */
     double last_spread;
     double wait_sum, gpu_wait_sum, gpu_sum;
@@ -74,8 +72,7 @@ struct gt_meter {
     uint32_t first;      /* job after the warm-up */
     uint32_t unit, gpus; /* the largest unit: pods, GPUs of a pod; fragmentation is measured for it */
     uint32_t submitted, started, rejected, interrupted, moved;
-    uint32_t units, fragmentation_count, wait_count, first_wait_count, recent_units, samples;
-    uint32_t spread[GT_SPREADS]; /* [supernodes] number of units */
+    uint32_t units, split, fragmentation_count, wait_count, first_wait_count, recent_units, samples;
     struct gt_sample series[GT_SERIES_MAX];
     struct gt_links links;
     bool lasting; /* jobs never end */

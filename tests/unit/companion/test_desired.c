@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/json_get.h"
-#include "scheduler-ext/companion/desired.h"
+#include "scheduler-ext/companion/apply_set_entry.h"
 
 static bool holds(const char *desired, const char *have)
 {

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "scheduler-ext/companion/groups.h"
+#include "scheduler-ext/companion/view.h"
 
 static struct gt_groups *parse(const char *text)
 {

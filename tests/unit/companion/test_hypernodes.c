@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler-ext/companion/hypernodes.h"
+#include "scheduler-ext/companion/view.h"
 
 #define EXACT(type, name) "{\"type\":\"" type "\",\"selector\":{\"exactMatch\":{\"name\":\"" name "\"}}}"
 #define REGEX(type, text) "{\"type\":\"" type "\",\"selector\":{\"regexMatch\":{\"pattern\":\"" text "\"}}}"

@@ -129,8 +129,9 @@ static void test_gone(void **state)
 {
     static const char *const gone[][2] = {
         {"--reserve-waiting=60", "--reserve-waiting is gone: nodes are reserved for 600 seconds at a time"},
-        {"--reserve-gpus-per-namespace=9", "--reserve-gpus-per-namespace is gone: use --reserve-gpus"},
-        {"--config", "--config is gone: give the options on the command line"},
+        {"--lift-gates=false", "--lift-gates is gone: gputopo withdraw --gates removes the gates"},
+        {"--kueue-reject-after",
+         "--kueue-reject-after is gone: a unit larger than any supernode waits, and its message says so"},
     };
     struct gt_companion_options options;
     (void)state;

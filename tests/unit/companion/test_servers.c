@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler-ext/companion/servers.h"
+#include "scheduler-ext/companion/view.h"
 #include "tests/unit/cache/cache_world.h"
 
 /* Nodes as "name uuid", in any order; without a UUID: silent. */

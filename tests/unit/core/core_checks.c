@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "scheduler-ext/core/internal.h"
-#include "scheduler-ext/core/slots.h"
+#include "scheduler-ext/core/plan_work.h"
 
 /* The invariants of a cluster: every number that is kept, computed again. */
 

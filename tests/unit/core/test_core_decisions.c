@@ -10,7 +10,7 @@
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/core/decision_log.h"
 #include "scheduler-ext/core/numa_room.h"
-#include "scheduler-ext/file/decision_file.h"
+#include "scheduler-ext/file/cluster_file.h"
 #include "tests/unit/core/core_world.h"
 #include "tests/unit/seed.h"
 

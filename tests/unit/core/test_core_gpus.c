@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler-ext/core/pod_gpus.h"
+#include "scheduler-ext/core/plan_work.h"
 #include "tests/unit/core/core_world.h"
 
 /*

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "scheduler-ext/core/internal.h"
 #include "scheduler-ext/core/score.h"
 #include "tests/unit/core/core_checks.h"
 #include "tests/unit/core/core_world.h"
@@ -378,7 +379,7 @@ static void large_nodes(void **state)
             seen += fits;
         }
         assert_int_equal(seen, feasible);
-        assert_true(gt_cluster_bytes(cluster) < 24 << 20);
+        assert_true(cluster->values_bytes < 24 << 20);
     }
     /* More masks than the cache of a table keeps apart. */
     for (unsigned round = 0; round < test_rounds(300); round++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/dra/claim_cdi.h"
+#include "deviceplugin/dra/claims.h"
 #include "deviceplugin/dra/disk.h"
-#include "deviceplugin/dra/prepare.h"
 #include "deviceplugin/dra/server.h"
 
 #include <errno.h>

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "kube/base64.h"
 #include "kube/config.h"
-#include "kube/token.h"
+#include "kube/internal.h"
 
 static char folder[] = "/tmp/gputopo-kube-config-XXXXXX";
 

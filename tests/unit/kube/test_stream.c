@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/json_get.h"
-#include "kube/page.h"
+#include "kube/internal.h"
 #include "kube/watch.h"
 #include "tests/unit/seed.h"
 

@@ -12,7 +12,6 @@
 #include "samples.h"
 #include "topology/model/node_json.h"
 #include "topology/model/render.h"
-#include "topology/model/render_internal.h"
 
 typedef void renderer(const struct gt_node *node, struct gt_buf *to);
 

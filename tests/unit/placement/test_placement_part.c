@@ -2,7 +2,7 @@
 #include "base/err.h"
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/part.h"
-#include "scheduler-ext/file/decision_file.h"
+#include "scheduler-ext/file/cluster_file.h"
 #include "scheduler-ext/placement/objects.h"
 
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "topology/probe/hangs.h"
+#include "topology/probe/prober.h"
 
 static const char remote[] = "mxSmlGetMetaXLinkRemoteInfo", affinity[] = "mxSmlGetNodeAffinity";
 

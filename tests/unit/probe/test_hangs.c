@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "topology/probe/hangs.h"
+#include "topology/probe/prober.h"
 
 static const uint32_t device[] = {3}, other[] = {4}, pair[] = {3, 4};
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/probe/machine.h"
-#include "topology/probe/no_network.h"
+#include "topology/probe/server.h"
 
 /* How a call ends: 0, or errno. */
 static int ends(long result)

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "scheduler-ext/core/decision_log.h"
 #include "scheduler-ext/decide/decide.h"
-#include "scheduler-ext/file/decision_file.h"
+#include "scheduler-ext/file/cluster_file.h"
 #include "tests/unit/cache/cache_world.h"
 #include "tests/unit/sim/sim_test.h"
 

@@ -5,7 +5,7 @@
 #include "tests/unit/seed.h"
 #include "tests/unit/sim/sim_test.h"
 
-static const char topo[] = "ip,DSW,PSW,ASW\nb,G6,P1,S2\na,G6,P1,S1\nc,G6,P1,S2\n";
+static const char topo[] = "node,supernode\nb,S2\na,S1\nc,S2\n";
 static const char philly[] = "timestamp,duration,num_gpus,gpu_time,cluster\n"
                              "2017-10-09 07:01:55,66.0,1,66.0,11cb48\n2017-10-09 06:13:03,29.5,16,1,6214e9\n";
 
@@ -100,10 +100,9 @@ static void test_bad(void **state)
     (void)state;
     expect_error(true, "", "f.csv:1: not a cluster");
     expect_error(true, "hello\n", "f.csv:1: not a cluster");
-    expect_error(true, "ip,DSW,PSW,ASW\n", "f.csv: no nodes");
-    expect_error(true, "ip,DSW,PSW,ASW\na,b,c\n", "f.csv:2: expected 4 fields, is 3");
-    expect_error(true, "ip,DSW,PSW,ASW\n\na,G,P,S\n,G,P,S\n", "f.csv:4: ip: expected a name");
-    expect_error(true, "ip,DSW,PSW,ASW\na,G,P,S\nb,G,P,S\na,G,P,S\n", "f.csv:4: node a is there twice");
+    expect_error(true, "node,leaf,spine\n", "f.csv: no nodes");
+    expect_error(true, "node,leaf,spine\na,b\n", "f.csv:2: expected 3 fields, is 2");
+    expect_error(true, "node,supernode\n\na,S\n,S\n", "f.csv:4: node: expected a name");
 
     expect_error(true, "node\na\n", "f.csv:1: not a cluster");
     expect_error(true, "node,leaf\na,l1\nb\n", "f.csv:3: expected 2 fields, is 1");
@@ -136,7 +135,7 @@ static void test_bad(void **state)
 static void test_nul_byte(void **state)
 {
     (void)state;
-    char text[] = "ip,DSW,PSW,ASW\na,G\0P,P,S\n";
+    char text[] = "node,supernode\na,G\0P\n";
     gt_auto_err struct gt_err *err = NULL;
     struct gt_site *site = NULL;
     assert_true(gt_site_from_text("f.csv", text, sizeof(text) - 1, &site, &err) < 0);

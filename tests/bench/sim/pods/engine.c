@@ -353,7 +353,7 @@ int gt_pod_run(const struct openb_nodes *nodes, const struct openb_pods *pods,
         run.result.occupancy = (double)run.used / (double)run.capacity;
         run.result.fragmentation = broken_share(&run);
         run.result.fragmentation_size = 1;
-        run.result.spread_mean = run.result.spread_p99 = run.result.spread_bound = 1;
+        run.result.spread_mean = 1;
         run.result.link_share = gt_links_share(&run.links);
         run.result.link_fragmentation = gt_links_fragmentation(&run.links, idle_gpus, &run);
         *ret = run.result;
