@@ -30,8 +30,7 @@ uint32_t gt_kubelet_refusals_left(const struct reconcile *reconcile)
 {
     const struct gt_cache_job *job = reconcile->pjob->job;
     uint64_t last;
-    unsigned recent =
-        gt_backoff_refusals(&reconcile->placement->backoffs, job->key, reconcile->now, &last);
+    unsigned recent = gt_backoff_refusals(&reconcile->placement->backoffs, job->key, reconcile->now, &last);
     uint32_t judged = 0, unjudged = 0;
     bool taken = false; /* a kubelet has taken one since then */
     if (!last)

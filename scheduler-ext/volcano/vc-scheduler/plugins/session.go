@@ -69,7 +69,7 @@ func (e *engine) open(ssn *framework.Session) *session {
 	e.session = s
 	a := s.collect()
 	if s.err = e.start(ssn.ClientConfig()); s.err == nil {
-		e.objects.take(e.core)
+		e.objects.take(e.core, s.tellRefused)
 		s.core, s.err = e.core, e.core.open(a)
 	}
 	if s.err != nil {
@@ -79,6 +79,14 @@ func (e *engine) open(ssn *framework.Session) *session {
 	}
 	ssn.AddEventHandler(&framework.EventHandler{AllocateFunc: s.allocated, DeallocateFunc: s.deallocated})
 	return s
+}
+
+// tellRefused says that a kubelet refuses a pod.
+func (s *session) tellRefused(namespace, group, said string) {
+	klog.Warningf("RefusedByKubelet: %s/%s: %s", namespace, group, said)
+	if job := s.ssn.Jobs[api.JobID(namespace+"/"+group)]; job != nil && job.PodGroup != nil {
+		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, "RefusedByKubelet", said)
+	}
 }
 
 // collect makes the flat arrays, and the numbers by which the library is asked.
