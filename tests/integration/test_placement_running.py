@@ -376,7 +376,7 @@ class PlacementRunningTest(PlacementCase):
                 self.assertNotIn(refused, {planned_node(self.pod(name)) for name in names})
                 self.assertEqual(self.status()["phase"], "Placed")
         self.assertTrue(wait_for(lambda: self.condition("a-0")["reason"] != "PlannedAgain"))
-        self.assertIn("its scheduler has refused 2 nodes", self.condition("a-0")["message"])
+        self.assertIn("its scheduler or kubelets have refused 2 nodes", self.condition("a-0")["message"])
 
     def test_planned_again_once_all_refusing_nodes_are_known(self):
         """The scheduler refuses all pods, one after the other: the new plan has none of their nodes, and there is one."""
@@ -579,7 +579,7 @@ class PlacementRunningTest(PlacementCase):
         self.assertEqual(sorted(seen), self.nodes)
         self.add_gang("a", 1, 8)
         self.assertTrue(wait_for(lambda: self.condition("a-0")))
-        self.assertIn("its scheduler has refused 4 nodes", self.condition("a-0")["message"])
+        self.assertIn("its scheduler or kubelets have refused 4 nodes", self.condition("a-0")["message"])
         self.wait_lifted(*self.add_gang("other", 1, 8))  # who may have other wants
 
     def test_refused_node_is_tried_again_when_a_pod_leaves_it(self):
@@ -593,7 +593,7 @@ class PlacementRunningTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.pod("a-0") is None))
         self.add_gang("a", 1, 4, gpus=4)
         self.assertTrue(wait_for(lambda: self.condition("a-0")))
-        self.assertIn("its scheduler has refused 1 node", self.condition("a-0")["message"])
+        self.assertIn("its scheduler or kubelets have refused 1 node", self.condition("a-0")["message"])
         self.end("guest")
         self.wait_lifted("a-0")
 

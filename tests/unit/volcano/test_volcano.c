@@ -382,7 +382,7 @@ static void test_predicates_decide(void **state)
     gt_volcano_answer(volcano, first, nodes);
     uint32_t node;
     assert_int_equal(gt_volcano_place(volcano, first, &node, volcano_error), -EAGAIN);
-    assert_non_null(strstr(volcano_error, "its scheduler has refused 12 nodes"));
+    assert_non_null(strstr(volcano_error, "its scheduler or kubelets have refused 12 nodes"));
     gt_volcano_free(volcano);
 }
 
