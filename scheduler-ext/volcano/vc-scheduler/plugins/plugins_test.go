@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedv1 "k8s.io/api/scheduling/v1"
@@ -426,6 +427,10 @@ func TestRefusedByKubelet(t *testing.T) {
 		node, why := allocated(ssn, "alone")["alone-worker-0"], ssn.Jobs[api.JobID("ns/alone")].JobFitErrors
 		test.Close()
 		if times == 3 {
+			var told dto.Metric
+			if err := refusedByKubelet.Write(&told); err != nil || told.GetCounter().GetValue() != 3 {
+				t.Errorf("%v pods are counted as refused: %v", told.GetCounter().GetValue(), err)
+			}
 			if node != "" || !strings.Contains(why, "kubelets have refused 3 of its pods within 10 minutes") {
 				t.Errorf("it is on %q, and waits since %q", node, why)
 			}

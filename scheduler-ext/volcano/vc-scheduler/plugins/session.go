@@ -8,6 +8,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -81,8 +83,13 @@ func (e *engine) open(ssn *framework.Session) *session {
 	return s
 }
 
+// The companion's metric, and its alert, beside Volcano's own metrics.
+var refusedByKubelet = promauto.NewCounter(prometheus.CounterOpts{Name: "gputopo_placement_pods_refused_by_kubelet_total",
+	Help: "Pods of jobs with a group size that the kubelet refused on their node."})
+
 // tellRefused says that a kubelet refuses a pod.
 func (s *session) tellRefused(namespace, group, said string) {
+	refusedByKubelet.Inc()
 	klog.Warningf("RefusedByKubelet: %s/%s: %s", namespace, group, said)
 	if job := s.ssn.Jobs[api.JobID(namespace+"/"+group)]; job != nil && job.PodGroup != nil {
 		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, "RefusedByKubelet", said)
