@@ -162,8 +162,11 @@ class NumaCases:
             notes = [item["note"] for item in self.cluster.get("events.events.k8s.io")["items"] if item["reason"] == "RefusedByKubelet"]
             return notes if len(notes) > 1 else (False, notes)
         notes = until("both kubelets to refuse a pod, and Events that say so", told, 60)
-        until("the job to wait for that", lambda: "kubelets have refused 2 nodes" in self.cluster.get("gpl", "job-damped")["status"].get("message", "")
-              or (False, self.cluster.get("gpl", "job-damped")["status"]), 60)
+
+        def waits():  # the Job makes the next pods after ten seconds
+            messages = [item["status"].get("message", "") for item in self.cluster.get("gpl")["items"] if item["metadata"]["name"] == "job-damped"]
+            return any("kubelets have refused 2 nodes" in message for message in messages) or (False, messages)
+        until("the job to wait for that", waits, 60)
         time.sleep(20)
         failed = [item for item in self.cluster.get("pods", "-l", "job-name=damped")["items"] if item["status"]["phase"] == "Failed"]
         same(sorted((item["spec"]["nodeName"], item["status"]["reason"]) for item in failed), [(f"node{number}", REFUSED) for number in SCOPES],
