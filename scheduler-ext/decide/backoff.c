@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/digest.h"
+#include "base/time_text.h"
 #include "scheduler-ext/decide/reservations.h"
 
 /* ---- jobs ---- */
@@ -87,11 +88,35 @@ void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key)
 }
 
 /* Its owner makes the next pod at once: without a limit hundreds are refused in a day. */
-void gt_backoff_refusal(struct backoffs *backoffs, const char *key, uint64_t now_ms)
+void gt_backoff_refusal(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                        const struct gt_pod *pod, uint64_t now_ms, char text[static BACKOFF_TEXT_SIZE])
 {
-    struct backoff_job *job = make_backoff(backoffs, key, now_ms + BACKOFF_REFUSALS_MS);
+    struct backoff_job *job = make_backoff(backoffs, key, now_ms + BACKOFF_REFUSED_MS);
+    uint32_t node = gt_cluster_find_node(cluster, pod->node_name);
     memmove(&job->refused_ms[1], &job->refused_ms[0], (BACKOFF_REFUSALS - 1) * sizeof(job->refused_ms[0]));
     job->refused_ms[0] = now_ms;
+    if (node != GT_NONE)
+        gt_backoff_node(backoffs, cluster, key, node, now_ms);
+    snprintf(
+        text, BACKOFF_TEXT_SIZE,
+        "the kubelet of node %s refuses pod %s (%s): pods of the job are not planned there for %d minutes%s",
+        pod->node_name, pod->meta.name, pod->failed_for, BACKOFF_REFUSALS_MS / 60000,
+        gt_backoff_refused_until(backoffs, key, now_ms)
+            ? ", and wait meanwhile, since it is not the first one"
+            : "");
+}
+
+unsigned gt_backoff_refusals(const struct backoffs *backoffs, const char *key, uint64_t now_ms,
+                             uint64_t *ret_last)
+{
+    const struct backoff_job *job = find_backoff(backoffs, key);
+    uint64_t last = job ? job->refused_ms[0] : 0;
+    unsigned recent = 0;
+    while (last && recent < BACKOFF_REFUSALS && job->refused_ms[recent] &&
+           job->refused_ms[recent] + BACKOFF_REFUSALS_MS > now_ms)
+        recent++;
+    *ret_last = last && last + BACKOFF_REFUSED_MS > now_ms ? last : 0;
+    return recent;
 }
 
 uint64_t gt_backoff_refused_until(const struct backoffs *backoffs, const char *key, uint64_t now_ms)
@@ -99,6 +124,17 @@ uint64_t gt_backoff_refused_until(const struct backoffs *backoffs, const char *k
     const struct backoff_job *job = find_backoff(backoffs, key);
     uint64_t first = job ? job->refused_ms[BACKOFF_REFUSALS - 1] : 0;
     return first && first + BACKOFF_REFUSALS_MS > now_ms ? first + BACKOFF_REFUSALS_MS : 0;
+}
+
+void gt_backoff_refused_text(int64_t until_s, char text[static BACKOFF_TEXT_SIZE])
+{
+    char when[GT_TIME_TEXT_SIZE];
+    gt_time_text(until_s, when);
+    snprintf(
+        text, BACKOFF_TEXT_SIZE,
+        "kubelets have refused %d of its pods within %d minutes, Events RefusedByKubelet say why: further "
+        "ones are planned from %s on",
+        BACKOFF_REFUSALS, BACKOFF_REFUSALS_MS / 60000, when);
 }
 
 void gt_backoff_set_recreated(struct backoffs *backoffs, const char *key, uint64_t leave_before_s,

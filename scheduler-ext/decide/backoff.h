@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "api/pod.h"
 #include "scheduler-ext/core/cluster.h"
 
 /*
@@ -10,7 +11,12 @@
  */
 enum { BACKOFF_JOBS_MAX = 256, BACKOFF_NODES_MAX = 256 }; /* with more at a time, the oldest is forgotten */
 enum { BACKOFF_RULE_SIZE = 160, BACKOFF_ALIKE = 3 };
-enum { BACKOFF_REFUSALS = 3, BACKOFF_REFUSALS_MS = 600000 };
+enum {
+    BACKOFF_REFUSALS = 3,
+    BACKOFF_REFUSALS_MS = 600000,
+    BACKOFF_REFUSED_MS = 3600000, /* how long it is known that there were some */
+    BACKOFF_TEXT_SIZE = 640,
+};
 
 struct backoffs {
     struct backoff_job {
@@ -44,10 +50,19 @@ void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key);
 /* Until when the job is not planned and has no reservations; 0: it was not preempted. */
 uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key);
 
-/* A kubelet refused a pod of the job. So many within so long, and the job is not planned until the first of
- * them is that long ago. */
-void gt_backoff_refusal(struct backoffs *backoffs, const char *key, uint64_t now_ms);
+/* A kubelet refused a pod of the job (gt_pod_is_refused_by_kubelet()): its node is left out as after
+ * gt_backoff_node(). Writes what to tell. */
+void gt_backoff_refusal(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                        const struct gt_pod *pod, uint64_t now_ms, char text[static BACKOFF_TEXT_SIZE]);
+/* How many within BACKOFF_REFUSALS_MS, at most BACKOFF_REFUSALS; *ret_last: when the last one of
+ * BACKOFF_REFUSED_MS was, 0 none. */
+unsigned gt_backoff_refusals(const struct backoffs *backoffs, const char *key, uint64_t now_ms,
+                             uint64_t *ret_last);
+/* After BACKOFF_REFUSALS the job is not planned until the first of them is BACKOFF_REFUSALS_MS ago; 0: it may
+ * be planned. */
 uint64_t gt_backoff_refused_until(const struct backoffs *backoffs, const char *key, uint64_t now_ms);
+/* Why it is not, with that time (Unix). */
+void gt_backoff_refused_text(int64_t until_s, char text[static BACKOFF_TEXT_SIZE]);
 
 /* All pods of the job that were created until then (Unix time) are evicted to place it again; this is not
  * done again before `until_ms`. */

@@ -225,7 +225,7 @@ static enum gt_decision explain(const struct gt_job_view *view, const struct gt_
     if (attempt->said.data)
         gt_buf_puts(text, attempt->said.data);
     if (attempt->refused)
-        gt_buf_printf(text, "; its scheduler has refused %u node%s", attempt->refused,
+        gt_buf_printf(text, "; its scheduler or kubelets have refused %u node%s", attempt->refused,
                       attempt->refused == 1 ? "" : "s");
     if (attempt->spares)
         gt_buf_printf(text, "; %u node%s", attempt->spares,

@@ -252,6 +252,15 @@ uint32_t gt_reconcile_minimum(const struct reconcile *reconcile)
     return 0;
 }
 
+/* kube-scheduler takes no pod of a PodGroup of Kubernetes while another one has a gate: all that are there
+ * begin together. */
+uint32_t gt_reconcile_together(const struct reconcile *reconcile)
+{
+    const struct gt_cache_pod *pods = reconcile->pjob->job->pods;
+    return pods && gt_pod_label(&pods->meta, GT_KEY_SCHEDULING_GROUP) ? UINT32_MAX
+                                                                      : gt_reconcile_minimum(reconcile);
+}
+
 bool gt_reconcile_awaits_scheduler(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;

@@ -1,38 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "base/log.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
  * Pods that the kubelet refuses on the node where the scheduler has bound them: its topology manager finds no
  * place for their GPUs, or other pods have them. Such a pod has failed for good, and its owner makes another
  * one at once. The node is left out for the job for a while, and after some of them its pods wait.
+ *
+ * The first pods of a job begin together, and so kubelets may refuse all of them before the first refusal is
+ * seen. From then on no more may be refused in a while than the limit: those on their way to a kubelet count.
  */
 
 void gt_kubelet_refusals_see(struct gt_placement *placement, const struct gt_cache_pod *known,
                              const struct gt_pod *pod)
 {
+    char text[BACKOFF_TEXT_SIZE];
     /* The cache forgets a pod that has ended: later states of its object do not come here. */
     if (!placement->round.started || !known || !known->job->user || !pod->node_name ||
         !gt_pod_is_refused_by_kubelet(pod))
         return;
-    struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    const char *key = known->job->key;
-    uint64_t now = gt_clock_ms();
-    uint32_t node = gt_cluster_find_node(cluster, pod->node_name);
-    char text[640];
-    if (node != GT_NONE)
-        gt_backoff_node(&placement->backoffs, cluster, key, node, now);
-    gt_backoff_refusal(&placement->backoffs, key, now);
+    gt_backoff_refusal(&placement->backoffs, gt_cache_cluster(placement->spec.cache), known->job->key, pod,
+                       gt_clock_ms(), text);
     placement->counters.kubelet_refused++;
-    bool waits = gt_backoff_refused_until(&placement->backoffs, key, now);
-    snprintf(
-        text, sizeof(text),
-        "the kubelet of node %s refuses pod %s (%s): pods of the job are not planned there for %d minutes%s",
-        pod->node_name, pod->meta.name, pod->failed_for, BACKOFF_REFUSALS_MS / 60000,
-        waits ? ", and wait meanwhile, since it is not the first one" : "");
     gt_placement_event(known->job->user, known, true, "RefusedByKubelet", "Report", text);
     gt_placement_mark(known->job->user);
+}
+
+uint32_t gt_kubelet_refusals_left(const struct reconcile *reconcile)
+{
+    const struct gt_cache_job *job = reconcile->pjob->job;
+    uint64_t last;
+    unsigned recent = gt_backoff_refusals(&reconcile->placement->backoffs, job->key, reconcile->now, &last);
+    uint32_t judged = 0, unjudged = 0;
+    bool taken = false; /* a kubelet has taken one since then */
+    if (!last)
+        return UINT32_MAX;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
+        const struct record *record =
+            gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
+        bool runs = pod->started || pod->state == GT_CACHE_RUNNING;
+        bool waits = pod->state == GT_CACHE_GATED && !(record && record->lifted);
+        judged += runs;
+        unjudged += !runs && !waits && !pod->deleting;
+        taken = taken || (runs && (int64_t)pod->created_s >= gt_placement_unix_s(last));
+    }
+    if ((taken && !recent) || gt_reconcile_together(reconcile) > judged + unjudged)
+        return UINT32_MAX;
+    return recent + unjudged < BACKOFF_REFUSALS ? BACKOFF_REFUSALS - recent - unjudged : 0;
 }
 
 bool gt_kubelet_refusals_wait(struct reconcile *reconcile)
@@ -40,16 +54,13 @@ bool gt_kubelet_refusals_wait(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     uint64_t until =
         gt_backoff_refused_until(&reconcile->placement->backoffs, pjob->job->key, reconcile->now);
-    char text[256], when[GT_TIME_TEXT_SIZE];
-    if (!until)
+    char text[BACKOFF_TEXT_SIZE] = "kubelets have refused pods of it: further ones begin when those that are "
+                                   "on their way run";
+    if (!until && gt_kubelet_refusals_left(reconcile))
         return false;
-    gt_placement_time_text(until, when);
-    snprintf(
-        text, sizeof(text),
-        "kubelets have refused %d of its pods within %d minutes, Events RefusedByKubelet say why: further "
-        "ones are planned from %s on",
-        BACKOFF_REFUSALS, BACKOFF_REFUSALS_MS / 60000, when);
+    if (until)
+        gt_backoff_refused_text(gt_placement_unix_s(until), text);
     gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "RefusedByKubelet", text);
-    gt_placement_due(pjob, until);
+    gt_placement_due(pjob, until ? until : reconcile->now + reconcile->placement->times.retry_ms);
     return true;
 }

@@ -115,6 +115,7 @@ void gt_reconcile_hint(struct reconcile *reconcile)
 static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *texts)
 {
     const struct gt_job_view *view = reconcile->view;
+    uint32_t left = gt_kubelet_refusals_left(reconcile);
     bool ready = true;
     for (uint32_t i = 0; i < view->count; i++) {
         if (!is_to_lift(view, i))
@@ -126,12 +127,14 @@ static void lift_gates(struct reconcile *reconcile, const struct gt_plan_texts *
         if (!gt_claim_is_ready(reconcile, pod, record))
             ready = false;
     }
-    for (uint32_t i = 0; ready && i < view->count; i++) {
+    for (uint32_t i = 0; ready && left && i < view->count; i++) {
         struct record *record =
             is_to_lift(view, i) ? gt_record_writable(reconcile->pjob, view->members[i].pod, reconcile->now)
                                 : NULL;
-        if (record)
-            gt_write_lift(reconcile->placement, reconcile->pjob, record, &texts[i]);
+        if (!record)
+            continue;
+        gt_write_lift(reconcile->placement, reconcile->pjob, record, &texts[i]);
+        left--;
     }
 }
 

@@ -90,15 +90,6 @@ static void reconcile_adopt(struct reconcile *reconcile)
     gt_placement_adopt(reconcile->view, reconcile->owner, &plan, &how);
 }
 
-/* kube-scheduler takes no pod of a PodGroup of Kubernetes while another one has a gate: all that are there
- * begin together. */
-static uint32_t least_pods(const struct reconcile *reconcile)
-{
-    const struct gt_cache_pod *pods = reconcile->pjob->job->pods;
-    return pods && gt_pod_label(&pods->meta, GT_KEY_SCHEDULING_GROUP) ? UINT32_MAX
-                                                                      : gt_reconcile_minimum(reconcile);
-}
-
 int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
 {
     const struct gt_placement_options *options = &reconcile->placement->spec.options;
@@ -119,7 +110,7 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
         .arg = reconcile,
         .now = reconcile->now,
         .wanted_until = wanted_until,
-        .minimum = least_pods(reconcile),
+        .minimum = gt_reconcile_together(reconcile),
         .leave_before_s = reconcile->pjob->move.moving ? reconcile->pjob->move.leave_before_s : 0,
         .moving_until = gt_node_loss_until(reconcile),
         .none_come = gt_reserve_missing_none_come(reconcile) != GT_PODS_COME,
@@ -413,7 +404,7 @@ static void bring_in(struct reconcile *reconcile)
             gt_placement_publish(pjob, reconcile->view, reconcile->owner);
         return;
     }
-    bool waits = gt_reserve_missing_waits(reconcile);
+    bool waits = gt_reserve_missing_waits(reconcile) || gt_kubelet_refusals_wait(reconcile);
     bool moves = reconcile->view->states[GT_MEMBER_MOVING]; /* then its state says so */
     bool offers =
         pjob->state == GT_PLACEMENT_GATHERS && pjob->lift.offers_end_ms > reconcile->now; /* likewise */
@@ -434,7 +425,8 @@ static void bring_in(struct reconcile *reconcile)
 static void bring_in_part(struct reconcile *reconcile)
 {
     gt_reconcile_hint(reconcile);
-    if (!gt_placement_acknowledge(reconcile) || gt_reserve_missing_waits(reconcile))
+    if (!gt_placement_acknowledge(reconcile) || gt_reserve_missing_waits(reconcile) ||
+        gt_kubelet_refusals_wait(reconcile))
         return;
     if (!reconcile->view->states[GT_MEMBER_PLANNED])
         reconcile->pjob->lift.late_ms = 0;

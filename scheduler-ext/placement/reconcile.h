@@ -93,6 +93,8 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile);
 bool gt_reconcile_awaits_scheduler(struct reconcile *reconcile);
 /* How many of its pods must start together by minMember of their PodGroup; 0: not given. */
 uint32_t gt_reconcile_minimum(const struct reconcile *reconcile);
+/* The same where the scheduler starts them together; UINT32_MAX: with all that are there. */
+uint32_t gt_reconcile_together(const struct reconcile *reconcile);
 /* Counts the whole job in its queue, before another job of the queue is tried. */
 void gt_reconcile_enter_queue(struct reconcile *reconcile);
 /* Counts the job's planned pods without a node in its queue. */
@@ -316,7 +318,9 @@ void gt_claims_handle_refused(struct reconcile *reconcile);
 /* A pod's object has come; `known`: what the cache knew of it before (may be NULL). */
 void gt_kubelet_refusals_see(struct gt_placement *placement, const struct gt_cache_pod *known,
                              const struct gt_pod *pod);
-/* Whether kubelets have refused so many pods of the job that it is not planned now. */
+/* How many gates of the job may be removed before kubelets have judged those pods; UINT32_MAX: all. */
+uint32_t gt_kubelet_refusals_left(const struct reconcile *reconcile);
+/* Whether kubelets have refused so many pods of the job that it is not planned, or begun, now. */
 bool gt_kubelet_refusals_wait(struct reconcile *reconcile);
 
 /* ---- evict.c ---- */

@@ -6,6 +6,7 @@
 #include "kube/index.h"
 #include "scheduler-ext/core/score.h"
 #include "scheduler-ext/core/victims.h"
+#include "scheduler-ext/decide/backoff.h"
 #include "scheduler-ext/decide/moves.h"
 #include "scheduler-ext/decide/ranks.h"
 #include "scheduler-ext/decide/view.h"
@@ -112,6 +113,7 @@ struct gt_volcano {
     struct gt_index known[VOLCANO_RESOURCES]; /* known objects; mark: session after the last put */
     struct gt_aware_weights weights;
     struct gt_brake brake;
+    struct backoffs backoffs;         /* of pods that kubelets refused */
     struct gt_node_set leaving_nodes; /* scratch */
     uint64_t told;                    /* digest of what was told about the arguments; 0: nothing */
     char trusted[64];                 /* the only namespace in which gputopo-scheduler's Lease is believed */
@@ -187,6 +189,9 @@ void gt_volcano_remove_lease(struct gt_volcano *volcano, const char *namespace_)
 /* The first waiting pod whose PodGroup is not there yet or waits for its queue, where the other pods are too
  * few to begin: the job is not planned then. NULL: none. */
 const struct gt_cache_pod *gt_volcano_not_admitted(struct gt_volcano *volcano, const struct volcano_job *job);
+
+/* Until when (Unix time) the job is not planned, since kubelets refused its pods; 0: it may be planned. */
+int64_t gt_volcano_refused_until(const struct gt_volcano *volcano, const struct volcano_job *job);
 
 /* Gives up what the session planned for the job. */
 void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job);

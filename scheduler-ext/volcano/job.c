@@ -151,6 +151,8 @@ struct volcano_job *gt_volcano_job_of(struct gt_volcano *volcano, const struct v
         job->tried = 0;
         gt_node_set_clear(&job->suitable);
         gt_node_set_clear(&job->refused);
+        gt_backoff_nodes(&volcano->backoffs, gt_cache_cluster(volcano->cache), of->key, gt_clock_ms(),
+                         &job->refused);
         job->next = volcano->session.jobs;
         volcano->session.jobs = job;
         judge(volcano, job);
@@ -273,6 +275,20 @@ static int say_not_admitted(struct volcano_job *job, const struct gt_cache_pod *
     return -EAGAIN;
 }
 
+int64_t gt_volcano_refused_until(const struct gt_volcano *volcano, const struct volcano_job *job)
+{
+    uint64_t now = gt_clock_ms(), until = gt_backoff_refused_until(&volcano->backoffs, job->job->key, now);
+    return until ? (int64_t)((gt_clock_wall_ms() + until - now + 500) / 1000) : 0;
+}
+
+static int say_refused(struct volcano_job *job, int64_t until_s, char *error)
+{
+    char text[BACKOFF_TEXT_SIZE];
+    gt_backoff_refused_text(until_s, text);
+    set_sentence(job, text);
+    return gt_volcano_say(error, -EAGAIN, text);
+}
+
 static int volcano_job_plan(struct gt_volcano *volcano, struct volcano_job *job, char *error)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(SENTENCE_MAX);
@@ -281,6 +297,9 @@ static int volcano_job_plan(struct gt_volcano *volcano, struct volcano_job *job,
     if (gt_volcano_has_gates(job->view))
         return gt_volcano_say(error, -EAGAIN,
                               "gputopo-scheduler places this job: some of its pods have the gate " GT_GATE);
+    int64_t refused_until = gt_volcano_refused_until(volcano, job);
+    if (refused_until)
+        return say_refused(job, refused_until, error);
     const struct gt_cache_pod *late = gt_volcano_not_admitted(volcano, job);
     if (late)
         return say_not_admitted(job, late, error);

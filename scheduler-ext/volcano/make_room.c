@@ -17,7 +17,7 @@ int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t number)
     return job && !job->room && !gt_volcano_has_gates(job->view) && !gt_volcano_not_admitted(volcano, job) &&
            task->waits && !task->allocated && !job->view->states[GT_MEMBER_MOVING] &&
            (task->pod->plan == GT_CACHE_PLAN_NONE || (job->planned && !job->allocated)) &&
-           gt_clock_ms() >= job->room_after_ms;
+           gt_clock_ms() >= job->room_after_ms && !gt_volcano_refused_until(volcano, job);
 }
 
 /* Collects the tasks that may be evicted and use known GPUs. */

@@ -18,7 +18,7 @@ static const struct gt_volcano_resource fixed[VOLCANO_OWNERS] = {
     [VOLCANO_SUPERNODES] = {GT_API_GROUP, GT_API_VERSION, GT_PLURAL_SUPERNODE, "", 0,
                             "each node is a supernode of itself"},
     [VOLCANO_NODES] = {"", "v1", "nodes", "", 1, ""},
-    [VOLCANO_PODS] = {"", "v1", "pods", "status.phase!=Succeeded,status.phase!=Failed", 1, ""},
+    [VOLCANO_PODS] = {"", "v1", "pods", "status.phase!=Succeeded", 1, ""},
     [VOLCANO_LEASES] = {"coordination.k8s.io", "v1", "leases", "metadata.name=" GT_COMPANION_NAME, 0,
                         "places that gputopo-scheduler has reserved for pods to come are taken for free"},
     [VOLCANO_NAMESPACES] = {"", "v1", "namespaces", "", 0,
@@ -45,12 +45,22 @@ const struct gt_volcano_resource *gt_volcano_resource(unsigned resource)
     return made;
 }
 
-static void put_pod(struct gt_volcano *volcano, const cJSON *object)
+/* 1: a kubelet refuses a pod of a job with units, and `told` says so. The cache forgets a pod that has ended,
+ * so this is seen once. */
+static int put_pod(struct gt_volcano *volcano, const cJSON *object, char *told)
 {
     struct gt_pod pod;
+    char text[BACKOFF_TEXT_SIZE];
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
     gt_ranks_read(&volcano->ranks, &pod);
+    const struct gt_cache_pod *known = gt_cache_find_pod(volcano->cache, pod.meta.namespace_, pod.meta.name);
+    const struct volcano_job *job = known ? known->job->user : NULL;
+    bool refused = job && job->verdict == 1 && pod.node_name && gt_pod_is_refused_by_kubelet(&pod);
+    if (refused)
+        gt_backoff_refusal(&volcano->backoffs, gt_cache_cluster(volcano->cache), known->job->key, &pod,
+                           gt_clock_ms(), text);
     gt_cache_pod(volcano->cache, &pod);
+    return refused ? gt_volcano_say(told, 1, text) : 0;
 }
 
 /* Without memory it stays even when a later list does not contain it. */
@@ -71,6 +81,7 @@ int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *js
         return gt_volcano_say(error, -EBUSY, "objects are handed in between sessions");
     gt_auto_err struct gt_err *err = NULL;
     enum gt_closeness closeness;
+    int told = 0;
     cJSON *object = len <= GT_VOLCANO_OBJECT_MAX ? cJSON_ParseWithLength(json, len) : NULL;
     if (!cJSON_IsObject(object) || resource >= VOLCANO_RESOURCES) {
         cJSON_Delete(object);
@@ -87,7 +98,7 @@ int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *js
         gt_cache_node(volcano->cache, object);
         break;
     case VOLCANO_PODS:
-        put_pod(volcano, object);
+        told = put_pod(volcano, object, error);
         break;
     case VOLCANO_LEASES:
         gt_volcano_put_lease(volcano, object);
@@ -101,7 +112,7 @@ int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *js
     }
     know(volcano, resource, object);
     cJSON_Delete(object);
-    return err ? gt_volcano_say(error, -gt_err_code(err), gt_err_text(err)) : 0;
+    return err ? gt_volcano_say(error, -gt_err_code(err), gt_err_text(err)) : told;
 }
 
 static void volcano_objects_forget(struct gt_volcano *volcano, unsigned resource, const char *namespace_,

@@ -51,7 +51,8 @@ struct gt_volcano_resource {
 const struct gt_volcano_resource *gt_volcano_resource(unsigned resource);
 
 /* An object of that resource was added or changed; JSON of `len` bytes. -EINVAL: it is not a valid object;
- * the last state stays, or what is wrong in it counts as missing. -EBUSY: during a session. */
+ * the last state stays, or what is wrong in it counts as missing. -EBUSY: during a session. 1: a kubelet
+ * refuses this pod, and `error` is to be told of its PodGroup. */
 int gt_volcano_put(struct gt_volcano *volcano, unsigned resource, const char *json, size_t len, char *error);
 void gt_volcano_remove(struct gt_volcano *volcano, unsigned resource, const char *namespace_,
                        const char *name);

@@ -28,6 +28,7 @@ class NumaCases:
         self.report, self.cluster, self.build, self.recording, self.policy = report, cluster, build, recording, policy
         self.sizes = SIZES if policy == SINGLE else SIZES + LARGE
         self.many = 40 if report.is_quick else 200
+        self.nodes = {}
 
     def agent_options(self, number):
         state = self.cluster.state
@@ -41,7 +42,7 @@ class NumaCases:
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=290s", "crd", "nodegputopologies.topology.metax-tech.com",
                         "supernodes.topology.metax-tech.com", "gpuplacements.topology.metax-tech.com")
         for number in SCOPES:
-            node = Node(cluster, self.build, self.recording, number)
+            node = self.nodes[number] = Node(cluster, self.build, self.recording, number)
             for gpu in node.machine.whole["gpus"]:
                 gpu.update(numaNode=gpu["index"] // 4, uuid=f"GPU-{number}-{gpu['index']}")
             node.machine.whole["supernode"] = None
@@ -136,6 +137,44 @@ class NumaCases:
         same((self.words(refused), ran), ("0 (scope container), 0 (scope pod)", self.many), "pods refused, and pods that have run")
         return f"0 of {self.many} pods refused"
 
+    @quick
+    def damped(self):
+        """The agents are not told the policy, and each node has one free GPU on each NUMA node: each kubelet refuses one planned pod of 2,
+        no second one, and the job says why it waits."""
+        for node in self.nodes.values():
+            node.agent.stop()
+            node.agent.start("--kubeconfig", self.cluster.state / "admin.kubeconfig", "--heartbeat", "5")
+            node.registered()
+        until("the policies to be unknown", lambda: all((one["reason"] == "PolicyUnknown") for number in SCOPES for _, one in self.told(number)))
+        names = [f"holder-{number}-{half}" for number in SCOPES for half in "ab"]  # each gets three GPUs of one NUMA node
+        for name in names:
+            pod = pods.manifest(name, 3)
+            pod["spec"].update(nodeName=f"node{name.split('-')[1]}", terminationGracePeriodSeconds=1)
+            self.cluster.kubectl("create", "-f", "-", data=pod)
+        until("the holders to run", lambda: all(self.cluster.get("pod", name)["status"]["phase"] == "Running" for name in names))
+        until("2 GPUs to be free on each node", lambda: all(item["status"].get("freeCount") == 2 for item in self.cluster.get("ngt")["items"]))
+        template = {"metadata": {"annotations": {GROUP_SIZE: "2"}}, "spec": {**pods.manifest("p", 2)["spec"], "restartPolicy": "Never",
+                                                                             "schedulingGates": [{"name": GATE}]}}
+        self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "damped"}, "spec": {
+            "completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 100, "template": template}})
+
+        def told():
+            notes = [item["note"] for item in self.cluster.get("events.events.k8s.io")["items"] if item["reason"] == "RefusedByKubelet"]
+            return notes if len(notes) > 1 else (False, notes)
+        notes = until("both kubelets to refuse a pod, and Events that say so", told, 60)
+
+        def waits():  # the Job makes the next pods after ten seconds
+            messages = [item["status"].get("message", "") for item in self.cluster.get("gpl")["items"] if item["metadata"]["name"] == "job-damped"]
+            return any("kubelets have refused 2 nodes" in message for message in messages) or (False, messages)
+        until("the job to wait for that", waits, 60)
+        time.sleep(20)
+        failed = [item for item in self.cluster.get("pods", "-l", "job-name=damped")["items"] if item["status"]["phase"] == "Failed"]
+        same(sorted((item["spec"]["nodeName"], item["status"]["reason"]) for item in failed), [(f"node{number}", REFUSED) for number in SCOPES],
+             "nodes of the pods that were refused")
+        self.cluster.kubectl("delete", "job", "damped")
+        self.cluster.kubectl("delete", "pod", *names)
+        return notes[0]
+
     @staticmethod
     def words(refused):
         return ", ".join(f"{count} (scope {scope})" for scope, count in refused.items())
@@ -149,3 +188,4 @@ class NumaCases:
             return
         case(f"{self.policy} without us: pods of 1 to {sum(self.sizes[-1])} GPUs come and go, and the kubelet refuses some", self.without_us)
         case(f"{self.policy} with us: the same pods, and it refuses none", self.with_us)
+        case(f"{self.policy} that nobody has told us: each kubelet refuses one planned pod, no second one, and the job waits", self.damped)

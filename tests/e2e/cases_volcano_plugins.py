@@ -209,7 +209,8 @@ class VolcanoPluginCases:
         stay = {pod["metadata"]["uid"] for pod in self.check_units(holder, 4, 4)}
         template = pod_template(8, group=32)
         template["metadata"]["annotations"]["metax-tech.com/on-node-loss"] = "unit"
-        self.placed.create(vcjob("lossy", task("t", 4, template), minAvailable=4, policies=[{"event": "PodEvicted", "action": "RestartPod"}]))
+        self.placed.create(vcjob("lossy", task("t", 4, template), minAvailable=4, maxRetry=20,  # each pod that leaves may count as a retry
+                                 policies=[{"event": "PodEvicted", "action": "RestartPod"}]))
         pods = self.check_units(lossy, 4, 4)
         same({rack_of(pod["spec"]["nodeName"]) for pod in pods}, {"4"}, "the rack of the unit")
         before, node = {pod["metadata"]["uid"] for pod in pods}, pods[1]["spec"]["nodeName"]

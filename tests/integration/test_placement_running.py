@@ -376,7 +376,7 @@ class PlacementRunningTest(PlacementCase):
                 self.assertNotIn(refused, {planned_node(self.pod(name)) for name in names})
                 self.assertEqual(self.status()["phase"], "Placed")
         self.assertTrue(wait_for(lambda: self.condition("a-0")["reason"] != "PlannedAgain"))
-        self.assertIn("its scheduler has refused 2 nodes", self.condition("a-0")["message"])
+        self.assertIn("its scheduler or kubelets have refused 2 nodes", self.condition("a-0")["message"])
 
     def test_planned_again_once_all_refusing_nodes_are_known(self):
         """The scheduler refuses all pods, one after the other: the new plan has none of their nodes, and there is one."""
@@ -426,6 +426,14 @@ class PlacementRunningTest(PlacementCase):
         time.sleep(2)
         self.assertFalse(self.is_lifted("a-0"))
 
+    def refuse_by_kubelet(self, name, reason="TopologyAffinityError"):
+        node = planned_node(self.pod(name))
+        self.change_pod(name, spec={**self.pod(name)["spec"], "nodeName": node},
+                        status={"phase": "Failed", "reason": reason, "message": "Pod was rejected"})
+        self.assertTrue(wait_for(lambda: any(e.get("reason") == "RefusedByKubelet" and f"the kubelet of node {node} refuses pod {name} ({reason})"
+                                             in e.get("note", "") for e in self.events())), self.events())
+        return node
+
     def test_nodes_whose_kubelets_refuse_pods_are_left_out(self):
         """Each time for the next pod; after the third one the job waits, and says why."""
         self.world(2)
@@ -438,15 +446,56 @@ class PlacementRunningTest(PlacementCase):
             node = planned_node(self.pod("a-0"))
             self.assertNotIn(node, seen)
             seen.add(node)
-            self.change_pod("a-0", spec={**self.pod("a-0")["spec"], "nodeName": node},
-                            status={"phase": "Failed", "reason": reason, "message": "Pod was rejected"})
-            self.assertTrue(wait_for(lambda r=reason: any(
-                e.get("reason") == "RefusedByKubelet" and f"({r})" in e.get("note", "") for e in self.events())), self.events())
+            self.refuse_by_kubelet("a-0", reason)
             self.api.remove(PODS, "a-0")
             self.add_pod("a-0", indexed_pod("a", 0, group=8))
         self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "RefusedByKubelet"), self.condition("a-0"))
         self.assertIn("kubelets have refused 3 of its pods within 10 minutes", self.condition("a-0")["message"])
         self.assertFalse(self.is_lifted("a-0"))
+
+    def test_after_a_refusal_few_pods_begin_at_once(self):
+        """Four successors after one refusal: two begin, and the other two when kubelets have taken those."""
+        self.world(3)
+        self.start(unschedulable=60000)
+        names = self.add_gang("a", 6, 8)
+        self.wait_lifted(*names)  # the first time all begin together
+        for name in names[1:]:
+            self.bind(name)
+        refused = self.refuse_by_kubelet(names[0])
+        for name in names[1:4]:
+            self.end(name)
+        self.api.remove(PODS, names[0])
+        for i in range(4):
+            self.add_pod(names[i], indexed_pod("a", i, group=8))
+        lifted = lambda: [name for name in names[:4] if self.is_lifted(name)]
+        self.assertTrue(wait_for(lambda: len(lifted()) == 2), lifted())
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a").get("reason") == "RefusedByKubelet"), self.host.job("ns/Job/a"))
+        time.sleep(1.5)  # longer than a retry
+        begun = lifted()
+        self.assertEqual(len(begun), 2, begun)
+        for name in begun:
+            self.assertNotEqual(planned_node(self.pod(name)), refused)
+            self.bind(name)
+        self.wait_lifted(*names)
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "placed"), self.host.job("ns/Job/a"))
+
+    def test_pods_that_begin_together_do_so_after_a_refusal(self):
+        """The scheduler takes none of a PodGroup of Kubernetes while another one has a gate."""
+        self.world(3)
+        self.start(unschedulable=60000)
+        names = self.add_gang("a", 5, 8)
+        self.wait_lifted(*names)
+        self.refuse_by_kubelet(names[0])
+        self.refuse_by_kubelet(names[1])
+        for name in names[2:]:
+            self.end(name)
+        for name in names[:2]:
+            self.api.remove(PODS, name)
+        for i in range(5):
+            pod = indexed_pod("a", i, group=8)
+            pod["spec"]["schedulingGroup"] = {"podGroupName": "a"}
+            self.add_pod(names[i], pod)
+        self.wait_lifted(*names)
 
     def test_planning_again_does_not_use_up_a_job(self):
         """Its controller would count four more failed pods."""
@@ -530,7 +579,7 @@ class PlacementRunningTest(PlacementCase):
         self.assertEqual(sorted(seen), self.nodes)
         self.add_gang("a", 1, 8)
         self.assertTrue(wait_for(lambda: self.condition("a-0")))
-        self.assertIn("its scheduler has refused 4 nodes", self.condition("a-0")["message"])
+        self.assertIn("its scheduler or kubelets have refused 4 nodes", self.condition("a-0")["message"])
         self.wait_lifted(*self.add_gang("other", 1, 8))  # who may have other wants
 
     def test_refused_node_is_tried_again_when_a_pod_leaves_it(self):
@@ -544,7 +593,7 @@ class PlacementRunningTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.pod("a-0") is None))
         self.add_gang("a", 1, 4, gpus=4)
         self.assertTrue(wait_for(lambda: self.condition("a-0")))
-        self.assertIn("its scheduler has refused 1 node", self.condition("a-0")["message"])
+        self.assertIn("its scheduler or kubelets have refused 1 node", self.condition("a-0")["message"])
         self.end("guest")
         self.wait_lifted("a-0")
 

@@ -42,20 +42,34 @@ static void the_oldest_job_gives_way(void **state)
 /* Refusals count for longer than many other back-offs last. */
 static void refusals_stay_beside_many_evicted_jobs(void **state)
 {
-    char key[16];
+    gt_auto_cluster struct gt_cluster *cluster = NULL;
+    const struct gt_pod pod = {.meta = {.name = "a-0"}, .node_name = "n", .failed_for = "OutOfcpu"};
+    char key[16], text[BACKOFF_TEXT_SIZE];
+    uint64_t last;
     (void)state;
 
+    assert_int_equal(gt_cluster_new(&cluster, NULL), 0);
     backoffs = (struct backoffs){0};
     for (unsigned i = 0; i < BACKOFF_JOBS_MAX; i++) {
         snprintf(key, sizeof(key), "ns/%u", i);
         gt_backoff_job(&backoffs, key, 1000 + i);
     }
     for (unsigned i = 0; i < BACKOFF_REFUSALS; i++) {
-        gt_backoff_refusal(&backoffs, "ns/a", 100 + i);
-        gt_backoff_refusal(&backoffs, "ns/b", 100 + i);
+        assert_int_equal(gt_backoff_refusals(&backoffs, "ns/a", 200, &last), i);
+        assert_int_equal(gt_backoff_refused_until(&backoffs, "ns/a", 200), 0);
+        gt_backoff_refusal(&backoffs, cluster, "ns/a", &pod, 100 + i, text);
+        gt_backoff_refusal(&backoffs, cluster, "ns/b", &pod, 100 + i, text);
+        assert_int_equal(strstr(text, "and wait meanwhile") != NULL, i == BACKOFF_REFUSALS - 1);
     }
     assert_int_equal(gt_backoff_refused_until(&backoffs, "ns/a", 200), 100 + BACKOFF_REFUSALS_MS);
     assert_int_equal(gt_backoff_refused_until(&backoffs, "ns/b", 200), 100 + BACKOFF_REFUSALS_MS);
+    /* Each of them counts for ten minutes, and is known of for an hour. */
+    assert_int_equal(gt_backoff_refusals(&backoffs, "ns/a", 101 + BACKOFF_REFUSALS_MS, &last), 1);
+    assert_int_equal(gt_backoff_refused_until(&backoffs, "ns/a", 101 + BACKOFF_REFUSALS_MS), 0);
+    assert_int_equal(gt_backoff_refusals(&backoffs, "ns/a", 101 + BACKOFF_REFUSED_MS, &last), 0);
+    assert_int_equal(last, 102);
+    assert_int_equal(gt_backoff_refusals(&backoffs, "ns/a", 102 + BACKOFF_REFUSED_MS, &last), 0);
+    assert_int_equal(last, 0);
 }
 
 static void a_refused_node_is_left_out(void **state)

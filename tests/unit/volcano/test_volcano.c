@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/names.h"
+#include "base/cleanup.h"
+#include "base/json.h"
 #include "scheduler-ext/volcano/volcano.h"
 
 #include <errno.h>
@@ -380,7 +382,7 @@ static void test_predicates_decide(void **state)
     gt_volcano_answer(volcano, first, nodes);
     uint32_t node;
     assert_int_equal(gt_volcano_place(volcano, first, &node, volcano_error), -EAGAIN);
-    assert_non_null(strstr(volcano_error, "its scheduler has refused 12 nodes"));
+    assert_non_null(strstr(volcano_error, "its scheduler or kubelets have refused 12 nodes"));
     gt_volcano_free(volcano);
 }
 
@@ -537,6 +539,48 @@ static void test_policies_of_lost_nodes(void **state)
     first = open_losers(volcano, &session, nodes);
     assert_int_equal(gt_volcano_move(volcano, first, ret, text), 0);
     assert_non_null(strstr(text, "no pod is evicted while there is no other place for the unit: "));
+    gt_volcano_free(volcano);
+}
+
+/* As gputopo-scheduler does: each node that refused a pod is left out, and after three the job waits. */
+static void test_kubelets_refuse_pods(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t rank, node, seen = 0;
+    assert_string_equal(gt_volcano_resource(number_of("pods"))->fields, "status.phase!=Succeeded");
+    for (unsigned times = 0; times <= 3; times++) {
+        PUT_POD(volcano, .job = "k", .index = 0, .gpus = 8, .group = "8");
+        begin(&session);
+        uint32_t first = add_group(&session, "k", 1, 1, NULL);
+        open_session(volcano, &session);
+        assert_int_equal(gt_volcano_check(volcano, first, &rank, volcano_error), 1);
+        if (times == 3) {
+            assert_int_equal(gt_volcano_place(volcano, first, &node, volcano_error), -EAGAIN);
+            assert_non_null(strstr(volcano_error, "kubelets have refused 3 of its pods within 10 minutes"));
+            assert_int_equal(gt_volcano_wants_room(volcano, first), 0); /* nobody leaves for it */
+            break;
+        }
+        node = place(volcano, first);
+        assert_false(seen >> node & 1);
+        seen |= 1U << node;
+        gt_volcano_allocated(volcano, first, node);
+        gt_volcano_close(volcano);
+        PUT_POD(volcano, .job = "k", .index = 0, .gpus = 8, .group = "8", .node = node + 1);
+        gt_auto_json cJSON *failed = world_pod(
+            POD(.name = "k-0", .spec = "", .gpus = 8, .node = node_name(node),
+                .phase = "Failed\",\"reason\":\"OutOfmetax-tech.com/gpu",
+                .labels =
+                    "\"batch.kubernetes.io/job-name\":\"k\",\"batch.kubernetes.io/job-completion-index\":"
+                    "\"0\"",
+                .annotations = "\"metax-tech.com/gpu-group-size\":\"8\","));
+        gt_auto_free char *json = cJSON_PrintUnformatted(failed);
+        assert_int_equal(gt_volcano_put(volcano, number_of("pods"), json, strlen(json), volcano_error), 1);
+        assert_non_null(strstr(volcano_error, "refuses pod k-0 (OutOfmetax-tech.com/gpu)"));
+        assert_int_equal(gt_volcano_put(volcano, number_of("pods"), json, strlen(json), volcano_error), 0);
+        gt_volcano_remove(volcano, number_of("pods"), "ns", "k-0");
+    }
     gt_volcano_free(volcano);
 }
 
@@ -770,6 +814,7 @@ int main(void)
         cmocka_unit_test(test_the_brake),
         cmocka_unit_test(test_a_unit_moves_where_another_cannot),
         cmocka_unit_test(test_policies_of_lost_nodes),
+        cmocka_unit_test(test_kubelets_refuse_pods),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_the_companions_plans_stay),
         cmocka_unit_test(test_a_race_gets_its_gpus_written),

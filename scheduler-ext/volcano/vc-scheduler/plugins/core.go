@@ -55,8 +55,13 @@ func newObjects() *objects {
 	return made
 }
 
-func (c *core) put(resource int, json []byte) error {
-	return c.result(C.gt_volcano_put(c.c, C.uint(resource), (*C.char)(unsafe.Pointer(unsafe.SliceData(json))), C.size_t(len(json)), c.said))
+// put hands an object over; said is what is to be told of a pod's PodGroup.
+func (c *core) put(resource int, json []byte) (said string, err error) {
+	r := C.gt_volcano_put(c.c, C.uint(resource), (*C.char)(unsafe.Pointer(unsafe.SliceData(json))), C.size_t(len(json)), c.said)
+	if r > 0 {
+		said = C.GoString(c.said)
+	}
+	return said, c.result(r)
 }
 
 func (c *core) listed(resource int)        { C.gt_volcano_listed(c.c, C.uint(resource)) }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	schedulingv1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
 var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
@@ -30,12 +32,20 @@ type objectName struct {
 	namespace, name string
 }
 
+// failedPod is a pod that has failed. The next one may have its name before a session has seen that.
+type failedPod struct {
+	name  objectName
+	group string // its PodGroup
+	json  []byte
+}
+
 // objects follows what the library asks for. Changes are kept until the next session takes them, the last one of
 // each object; nothing else is kept in Go. Volcano's own informers do not serve: its scheduler writes to the pods
 // that they hold.
 type objects struct {
 	lock    sync.Mutex
 	changes map[objectName][]byte // nil: it is gone
+	failed  []failedPod
 	feeds   []*feed
 	client  dynamic.Interface
 	writes  atomic.Bool // a write is on its way
@@ -97,18 +107,30 @@ func (o *objects) missing() error {
 	return nil
 }
 
-// take hands what has changed to the library.
-func (o *objects) take(c *core) {
+// take hands what has changed to the library, and passes on what it says of PodGroups.
+func (o *objects) take(c *core, tell func(namespace, group, said string)) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
+	put := func(name objectName, json []byte) (said string) {
+		said, err := c.put(name.resource, json)
+		if err != nil {
+			klog.Errorf("gputopo: %s %s/%s: %v", o.feeds[name.resource].plural, name.namespace, name.name, err)
+		}
+		return said
+	}
+	for _, pod := range o.failed {
+		if said := put(pod.name, pod.json); said != "" {
+			tell(pod.name.namespace, pod.group, said)
+		}
+	}
 	for name, json := range o.changes {
 		if json == nil {
 			c.remove(name.resource, name.namespace, name.name)
-		} else if err := c.put(name.resource, json); err != nil {
-			klog.Errorf("gputopo: %s %s/%s: %v", o.feeds[name.resource].plural, name.namespace, name.name, err)
+		} else {
+			put(name, json)
 		}
 	}
-	o.changes = map[objectName][]byte{}
+	o.changes, o.failed = map[objectName][]byte{}, nil
 	for _, f := range o.feeds {
 		if f.relisted {
 			c.listed(f.number)
@@ -138,7 +160,7 @@ func (o *objects) publish(c *core) {
 
 // keep remembers objects as they are now, or that they are gone; after a list nothing else is known of the resource.
 func (f *feed) keep(list []any, gone, relisted bool) (err error) {
-	changes := make(map[objectName][]byte, len(list))
+	changes, failed := make(map[objectName][]byte, len(list)), []failedPod{}
 	for _, object := range list {
 		u, json := object.(*unstructured.Unstructured), []byte(nil)
 		if !gone {
@@ -146,7 +168,12 @@ func (f *feed) keep(list []any, gone, relisted bool) (err error) {
 				return err
 			}
 		}
-		changes[objectName{f.number, u.GetNamespace(), u.GetName()}] = json
+		name := objectName{f.number, u.GetNamespace(), u.GetName()}
+		changes[name] = json
+		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+		if phase == string(v1.PodFailed) && !gone && !relisted {
+			failed = append(failed, failedPod{name, u.GetAnnotations()[schedulingv1.KubeGroupNameAnnotationKey], json})
+		}
 	}
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -155,6 +182,7 @@ func (f *feed) keep(list []any, gone, relisted bool) (err error) {
 		f.listed, f.relisted = true, true
 	}
 	maps.Copy(f.changes, changes)
+	f.failed = append(f.failed, failed...)
 	return nil
 }
 

@@ -3,21 +3,26 @@
 package plugins
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
@@ -406,6 +411,50 @@ func TestLostNode(t *testing.T) {
 		if pods := evicted(); len(pods) != 0 {
 			t.Errorf("%s: %v are evicted at once again", policy, pods)
 		}
+	}
+}
+
+// TestRefusedByKubelet leaves out the nodes whose kubelets refuse pods, and after three of them the job waits. The next pod has the
+// name of the one before it, and is there before the next session.
+func TestRefusedByKubelet(t *testing.T) {
+	w := &world{racks: 1, perRack: 8}
+	w.gang("alone", 1, 8, "8", false)
+	w.publish(t)
+	refused := map[string]bool{}
+	for times := range 4 {
+		test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName, AwareName))
+		test.Run([]framework.Action{allocate.New()})
+		node, why := allocated(ssn, "alone")["alone-worker-0"], ssn.Jobs[api.JobID("ns/alone")].JobFitErrors
+		test.Close()
+		if times == 3 {
+			var told dto.Metric
+			if err := refusedByKubelet.Write(&told); err != nil || told.GetCounter().GetValue() != 3 {
+				t.Errorf("%v pods are counted as refused: %v", told.GetCounter().GetValue(), err)
+			}
+			if node != "" || !strings.Contains(why, "kubelets have refused 3 of its pods within 10 minutes") {
+				t.Errorf("it is on %q, and waits since %q", node, why)
+			}
+			break
+		}
+		if node == "" || refused[node] {
+			t.Fatalf("it is on %q, refused by %v: %s", node, refused, why)
+		}
+		refused[node] = true
+		pod := w.pods[0].DeepCopy()
+		pod.Spec.NodeName, pod.Status = node, v1.PodStatus{Phase: v1.PodRunning}
+		feed := theEngine.objects.feeds[slices.IndexFunc(theEngine.objects.feeds, func(f *feed) bool { return f.plural == "pods" })]
+		send := func(how func(any) error, pod *v1.Pod) {
+			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+			if err = cmp.Or(err, how(&unstructured.Unstructured{Object: object})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send(feed.Update, pod)
+		pod.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "TopologyAffinityError"}
+		send(feed.Update, pod)
+		send(feed.Delete, pod)
+		w.pods[0].UID += "x"
+		send(feed.Add, w.pods[0])
 	}
 }
 

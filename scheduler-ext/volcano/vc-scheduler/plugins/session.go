@@ -8,6 +8,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -69,7 +71,7 @@ func (e *engine) open(ssn *framework.Session) *session {
 	e.session = s
 	a := s.collect()
 	if s.err = e.start(ssn.ClientConfig()); s.err == nil {
-		e.objects.take(e.core)
+		e.objects.take(e.core, s.tellRefused)
 		s.core, s.err = e.core, e.core.open(a)
 	}
 	if s.err != nil {
@@ -79,6 +81,19 @@ func (e *engine) open(ssn *framework.Session) *session {
 	}
 	ssn.AddEventHandler(&framework.EventHandler{AllocateFunc: s.allocated, DeallocateFunc: s.deallocated})
 	return s
+}
+
+// The companion's metric, and its alert, beside Volcano's own metrics.
+var refusedByKubelet = promauto.NewCounter(prometheus.CounterOpts{Name: "gputopo_placement_pods_refused_by_kubelet_total",
+	Help: "Pods of jobs with a group size that the kubelet refused on their node."})
+
+// tellRefused says that a kubelet refuses a pod.
+func (s *session) tellRefused(namespace, group, said string) {
+	refusedByKubelet.Inc()
+	klog.Warningf("RefusedByKubelet: %s/%s: %s", namespace, group, said)
+	if job := s.ssn.Jobs[api.JobID(namespace+"/"+group)]; job != nil && job.PodGroup != nil {
+		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, "RefusedByKubelet", said)
+	}
 }
 
 // collect makes the flat arrays, and the numbers by which the library is asked.
