@@ -339,6 +339,8 @@ void gt_placement_drop(struct pjob *pjob);
  * Job backs off or a StatefulSet waits for the end of the old ones. `last`: the pod that has gone. False: it
  * has no such places, or no successor comes. */
 bool gt_placement_park(struct pjob *pjob, const struct gt_cache_pod *last);
+/* At the start of a term: likewise for what an earlier leader has promised such jobs. */
+void gt_placement_adopt_parked(struct gt_placement *placement);
 /* Ends the one of this key, if there is one. */
 void gt_placement_end_parked(struct gt_placement *placement, const char *key);
 /* Ends those whose places have lapsed. */
