@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """With --preempt, a waiting job gets room from pods of lower priority, in the double of the API server."""
 
+import os
+import random
 import sys
 import time
 import unittest
 
 from api_double import ApiError
 from daemon_driver import wait_for
-from placement_case import TOPOLOGIES, PlacementCase
-from placement_driver import RESOURCE, indexed_pod, node_status, planned_node, pod_spec, replica, topology
+from placement_case import JOBS, TOPOLOGIES, PlacementCase
+from placement_driver import RESOURCE, gates, indexed_pod, node_status, planned_node, pod_spec, replica, topology
+
+TEAMS = ("red", "blue")
 
 
 class Preempt(PlacementCase):
@@ -410,6 +414,98 @@ class Preempt(PlacementCase):
             self.add_pod(f"{name}-again", indexed_pod("lo", int(name[-1]), group=16, priority=0))
         time.sleep(3)
         self.assertEqual(len(self.api.evicted), 2)
+
+    # ---- two teams that outbid each other ----
+
+    def submit(self, team, priority):
+        """A job of four nodes in two units."""
+        self.bids += 1
+        job = {"name": f"{team}{self.bids}", "team": team, "priority": priority, "since": time.monotonic(), "ran": None}
+        self.add_job(job["name"], 4, 16)
+        job["pods"] = [f"{job['name']}-{rank}" for rank in range(4)]
+        self.jobs.append(job)
+        for rank, pod in enumerate(job["pods"]):
+            self.add_pod(pod, indexed_pod(job["name"], rank, uid=f"uid-{job['name']}", group=16, priority=priority))
+        return job
+
+    def withdraw(self, job):
+        self.jobs.remove(job)
+        self.api.remove(JOBS, job["name"])
+        for pod in job["pods"]:
+            if self.pod(pod):
+                self.end(pod)
+
+    def play(self):
+        """The Jobs' controller, the scheduler and the kubelets; every pod that is evicted must be below a job that waits."""
+        now = time.monotonic()
+        for job in list(self.jobs):
+            for rank, name in enumerate(list(job["pods"])):
+                pod = self.pod(name)
+                if not pod:
+                    continue
+                if "deletionTimestamp" in pod["metadata"]:
+                    self.above[name] = self.above.get(name) or max(j["priority"] for j in self.jobs) > job["priority"]
+                    if now >= self.gone_at.setdefault(name, now + self.dice.uniform(0.1, 1)):
+                        self.made += 1
+                        job["pods"][rank] = f"{job['name']}-{rank}-{self.made}"
+                        self.end(name)
+                        self.add_pod(job["pods"][rank], indexed_pod(job["name"], rank, uid=f"uid-{job['name']}", group=16,
+                                                                    priority=job["priority"]))
+                elif not gates(pod) and not pod["spec"].get("nodeName") and planned_node(pod):
+                    self.bind(name)
+            if not job["ran"] and self.runs(job):
+                job["ran"] = now - job["since"]
+
+    def runs(self, job):
+        return all((self.pod(name) or {"spec": {}})["spec"].get("nodeName") for name in job["pods"])
+
+    def bid(self):
+        """The team with fewer jobs that run takes its lowest one back, and asks again with more priority than the other one has."""
+        run = {team: sum(self.runs(job) for job in self.jobs if job["team"] == team) for team in TEAMS}
+        team = min(TEAMS, key=lambda name: (run[name], self.dice.random()))
+        waiting = [job for job in self.jobs if job["team"] == team and not self.runs(job)]
+        if waiting:
+            self.withdraw(min(waiting, key=lambda job: job["priority"]))
+        self.submit(team, max(job["priority"] for job in self.jobs if job["team"] != team) + 1)
+
+    def test_two_teams_that_outbid_each_other_for_long(self):
+        """Each of two teams has work for more than half of the cluster. It asks again and again with a higher priority, and all
+        that is evicted comes back. OUTBID_MINUTES says for how long (half a minute)."""
+        seconds = 60 * float(os.environ.get("OUTBID_MINUTES", "0.5"))
+        self.dice = random.Random(seconds)
+        self.jobs, self.above, self.gone_at, self.bids, self.made, busy, looks = [], {}, {}, 0, 0, 0, 0
+        self.world(2)
+        self.start(retry=200, preemptafter=300, eviction=1500, preempt=1)
+        for team in TEAMS:
+            for _ in range(2):
+                self.submit(team, 1)
+        began = time.monotonic()
+        next_bid = began + 2
+        while time.monotonic() < began + seconds:
+            self.play()
+            busy += sum(self.runs(job) for job in self.jobs)
+            looks += 1
+            if time.monotonic() >= next_bid:
+                self.bid()
+                next_bid = time.monotonic() + self.dice.uniform(2, 6)
+            time.sleep(0.05)
+        evicted, bids = len(self.api.evicted), self.bids - 4
+        ran = [job["ran"] for job in self.jobs if job["ran"]]
+        print(f"{bids} bids and {evicted} evictions in {seconds:.0f} s, {evicted * 3600 / seconds:.0f} evictions an hour; "
+              f"{50 * busy / looks:.0f} % of the GPUs in use; the jobs of the end ran within {max(ran, default=0):.1f} s", file=sys.stderr)
+        self.assertGreater(bids, 3)
+        self.assertLessEqual(evicted, 4 * bids)  # each bid takes four nodes at most
+        self.assertEqual([name for name, above in self.above.items() if not above], [])
+        self.assertEqual(len(set(self.api.evicted)), evicted)
+        # Nobody bids any more: the two highest jobs run, and nobody leaves.
+        highest = sorted(job["priority"] for job in self.jobs)[-2:]
+        self.assertTrue(wait_for(lambda: self.play() or sorted(job["priority"] for job in self.jobs if self.runs(job)) == highest, 20),
+                        [(job["name"], job["priority"], self.runs(job)) for job in self.jobs])
+        evicted, until = len(self.api.evicted), time.monotonic() + 5
+        while time.monotonic() < until:
+            self.play()
+            time.sleep(0.05)
+        self.assertEqual(len(self.api.evicted), evicted)
 
 
 if __name__ == "__main__":
