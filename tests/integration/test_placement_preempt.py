@@ -276,6 +276,34 @@ class Preempt(PlacementCase):
         self.wait_lifted("hi-0", "hi-1", seconds=10)
         self.assertEqual({planned_node(self.pod(f"hi-{i}")) for i in range(2)}, {home, near[0]})
 
+    def test_nodes_after_a_preemption_in_vain(self):
+        """What became free cannot be used, and there is nothing else: the job waits as others do, and holds no nodes."""
+        self.world(1)
+        self.start(retry=200, preemptafter=300, eviction=1000, patience=60000, preempt=1)
+        for number, priority in enumerate((0, 20, 20)):
+            self.single(f"x-{number}", f"s0-n{number}", priority)
+        self.hi(10)
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]), self.host.job("ns/Job/hi"))
+        self.api.add("/api/v1/nodes", "s0-n0", spec={"unschedulable": True}, status=node_status())
+        self.end("x-0")
+        self.add_gang("one", 1, 8, priority=1)
+        self.wait_lifted("one-0", seconds=10)
+        self.assertEqual(planned_node(self.pod("one-0")), "s0-n3")
+        self.assertEqual(self.host.counters()["reservedNodes"], 0)
+
+    def test_nodes_after_a_refusal(self):
+        """Likewise where a budget keeps the only pods that could leave."""
+        self.world(1)
+        self.api.budget = lambda name: "Cannot evict pod as it would violate the pod's disruption budget."
+        self.start(retry=200, preemptafter=300, eviction=1000, patience=60000, preempt=1)
+        for number, priority in enumerate((0, 20, 20)):
+            self.single(f"x-{number}", f"s0-n{number}", priority)
+        self.hi(10)
+        self.assertTrue(wait_for(lambda: any(e["reason"] == "PreemptionRefused" for e in self.events())), self.host.job("ns/Job/hi"))
+        self.add_gang("one", 1, 8, priority=1)
+        self.wait_lifted("one-0", seconds=10)
+        self.assertEqual(self.host.counters()["reservedNodes"], 0)
+
     def test_nobody_leaves_in_vain(self):
         """Even without all pods of lower priority there is no room for the unit."""
         self.world(1)
