@@ -283,19 +283,22 @@ bool gt_placement_park(struct pjob *pjob, const struct gt_cache_pod *last)
 
 static void adopt_parked(struct gt_placement *placement, struct placement_object *object)
 {
-    const struct placement_known *content = object->content;
     struct pjob *pjob = calloc(1, sizeof(*pjob));
-    char *key = strdup(content->job);
-    if (!pjob || !key) { /* without memory its places are lost, as when a node fails */
-        free(pjob);
-        free(key);
+    char *key = strdup(object->content->job);
+    if (pjob) {
+        *pjob = (struct pjob){.placement = placement, .key = key, .object = object, .report = {.reason = ""}};
+        pjob->place.reservations.owner = gt_cache_new_job_number(placement->spec.cache);
+        adopt_moving(pjob, gt_clock_ms());
+    }
+    if (pjob && key && gt_reservations_gpus(&pjob->place.reservations)) {
+        object->job = pjob;
+        join_parked(pjob);
         return;
     }
-    *pjob = (struct pjob){.placement = placement, .key = key, .object = object, .report = {.reason = ""}};
-    pjob->place.reservations.owner = gt_cache_new_job_number(placement->spec.cache);
-    adopt_moving(pjob, gt_clock_ms());
-    object->job = pjob;
-    join_parked(pjob); /* the next look ends it where it has no places */
+    if (pjob) /* its places are taken, or without memory they are lost */
+        gt_reservations_done(&pjob->place.reservations, gt_cache_cluster(placement->spec.cache));
+    free(pjob);
+    free(key);
 }
 
 void gt_placement_adopt_parked(struct gt_placement *placement)
