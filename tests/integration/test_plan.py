@@ -437,9 +437,9 @@ class Example(PlanCase):
         self.assertFalse(self.plan(cluster, *args)["relocation"]["possible"])
         cluster["pods"][0]["groupSize"] = 16  # 8 GPUs that cost three times as much are not taken
         cluster["pods"][2].update(movable=True, restartCost=3)
-        self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 16)
+        self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 20)
         cluster["pods"][2]["restartCost"] = 1
-        self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 8)
+        self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 12)
 
     def test_documented_output(self):
         with open(os.path.join(SOURCE, "docs", "reference", "cli.md"), encoding="utf-8") as file:
