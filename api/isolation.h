@@ -34,5 +34,34 @@ int gt_isolations_read(const cJSON *object, struct gt_isolations *ret, struct gt
  * `*to`, which is untouched on failure. */
 int gt_fault_list_read(const cJSON *file, struct gt_isolations *to, struct gt_err **err);
 
+/* ---- entries of the list ---- */
+
+/* The UUIDs of the GPU, or of both of the link, that an entry names; 0: it names none by UUID. */
+unsigned gt_isolated_uuids(const cJSON *entry, const char *ret[static 2]);
+bool gt_isolated_is_over(const cJSON *entry, int64_t now_s);
+/* Whether both name the same GPU, or link, by UUID. */
+bool gt_isolated_same_gpus(const cJSON *a, const cJSON *b);
+
+/* Two NodeGPUTopologies: the first isolates by UUID what may be in the node of the second by now. */
+struct gt_isolated_moving {
+    const cJSON *from, *to;
+    bool from_is_silent; /* its status may be of before */
+    int64_t now_s;
+};
+struct gt_isolated_move {
+    cJSON *to, *added; /* the second's list with the entries that are `added` to it */
+    cJSON *from;       /* the first's without those that the second's agent obeys */
+    bool leaves;       /* there are such */
+    bool is_full;      /* the second has no room for one */
+};
+int gt_isolated_move_make(const struct gt_isolated_moving *moving, struct gt_isolated_move *ret,
+                          struct gt_err **err);
+void gt_isolated_move_done(struct gt_isolated_move *move);
+#define gt_auto_isolated_move __attribute__((cleanup(gt_isolated_move_done)))
+
+/* The second's list without entries that were added, and that the first does not have any more: somebody has
+ * released them meanwhile. NULL: all stay. */
+cJSON *gt_isolated_take_back(const cJSON *from, const cJSON *to, const cJSON *added);
+
 /* The same part of such an object, for a file. */
 void gt_isolations_write(const struct gt_isolations *isolations, struct gt_buf *to);

@@ -109,25 +109,19 @@ static bool isolate_is_about(const cJSON *entry, const struct gt_node *node,
             (is_same_gpu(node, a, target->gpus[1]) && is_same_gpu(node, b, target->gpus[0])));
 }
 
-/* How many went. A whole node that is released is released of everything. */
-static unsigned isolate_drop(cJSON *list, const struct gt_node *node, const struct isolated_target *target,
-                             unsigned i, bool everything)
+/* Moves what is dropped to `gone`. A whole node that is released is released of everything. */
+static void isolate_drop(cJSON *list, const struct gt_node *node, const struct isolated_target *target,
+                         unsigned i, cJSON *gone)
 {
-    unsigned gone = 0;
+    bool everything = gone && !target->count;
     for (cJSON *entry = list->child, *next; entry; entry = next) {
         next = entry->next;
-        if (!(everything && !target->count) && !isolate_is_about(entry, node, target, i))
+        if (!everything && !isolate_is_about(entry, node, target, i))
             continue;
-        cJSON_Delete(cJSON_DetachItemViaPointer(list, entry));
-        gone++;
+        cJSON_DetachItemViaPointer(list, entry);
+        if (!gone || !cJSON_AddItemToArray(gone, entry))
+            cJSON_Delete(entry);
     }
-    return gone;
-}
-
-static bool isolated_is_over(const cJSON *entry)
-{
-    int64_t until_s = gt_time_of_text(gt_get_string(entry, "until"));
-    return until_s && until_s <= time(NULL);
 }
 
 /* What is over goes only where room is needed: the clock here may be wrong. */
@@ -136,7 +130,7 @@ static void isolate_make_room(cJSON *list)
     for (cJSON *entry = list->child, *next; entry && cJSON_GetArraySize(list) > GT_ISOLATIONS_MAX;
          entry = next) {
         next = entry->next;
-        if (isolated_is_over(entry))
+        if (gt_isolated_is_over(entry, time(NULL)))
             cJSON_Delete(cJSON_DetachItemViaPointer(list, entry));
     }
 }
@@ -180,33 +174,53 @@ static int isolate_patch(struct cli_api *api, const char *name, const char *vers
     return cli_api_patch(api, &gt_kube_node_gpu_topologies, NULL, name, body.data, err);
 }
 
-/* `by` NULL: releases. */
-static int isolate_change_list(cJSON *list, const struct gt_node *node, struct isolated_target target,
-                               const struct isolate_options *options, const char *by, struct gt_err **err)
+struct isolate_change {
+    const struct isolate_options *options;
+    const char *by;  /* NULL: it releases */
+    cJSON *released; /* then: what is named, and what the node had of that */
+};
+
+static bool isolate_note_released(const struct isolated_target *target, unsigned i, cJSON *released)
 {
-    unsigned gone = 0, entries = target.count && !target.link ? target.count : 1;
+    cJSON *entry = cJSON_CreateObject();
+    const char *const link[] = {target->gpus[0], target->gpus[1]};
+    if (target->link)
+        cJSON_AddItemToObject(entry, "link", cJSON_CreateStringArray(link, 2));
+    else
+        cJSON_AddStringToObject(entry, "gpu", target->gpus[i]);
+    return cJSON_AddItemToArray(released, entry);
+}
+
+static int isolate_change_list(cJSON *list, const struct gt_node *node, struct isolated_target target,
+                               const struct isolate_change *change, struct gt_err **err)
+{
+    const char *by = change->by;
+    unsigned entries = target.count && !target.link ? target.count : 1;
+    int before = cJSON_GetArraySize(list);
     for (unsigned i = 0; i < target.count; i++)
         if (by || gt_node_gpu_named(node, target.gpus[i]) >= 0)
             GT_TRY(isolate_name_gpu(node, target.gpus[i], err));
     if (by && target.link)
         GT_TRY(isolate_check_link(node, &target, err));
     for (unsigned i = 0; i < entries; i++) {
-        gone += isolate_drop(list, node, &target, i, !by);
-        if (by && !isolate_add(list, &target, i, options, by))
+        isolate_drop(list, node, &target, i, change->released);
+        if (by ? !isolate_add(list, &target, i, change->options, by)
+               : target.count && !isolate_note_released(&target, i, change->released))
             return gt_fail_sys(err, ENOMEM, "%s", target.node);
     }
     isolate_make_room(list);
     if (cJSON_GetArraySize(list) > GT_ISOLATIONS_MAX)
         return gt_fail(err, EINVAL, "node %s has %d isolations already, the most there may be", target.node,
                        GT_ISOLATIONS_MAX);
-    return by || gone ? 0
-                      : gt_fail(err, ENOENT,
-                                "nothing like that is isolated on node %s; gputopo isolated lists what is",
-                                target.node);
+    return by || cJSON_GetArraySize(list) < before
+               ? 0
+               : gt_fail(err, ENOENT,
+                         "nothing like that is isolated on node %s; gputopo isolated lists what is",
+                         target.node);
 }
 
 static int isolate_change_once(struct cli_api *api, const struct isolated_target *target,
-                               const struct isolate_options *options, const char *by, struct gt_err **err)
+                               const struct isolate_change *change, struct gt_err **err)
 {
     gt_auto_json cJSON *object = NULL, *list = NULL;
     gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
@@ -219,21 +233,125 @@ static int isolate_change_once(struct cli_api *api, const struct isolated_target
     GT_TRY(list ? 0 : gt_fail_sys(err, ENOMEM, "%s", target->node));
     /* Without a list the agent may still keep what an object before this one said: an empty list ends that.
      */
-    if (before || by || target->count)
-        GT_TRY(isolate_change_list(list, topology.node, *target, options, by, err));
+    if (before || change->by || target->count)
+        GT_TRY(isolate_change_list(list, topology.node, *target, change, err));
     return isolate_patch(api, target->node, gt_meta_version(object), list, err);
 }
 
 /* Somebody else, or the agent, may write the object meanwhile. */
 static int isolate_change(struct cli_api *api, const struct isolated_target *target,
-                          const struct isolate_options *options, const char *by, struct gt_err **err)
+                          const struct isolate_change *change, struct gt_err **err)
 {
     for (unsigned tries = 1;; tries++) {
-        int r = isolate_change_once(api, target, options, by, err);
+        int r = isolate_change_once(api, target, change, err);
         if (r != -EBUSY || tries == CONFLICTS_MAX)
             return r;
         gt_err_free(gt_steal(*err));
     }
+}
+
+/* ---- what follows its GPU to another node is released there, too ---- */
+
+struct isolated_elsewhere {
+    const cJSON *released;
+    cJSON *found; /* [{node, version, list: without what is released}] */
+};
+
+static void elsewhere_on_begin(void *arg)
+{
+    struct isolated_elsewhere *elsewhere = arg;
+    cJSON_Delete(elsewhere->found);
+    elsewhere->found = cJSON_CreateArray();
+}
+
+static void elsewhere_on_object(void *arg, cJSON *object)
+{
+    struct isolated_elsewhere *elsewhere = arg;
+    gt_auto_json cJSON *list = cJSON_Duplicate(gt_isolated_entries(object), true);
+    int before = cJSON_GetArraySize(list);
+    const cJSON *released;
+    cJSON_ArrayForEach(released, elsewhere->released)
+    {
+        for (cJSON *entry = list ? list->child : NULL, *next; entry; entry = next) {
+            next = entry->next;
+            if (gt_isolated_same_gpus(entry, released))
+                cJSON_Delete(cJSON_DetachItemViaPointer(list, entry));
+        }
+    }
+    if (cJSON_GetArraySize(list) == before)
+        return;
+    cJSON *found = cJSON_CreateObject();
+    cJSON_AddStringToObject(found, "node", gt_meta_name(object));
+    cJSON_AddStringToObject(found, "version", gt_meta_version(object));
+    if (cJSON_AddItemToObject(found, "list", list))
+        list = NULL;
+    if (!cJSON_AddItemToArray(elsewhere->found, found))
+        cJSON_Delete(found);
+}
+
+static bool isolated_names_uuid(const cJSON *entries)
+{
+    const char *uuids[2];
+    const cJSON *entry = entries ? entries->child : NULL;
+    while (entry && !gt_isolated_uuids(entry, uuids))
+        entry = entry->next;
+    return entry != NULL;
+}
+
+/* Until nothing is found: the companion may just copy an entry. *ret_count: the nodes. */
+static int isolate_release_elsewhere(struct cli_api *api, const cJSON *released, const char *node,
+                                     struct cli_call *call, unsigned *ret_count)
+{
+    struct isolated_elsewhere elsewhere = {.released = released, .found = cJSON_CreateArray()};
+    const struct cli_api_list list = {.resource = &gt_kube_node_gpu_topologies,
+                                      .on_begin = elsewhere_on_begin,
+                                      .on_object = elsewhere_on_object,
+                                      .arg = &elsewhere};
+    int r = 0;
+    const cJSON *found;
+    for (unsigned tries = 0; r >= 0 && tries < CONFLICTS_MAX && isolated_names_uuid(released); tries++) {
+        r = cli_api_list(api, &list, call->err);
+        if (r < 0 || !cJSON_GetArraySize(elsewhere.found))
+            break;
+        cJSON_ArrayForEach(found, elsewhere.found)
+        {
+            const char *name = gt_get_string(found, "node");
+            if (r >= 0)
+                r = isolate_patch(api, name, gt_get_string(found, "version"), gt_get(found, "list"),
+                                  call->err);
+            if (r == -EBUSY && tries + 1 < CONFLICTS_MAX) {
+                gt_err_free(gt_steal(*call->err));
+                r = 0;
+            } else if (r >= 0) {
+                ++*ret_count;
+                if (strcmp(name, node) != 0)
+                    gt_buf_printf(call->text, "released on node %s, too\n", name);
+            }
+        }
+    }
+    cJSON_Delete(elsewhere.found);
+    return r;
+}
+
+static int isolate_release(struct cli_api *api, const struct isolated_target *target,
+                           const struct isolate_options *options, struct cli_call *call)
+{
+    gt_auto_json cJSON *released = cJSON_CreateArray();
+    const struct isolate_change change = {.options = options, .released = released};
+    unsigned count = 0;
+    for (unsigned i = 0; i < (target->link ? 1 : target->count); i++) /* the node may be gone, too */
+        isolate_note_released(target, i, released);
+    int r = isolate_change(api, target, &change, call->err);
+    if (r < 0 && r != -ENOENT)
+        return r;
+    struct gt_err *why = gt_steal(*call->err);
+    int other = isolate_release_elsewhere(api, released, target->node, call, &count);
+    if (other >= 0 && r < 0 && !count) {
+        *call->err = why;
+        return r;
+    }
+    gt_err_free(why);
+    return other;
 }
 
 /* ---- the list over the cluster ---- */
@@ -284,7 +402,7 @@ static void isolated_on_object(void *arg, cJSON *object)
     cJSON_ArrayForEach(entry, list)
     {
         gt_auto_buf struct gt_buf what = GT_BUF(1024);
-        cJSON *row = isolated_is_over(entry) ? NULL : cJSON_Duplicate(entry, true);
+        cJSON *row = gt_isolated_is_over(entry, time(NULL)) ? NULL : cJSON_Duplicate(entry, true);
         isolated_what(entry, topology.node, &what);
         cJSON_AddStringToObject(row, "node", gt_meta_name(object));
         cJSON_AddStringToObject(row, "what", what.data ? what.data : "");
@@ -421,15 +539,16 @@ static int isolate_run(struct cli_call *call)
     cli_auto_api struct cli_api *api = NULL;
     gt_auto_json cJSON *review = NULL;
     struct isolated_target target;
-    const char *by = NULL;
     GT_TRY(isolates ? isolate_check(call, options) : 0);
     int r = isolate_read_target(call->args[0], options->link, &target, call->err);
     call->is_misuse = r == -EINVAL;
     GT_TRY(r);
     GT_TRY(cli_api_open(&options->api, &api, call->err));
-    if (isolates)
-        by = isolate_who(api, &review);
-    GT_TRY(isolate_change(api, &target, options, by, call->err));
+    if (isolates) {
+        const struct isolate_change change = {.options = options, .by = isolate_who(api, &review)};
+        GT_TRY(isolate_change(api, &target, &change, call->err));
+    } else
+        GT_TRY(isolate_release(api, &target, options, call));
     return isolated_print(api, target.node, CLI_TEXT, call);
 }
 

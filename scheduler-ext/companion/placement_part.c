@@ -28,6 +28,7 @@ struct placement_part {
     struct gt_claim_templates *templates; /* NULL: no limits are turned into claims */
     struct gt_own_claims *own_claims;     /* likewise */
     struct gt_namespace_weights *weights;
+    struct gt_moved_gpus *moved;
     struct gt_source *sync_timer;
     bool leads, started;
     bool serves_https;   /* without it there is no webhook */
@@ -56,6 +57,7 @@ static void placement_part_lead(void *self, bool leads)
     struct placement_part *part = self;
     part->leads = leads;
     gt_audit_watch_lead(part->audit, leads);
+    gt_moved_gpus_lead(part->moved, leads);
     if (part->templates)
         gt_claim_templates_lead(part->templates, leads);
     start_or_stop(part);
@@ -86,6 +88,8 @@ static void placement_part_observe(void *arg, enum gt_informer_kind kind, const 
         gt_placement_observe_object(part->placement, object);
     else if (kind == GT_INFORMER_QUOTAS)
         gt_placement_observe_quota(part->placement, object);
+    else if (kind == GT_INFORMER_TOPOLOGIES)
+        gt_moved_gpus_observe(part->moved, object);
     else if (part->templates && kind == GT_INFORMER_CLAIM_TEMPLATES) {
         gt_claim_templates_observe(part->templates, object);
         gt_own_claims_observe_template(part->own_claims, gt_meta_namespace(object));
@@ -102,6 +106,8 @@ static void placement_part_observe_deleted(void *arg, enum gt_informer_kind kind
         gt_placement_observe_object_deleted(part->placement, namespace_, name);
     else if (kind == GT_INFORMER_QUOTAS)
         gt_placement_observe_quota_deleted(part->placement, namespace_, name);
+    else if (kind == GT_INFORMER_TOPOLOGIES)
+        gt_moved_gpus_observe_deleted(part->moved, name);
     else if (part->templates && kind == GT_INFORMER_CLAIM_TEMPLATES)
         gt_claim_templates_observe_deleted(part->templates, namespace_, name);
 }
@@ -318,6 +324,7 @@ static void placement_part_free(void *self)
     gt_informers_remove_handlers(part->informers, part);
     gt_source_free(part->sync_timer);
     gt_audit_watch_free(part->audit);
+    gt_moved_gpus_free(part->moved);
     gt_claim_templates_free(part->templates);
     gt_owner_watch_free(part->watch);
     gt_own_claims_free(part->own_claims);
@@ -374,6 +381,7 @@ static int placement_part_new(const struct gt_part_env *env, void **ret, struct 
     GT_TRY(gt_namespace_weights_new(env->kube, env->namespace_, on_weights, part, &part->weights, err));
     GT_TRY(start_controller(env, part, err));
     GT_TRY(gt_audit_watch_new(env, part->owners, &part->audit, err));
+    GT_TRY(gt_moved_gpus_new(env, &part->moved, err));
     part->claims = env->options->placement.claims;
     if (part->claims != GT_CLAIMS_OFF)
         GT_TRY(gt_claim_templates_new(env, &part->templates, err));

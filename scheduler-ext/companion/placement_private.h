@@ -60,5 +60,16 @@ void gt_namespace_weights_free(struct gt_namespace_weights *weights);
 /* The weight of a namespace, else that of the key "default", else 1. */
 uint32_t gt_namespace_weight(const struct gt_namespace_weights *weights, const char *namespace_);
 
+/* What is isolated by UUID follows the GPU into another node. */
+struct gt_moved_gpus;
+
+int gt_moved_gpus_new(const struct gt_part_env *env, struct gt_moved_gpus **ret, struct gt_err **err);
+void gt_moved_gpus_free(struct gt_moved_gpus *moved); /* NULL is allowed */
+/* After `false` no request is in flight. */
+void gt_moved_gpus_lead(struct gt_moved_gpus *moved, bool leads);
+/* A NodeGPUTopology, which the cache has. */
+void gt_moved_gpus_observe(struct gt_moved_gpus *moved, const cJSON *object);
+void gt_moved_gpus_observe_deleted(struct gt_moved_gpus *moved, const char *node);
+
 /* The controller's part of /metrics. */
 void gt_placement_metrics(const struct gt_placement *placement, struct gt_buf *to);

@@ -147,7 +147,6 @@ class CompanionFaultCases:
         self.placed.create(job("later", 8, pod_template(8, group=32)))
         self.placed.check_placed(self.placed.bound("job-name=later", 8), 32)
 
-    @quick
     def webhook_down(self):
         """failurePolicy Ignore: pods are made, without gate and place. The audit finds them, and asked for, the job is placed again.
         A gate written by hand waits for the companion."""

@@ -117,7 +117,13 @@ class PolicyCases:
             (("create", DRY, "-f", "-"), pod("p"), None),
         ]
         image = {"spec": {"containers": [{"name": run["spec"]["containers"][0]["name"], "image": "other"}]}}
+        moved = {"gpu": "GPU-of-another-node", "by": ALICE, "reason": "r"}
         companion = [
+            (patch("ngt", node, {"spec": {"isolated": [moved]}}, DRY), None, None),
+            (patch("ngt", node, {"spec": {"isolated": [{"all": True, "by": ALICE, "reason": "r"}]}}, DRY), None, "moved-gpus"),
+            (patch("ngt", node, {"spec": {"measured": [{"gpu": "0", "bandwidthGBps": 1, "at": "2026-01-01T00:00:00Z", "by": COMPANION}]}}, DRY), None, "moved-gpus"),
+            (patch("ngt", node, own, DRY), None, "moved-gpus"),
+            (("delete", "ngt", node, DRY), None, "moved-gpus"),
             (("delete", "pod", name, DRY), None, "pods"),
             (("delete", "pod", gated, DRY), None, "pods"),
             (("patch", "pod", name, "--type=strategic", "-p", json.dumps(image), DRY), None, "pods"),

@@ -166,7 +166,6 @@ class QueueCases:
         self.cluster.kubectl("delete", "job", name, "--wait=false")
         return {pod["spec"]["nodeName"] for pod in pods}
 
-    @quick
     def full_queue(self):
         """Jobs of four kinds wait in a full queue without a plan; another tenant's job runs meanwhile; then each of them runs."""
         self.volcano.reload(self.volcano.with_us(ALL_ACTIONS))

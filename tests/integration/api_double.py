@@ -578,8 +578,9 @@ class ApiDouble:
             if request.method == "PATCH":
                 if request.headers.get("Content-Type") != "application/merge-patch+json":
                     raise ApiError(415, "patch type")
-                new = copy.deepcopy(obj)
-                merge(new, json.loads(request.body))
+                new, patch = copy.deepcopy(obj), json.loads(request.body)
+                self.refuse_stale(collection, name, patch)
+                merge(new, patch)
                 self.drop_unknown(new, request)
                 return self.changed_to(collection, name, obj, new)
             if request.method == "DELETE":
@@ -649,12 +650,15 @@ class ApiDouble:
         self.store(collection, name, obj, "ADDED")
         return 201, obj
 
-    def update(self, collection, name, obj):
-        old = self.objects[collection, name]
+    def refuse_stale(self, collection, name, obj):
         version = obj.get("metadata", {}).get("resourceVersion")
-        if version and version != old["metadata"]["resourceVersion"]:
+        if version and version != self.objects[collection, name]["metadata"]["resourceVersion"]:
             raise ApiError(409, f'Operation cannot be fulfilled on {collection[2]} "{name}": '
                                 "the object has been modified")
+
+    def update(self, collection, name, obj):
+        old = self.objects[collection, name]
+        self.refuse_stale(collection, name, obj)
         obj["metadata"] = {**obj["metadata"], "uid": old["metadata"]["uid"],
                            "resourceVersion": old["metadata"]["resourceVersion"]}
         return self.changed_to(collection, name, old, obj)

@@ -23,6 +23,7 @@ import side_by_side
 import test_publish  # noqa: E402, it takes its own argument
 from api_double import Status  # noqa: E402
 from daemon_driver import PATIENCE, wait_for  # noqa: E402
+from placement_driver import topology  # noqa: E402
 
 CRD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "daemonset", "crds", "nodegputopologies.yaml")
 OBJECT = f"{test_publish.TOPOLOGIES}/n1"
@@ -267,6 +268,46 @@ class Isolated(Case):
         self.healthy(7)
         self.api.fail(Status(409), times=5, **edit)
         self.fails("isolate", "n1/1", "--reason", "two", says="409")
+
+    def add_other(self, *gpus, isolated=()):
+        """Another node, which has these GPUs."""
+        status = topology("n2", len(gpus))
+        for gpu, uuid in zip(status["gpus"], gpus):
+            gpu["uuid"] = uuid
+        self.api.add(test_publish.TOPOLOGIES, "n2", status=status, spec={"isolated": list(isolated)})
+
+    def others(self):
+        with self.api.lock:
+            return self.api.objects[self.api.place(test_publish.TOPOLOGIES)[0], "n2"]["spec"]["isolated"]
+
+    def test_a_release_is_one_everywhere(self):
+        """What follows its GPU to another node may be in both lists for a while."""
+        self.begin()
+        self.done("isolate", "n1/3,4", "--reason", "hot")
+        entries, other = self.spec(), {"gpu": "1", "reason": "y", "by": "x"}
+        self.add_other("GPU-of-n2-0", self.uuid(3), isolated=[other, entries[0]])
+        said = self.done("release", "n1/3")
+        self.assertTrue(said.startswith("released on node n2, too\n"), said)
+        self.assertEqual((self.spec(), self.others()), ([entries[1]], [other]))
+        self.add_other("GPU-of-n2-0", self.uuid(4))  # it is there now, and the copy is not made yet
+        self.done("release", f"n2/{self.uuid(4)}")
+        self.assertEqual((self.spec(), self.others()), ([], []))
+        self.set_spec(entries)
+        self.add_other("GPU-of-n2-0", isolated=[{**entries[1], "by": "bob"}, other])
+        self.done("release", "n1")
+        self.assertEqual((self.spec(), self.others()), ([], [other]))
+        self.fails("release", "n1/3", says="nothing like that is isolated on node n1")
+
+    def test_a_release_while_others_write(self):
+        self.begin()
+        self.done("isolate", "n1/3", "--reason", "hot")
+        self.add_other(self.uuid(3), isolated=self.spec())
+        self.api.fail(Status(409), times=2, method="PATCH", path="/nodegputopologies/n2$")
+        self.done("release", "n1/3")
+        self.assertEqual((self.spec(), self.others()), ([], []))
+        self.add_other(self.uuid(3), isolated=[{"gpu": self.uuid(3), "reason": "hot"}])
+        self.api.fail(Status(403), method="PATCH", path="/nodegputopologies/n2$")
+        self.fails("release", "n1/3", says="403")
 
     def test_misuse(self):
         self.begin()

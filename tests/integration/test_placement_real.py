@@ -636,6 +636,52 @@ class RealPlacementTest(unittest.TestCase):
             return str(error)
         return False
 
+    def told(self, node):
+        return json.loads(self.server.kubectl("get", "ngt", node, "-o", "json")).get("spec", {}).get("isolated")
+
+    def change_topology(self, node, change, *more):
+        return lambda: self.server.kubectl("patch", "ngt", node, "--type=merge", "-p", json.dumps(change), *more)
+
+    def test_policy_of_isolations_that_follow_their_gpus(self):
+        """With the companion's token one can write what others have isolated, and nothing else of the object."""
+        self.server.kubectl("create", "-f", "-", text="\n---\n".join(map(policy, ("gputopo-isolation", "gputopo-moved-gpus"))))
+        user = ("--as", COMPANION, "--as-group", "system:masters")
+        node, value = "s1-n3", {"gpu": "0", "bandwidthGBps": 1, "at": "2026-01-01T00:00:00Z", "by": COMPANION}
+        entry = {"gpu": "GPU-s0-n0-0", "reason": "hot", "by": "alice", "since": "2026-01-01T00:00:00Z"}
+        everything = {"all": True, "reason": "x", "by": "system:admin"}
+
+        def refused(change, what=None):
+            return str(self.is_refused(what or self.change_topology(node, change, "--dry-run=server", *user)))
+        self.assertTrue(wait_for(lambda: "moves what is isolated" in refused({"spec": {"isolated": [everything]}})))
+        self.assertIn("nothing of a NodeGPUTopology but what is isolated", refused({"spec": {"measured": [value]}}))
+        for metadata in ({"labels": {"a": "b"}}, {"annotations": {"a": "b"}}, {"finalizers": ["example.com/stays"]}):
+            self.assertIn("nothing of a NodeGPUTopology but what is isolated", refused({"metadata": metadata}))
+        self.assertIn("moves what is isolated", refused(None, lambda: self.server.kubectl("delete", "ngt", node, *user)))
+        self.assertIn("a new entry says by:", refused(None, self.change_topology(node, {"spec": {"isolated": [entry]}})))
+        self.change_topology(node, {"spec": {"isolated": [entry]}}, *user)()
+        name = json.loads(self.server.kubectl("auth", "whoami", "-o", "json"))["status"]["userInfo"]["username"]
+        everything["by"] = name
+        self.change_topology(node, {"spec": {"isolated": [entry, everything]}})()
+        self.assertIn("moves what is isolated", refused({"spec": {"isolated": [entry]}}))
+        self.change_topology(node, {"spec": {"isolated": [everything]}}, *user)()
+        self.assertEqual(self.told(node), [everything])
+        if SCHEDULER:
+            self.follow_gpu(entry, name)
+        self.change_topology(node, {"spec": None})()
+        self.server.kubectl("delete", "validatingadmissionpolicybinding", "gputopo-isolation", "gputopo-moved-gpus")
+
+    def follow_gpu(self, entry, name):
+        """The whole companion, under these policies."""
+        entry = {**entry, "gpu": "GPU-s1-n3-0", "by": name}
+        self.change_topology("s0-n0", {"spec": {"isolated": [entry]}})()
+        with self.companion():
+            self.assertTrue(wait_for(lambda: self.told("s1-n3")[1:] == [entry]), self.told("s1-n3"))
+            self.assertEqual(self.told("s0-n0"), [entry])
+            status = topology("s1-n3", unhealthy=[0])
+            status["gpus"][0]["health"] = "unhealthy"
+            self.change_topology("s1-n3", {"status": status}, "--subresource=status")()
+            self.assertTrue(wait_for(lambda: self.told("s0-n0") == []), self.told("s0-n0"))
+
     @unittest.skipUnless(SCHEDULER, "gputopo-scheduler is not given")
     def test_companion_and_its_webhook(self):
         with self.companion() as (port, context):

@@ -75,6 +75,42 @@ class PlacementResourcesTest(PlacementCase):
         self.other("b", "s0-n1", phase="Succeeded", memory="255Gi")
         self.wait_lifted(*names)
 
+    def test_rdma_devices_beside_gpus(self):
+        """Of a plugin of its own, such as MetaX's operator has: as many pods of a node as have such a device."""
+        self.world(1, nodes_each=2)
+        rdma = "rdma/roce_shared_devices"
+        for node, devices in (("s0-n0", "1"), ("s0-n1", "2")):
+            status = node_status()
+            status["allocatable"][rdma] = devices
+            self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}}, spec={}, status=status)
+        self.other("holder", "s0-n0", **{rdma: "1"})
+        self.start(retry=LONG)
+        names = self.gang("job-a", 2, gpus=2, group=4, **{rdma: "1"})
+        self.wait_lifted(*names)
+        self.assertEqual(self.nodes_of(names), ["s0-n1", "s0-n1"])
+        others = self.gang("job-b", 1, gpus=1, **{rdma: "1"})
+        self.wait_waits("job-b", "TooFewResources", f"2 nodes lack {rdma} (a pod needs 1, at most 0 is free)")
+        self.api.remove(PODS, "holder")
+        self.wait_lifted(*others)
+        self.assertEqual(self.nodes_of(others), ["s0-n0"])
+
+    def test_gpus_of_a_control_plane_node(self):
+        """They are for pods that tolerate its taint."""
+        self.world(1, nodes_each=2)
+        control = "node-role.kubernetes.io/control-plane"
+        self.api.add("/api/v1/nodes", "s0-n0", metadata={"labels": {"kubernetes.io/hostname": "s0-n0", control: ""}},
+                     spec={"taints": [{"key": control, "effect": "NoSchedule"}]}, status=node_status())
+        self.start(retry=LONG)
+        plain = self.gang("job-a", 1, gpus=8)
+        self.wait_lifted(*plain)
+        self.assertEqual(self.nodes_of(plain), ["s0-n1"])
+        self.gang("job-b", 1, gpus=8)
+        self.wait_waits("job-b", "TooFewGPUs", "")
+        self.add_job("job-c", 1, 8, 8)
+        self.add_pod("job-c-0", indexed_pod("job-c", 0, gpus=8, group=8, tolerations=[{"key": control, "operator": "Exists"}]))
+        self.wait_lifted("job-c-0")
+        self.assertEqual(self.nodes_of(["job-c-0"]), ["s0-n0"])
+
     def offer(self, node, gpus):
         status = node_status()
         status["allocatable"][RESOURCE] = str(gpus)

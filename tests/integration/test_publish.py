@@ -443,7 +443,7 @@ class KubeletConfiguration(Case):
 
 
 class Conditions(Case):
-    """Reasons that docs/troubleshooting.md lists."""
+    """Reasons that docs/reference/reasons.md lists."""
 
     def test_direct_links(self):
         for topology, port, expected in (

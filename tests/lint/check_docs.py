@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares the documentation with the tree: links and their anchors, names of pages in sources and of sources in pages,
-YAML that can be read; every reason of a condition or Event in the list of all; the tests that a page names for its
+YAML that can be read; pages for users that are not too many words; every reason of a condition or Event in the list of all; the tests that a page names for its
 claims; the README leads to every page.   check_docs.py [ROOT]
 
 Without git and without a build, so that it also runs on an unpacked archive. What pages say of options and metrics is held
@@ -132,10 +132,11 @@ def check_reasons(page, first_cells, given, conditions):
 
 
 def check_all_reasons():
-    """docs/troubleshooting.md has the reasons; the Chinese list also has the conditions, and says of each what it means and what to do."""
-    given, page, chinese = given_reasons(), "docs/troubleshooting.md", "docs/zh-CN/reasons.md"
-    waits, every = (read(page).split(f"\n## {title}\n")[1] for title in ("A job waits", "Every reason"))
-    check_reasons(page, re.findall(r"^\|([^|]*)\|", waits.split("\n## ")[0] + every, flags=re.M), given, set())
+    """The list of reasons has them, besides those of waiting jobs on the page of symptoms. The Chinese list also has the conditions, and says of each
+    what it means and what to do."""
+    given, page, chinese = given_reasons(), "docs/reference/reasons.md", "docs/zh-CN/reasons.md"
+    waits = read("docs/troubleshooting.md").split("\n## A job waits\n")[1].split("\n## ")[0]
+    check_reasons(page, re.findall(r"^\|([^|]*)\|", waits + read(page), flags=re.M), given, set())
     conditions = set(re.findall(r'#define GT_CONDITION_\w+ +"(\w+)"', read("api/names.h")))
     for path in files("api", ends=".c"):
         for names in re.findall(r"condition_names\[\w+\] = \{(.*?)\}", read(path), flags=re.S):
@@ -184,12 +185,23 @@ def check_kinds():
 
 
 def check_ends(path):
-    """A how-to page begins with who needs it and ends with what to do next."""
+    """A page for users begins with who needs it and ends with what to do next."""
     parts = [part for part in read(path).strip().split("\n\n") if not part.startswith(("#", "English |"))]
     if not parts[0].startswith("For "):
         problems.append(f"{path}: does not begin with \"For ...\": who needs it")
     if not parts[-1].startswith("Next: "):
         problems.append(f"{path}: does not end with \"Next: ...\": what to do next")
+
+
+WORDS_MAX = 12400  # of what a stranger reads first; a fact that he does not need for his first job stands in docs/reference
+
+
+def check_words():
+    """README and the pages for users together stay short."""
+    pages = ["README.md", *files("docs/how-to", "docs/troubleshooting.md", ends=".md")]
+    words = sum(len(read(page).split()) for page in pages)
+    if words > WORDS_MAX:
+        problems.append(f"README.md, docs/how-to and docs/troubleshooting.md: {words} words instead of at most {WORDS_MAX}: leave out what the reference says")
 
 
 def check_diff():
@@ -223,8 +235,9 @@ def main():
             problems.append(f"{start}: does not lead to {path}")
     for path in files("README.md", ".", ends=SOURCES):
         check_pages(os.path.normpath(path))
-    for path in files("docs/how-to", ends=".md"):
+    for path in files("docs/how-to", "docs/troubleshooting.md", ends=".md"):
         check_ends(path)
+    check_words()
     check_all_reasons()
     check_kinds()
     check_diff()

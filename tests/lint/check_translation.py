@@ -14,6 +14,7 @@ from collections import Counter
 
 ROOT = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 ALONE = ("docs/zh-CN/glossary.md", "docs/zh-CN/reasons.md")
+MADE_FOR = {"docs/reference/reasons.md": "docs/zh-CN/reasons.md"}  # another page for the same readers: links to them are equal
 HAN = re.compile(r"[\u4e00-\u9fff]")
 CODE = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\(([^()\s]+)\)|<(https?://[^>\s]+)>")
@@ -110,7 +111,8 @@ def resolved(path, target):
     if re.match(r"[a-z]+:", target):
         return target, ""
     name, _, anchor = target.partition("#")
-    return os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path, anchor
+    page = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+    return MADE_FOR.get(page, page), anchor
 
 
 def destination(path, target, chinese, pages):

@@ -5,7 +5,7 @@
 A job is in a state, and in the queue of waiting jobs or not. It comes into the queue with the event NotTried, and leaves it
 at any time. Wanted: each state and each event can happen; nothing that is not ours, or refused, is in the queue; what a
 try says may be told wherever a job in the queue can be; from everywhere a job can be placed and can cease to be ours.
-Each word has its row on the troubleshooting page, and a test names it.
+Each word has its row on the pages of symptoms and of reasons, and a test names it.
 """
 import pathlib
 import re
@@ -94,13 +94,13 @@ def main():
         used = [word for call in re.findall(r"gt_placement_set_state\(.*?\);", text, re.S) for word in re.findall(r'(?<=[\s(])"([A-Z]\w*)"', call)]
         used += re.findall(r'\[GT_(?:PLAN|PODS|OWNER)_(?!PLACED)\w+\] = "(\w+)"', text)
         found += [f"{path.name}: the table lacks {word}" for word in used if word not in words]
-    said = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    said = "".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("troubleshooting.md", "reference/reasons.md"))
     tests = "".join(path.read_text(encoding="utf-8") for folder in ("integration", "e2e", "unit", "machines")
                     for path in (ROOT / "tests" / folder).rglob("*.*")
                     if path.suffix in (".py", ".c", ".h") and path.name != "test_placement_states.c")
     for word in sorted({event.word for event in events} - {""}):
         if not re.search(rf"\b{word}\b", said):
-            found.append(f"docs/troubleshooting.md does not have {word}")
+            found.append(f"neither docs/troubleshooting.md nor docs/reference/reasons.md has {word}")
         if not re.search(rf"\b{word}\b", tests):
             found.append(f"no test has {word}")
     print(f"{len(states)} states, {len(events)} events")

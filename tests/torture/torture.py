@@ -123,14 +123,15 @@ class AgentScenario(Scenario):
 
 
 class CompanionScenario(Scenario):
-    """An API server with one node and one job: the job's pod is gated, and planned."""
+    """An API server with two nodes and one job: the job's pod is gated, and planned. What one node isolates is in the other."""
     program = "gputopo-scheduler"
 
     def __init__(self, build, directory):
         super().__init__(build, directory)
         self.api = StrictDouble(str(self.directory), tokens=("token-1",))
-        self.api.add(NODES, "n1", metadata={"labels": {SUPERNODE_LABEL: "rack"}}, status=placement_driver.node_status())
-        self.api.add(TOPOLOGIES, "n1", status={**report("uuid-n1"), **placement_driver.topology("n1")})
+        for node in ("n1", "n2"):
+            self.api.add(NODES, node, metadata={"labels": {SUPERNODE_LABEL: "rack"}}, status=placement_driver.node_status())
+        self.report()
         self.config = kubeconfig(f"{self.directory}/config", self.api.url, f"certificate-authority: {self.directory}/ca.crt",
                                  "token: token-1")
 
@@ -146,7 +147,15 @@ class CompanionScenario(Scenario):
             self.api.add(PODS, "job-0", spec=placement_driver.pod_spec(4), status={"phase": "Pending"}, metadata={
                 "annotations": template["metadata"]["annotations"], "labels": {"batch.kubernetes.io/job-completion-index": "0"},
                 "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": uid, "controller": True}]})
-        wait(self.planned, process)
+        wait(lambda: self.planned() and self.followed(), process)
+
+    def report(self):
+        for node, spec in (("n1", {"isolated": [{"gpu": "GPU-n2-0", "reason": "x", "by": "alice"}]}), ("n2", {})):
+            self.api.add(TOPOLOGIES, node, spec=spec, status={**report(f"uuid-{node}"), **placement_driver.topology(node)})
+
+    def followed(self):
+        with self.api.lock:
+            return self.api.objects[self.api.place(TOPOLOGIES)[0], "n2"]["spec"].get("isolated")
 
     def planned(self):
         with self.api.lock:
@@ -156,6 +165,7 @@ class CompanionScenario(Scenario):
         with self.api.lock:
             self.api.remove(PODS, "job-0")
             self.api.remove(JOBS, "job")
+            self.report()
 
     def close(self):
         self.api.stop()

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
+#include "base/text.h"
 #include "topology/model/render_internal.h"
 #include "topology/model/svg.h"
 
 /* Heat map of the pair weights, legend, and notes. */
 
-enum { NOTES_MAX = 18 };
+enum { NOTES_MAX = 18, NOTE_LINES = 3 };
 
 static const char bold[] = "font-weight=\"600\"";
 static const char middle[] = "text-anchor=\"middle\"";
@@ -37,20 +39,41 @@ static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struc
     bool up = svg_is_up(link), down = gt_link_is_down(link);
     if (up)
         svg_weight_color(link->weight, l->low, l->high, color);
-    int inner = cell >= 15 ? cell - 2 : cell - 1;
-    svg_rect(to, x, y, inner, inner, cell >= 15 ? 4 : 1,
+    int inner = cell - 2;
+    svg_rect(to, x, y, inner, inner, 4,
              up     ? color
              : down ? SVG_BAD_BACKGROUND
                     : path_color(link->kind),
              down ? SVG_BAD : NULL);
-    if (cell >= 26)
-        svg_text(to,
-                 (struct svg_text){x + inner / 2, y + inner / 2 + 4, link->weight < 1000 ? 11 : 8,
-                                   up     ? "#ffffff"
-                                   : down ? SVG_BAD
-                                          : SVG_MUTED,
-                                   middle},
-                 "%u", link->weight);
+    svg_text(to,
+             (struct svg_text){x + inner / 2, y + inner / 2 + 4, link->weight < 1000 ? 11 : 8,
+                               up     ? "#ffffff"
+                               : down ? SVG_BAD
+                                      : SVG_MUTED,
+                               middle},
+             "%u", link->weight);
+}
+
+/* Cells without numbers, as one path for each run of a colour: 64 GPUs have 4,032 of them. */
+static void draw_small_row(struct gt_buf *to, const struct svg_layout *l, unsigned row, struct svg_box at)
+{
+    char last[8] = "", color[8];
+    for (unsigned column = 0; column < l->node->gpu_count; column++, at.x += at.width) {
+        if (column == row)
+            continue;
+        const struct gt_link *link = gt_node_link(l->node, row, column);
+        if (svg_is_up(link))
+            svg_weight_color(link->weight, l->low, l->high, color);
+        else
+            snprintf(color, sizeof(color), "%s", gt_link_is_down(link) ? SVG_BAD : path_color(link->kind));
+        if (strcmp(color, last)) {
+            gt_buf_printf(to, "%s<path fill=\"%s\" d=\"", last[0] ? "\"/>\n" : "", color);
+            memcpy(last, color, sizeof(last));
+        }
+        int side = at.width - 1;
+        gt_buf_printf(to, "M%d %dh%dv%dh-%dz", at.x, at.y, side, side, side);
+    }
+    gt_buf_puts(to, "\"/>\n");
 }
 
 static void draw_heat_map(struct gt_buf *to, const struct svg_layout *l, int left, int top, int *ret_width,
@@ -67,11 +90,16 @@ static void draw_heat_map(struct gt_buf *to, const struct svg_layout *l, int lef
         svg_text(to, (struct svg_text){x0 + at - 1, y0 - 7, 11, SVG_MUTED, middle}, "%u", i);
         svg_text(to, (struct svg_text){x0 - 8, y0 + at + 3, 11, SVG_MUTED, end}, "%u", i);
     }
-    for (unsigned row = 0; row < n; row++)
+    for (unsigned row = 0; row < n; row++) {
+        if (cell < 26) {
+            draw_small_row(to, l, row, (struct svg_box){x0, y0 + (int)row * cell, cell, cell});
+            continue;
+        }
         for (unsigned column = 0; column < n; column++)
             if (row != column)
                 draw_cell(to, l, gt_node_link(l->node, row, column), x0 + (int)column * cell,
                           y0 + (int)row * cell, cell);
+    }
     *ret_width = 28 + (int)n * cell;
     *ret_height = 40 + (int)n * cell;
 }
@@ -165,7 +193,27 @@ static void svg_below_draw_legend(struct svg_pen *pen, const struct svg_layout *
     }
 }
 
-/* One line; what does not fit is cut. */
+/* Ends the text at the last space within so many characters; returns what follows, NULL if there is no need
+ * or no space. */
+static char *break_line(char *text, unsigned characters)
+{
+    char *space = NULL;
+    for (unsigned count = 0; *text; count++) {
+        if (count >= characters) {
+            if (!space)
+                return NULL;
+            *space = '\0';
+            return space + 1;
+        }
+        if (*text == ' ')
+            space = text;
+        unsigned n = gt_text_utf8_length(text);
+        text += n ? n : 1;
+    }
+    return NULL;
+}
+
+/* In a few lines; what does not fit is cut. */
 static void add_note(struct svg_pen *pen, unsigned *count, int width, const char *color, const char *format,
                      ...) __attribute__((format(printf, 5, 6)));
 static void add_note(struct svg_pen *pen, unsigned *count, int width, const char *color, const char *format,
@@ -178,9 +226,14 @@ static void add_note(struct svg_pen *pen, unsigned *count, int width, const char
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    gt_shorten(text, (unsigned)(width / 7), shown, sizeof(shown));
-    svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 12, color, NULL}, "%s", shown);
-    pen->y += 22;
+    char *rest = text;
+    for (unsigned line = 1, characters = (unsigned)(width / 7); rest; line++) {
+        char *next = line < NOTE_LINES ? break_line(rest, characters) : NULL;
+        gt_shorten(rest, characters, shown, sizeof(shown));
+        svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 12, color, NULL}, "%s", shown);
+        pen->y += next ? 16 : 22;
+        rest = next;
+    }
 }
 
 static void svg_below_draw_notes(struct svg_pen *pen, const struct svg_layout *l, int width)

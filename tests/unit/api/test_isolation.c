@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -12,6 +13,7 @@
 #include "api/isolation.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_get.h"
 #include "base/text.h"
 
 static int read_text(const char *list, struct gt_isolations *ret, struct gt_err **err)
@@ -263,6 +265,164 @@ static void the_stricter_of_two_counts(void **state)
     }
 }
 
+/* ---- GPUs that are in another node now ---- */
+
+/* `gpus`: [{"uuid": ..., "health": ...}]. */
+static cJSON *moved_object(const char *list, const char *gpus)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(16384);
+    cJSON *json = NULL, *gpu;
+    int index = 0;
+    gt_buf_printf(
+        &text,
+        "{\"metadata\": {\"name\": \"n\", \"resourceVersion\": \"1\"}, \"spec\": {\"isolated\": %s},"
+        " \"status\": {\"gpus\": %s, \"links\": [], \"nics\": []}}",
+        list, gpus);
+    assert_int_equal(gt_json_parse(text.data, text.len, "test", &json, NULL), 0);
+    cJSON_ArrayForEach(gpu, gt_get_at(json, "status", "gpus"))
+    {
+        char bdf[32];
+        snprintf(bdf, sizeof(bdf), "0000:%02x:00.0", 16 + index);
+        cJSON_AddNumberToObject(gpu, "index", index++);
+        cJSON_AddStringToObject(gpu, "bdf", bdf);
+    }
+    return json;
+}
+
+#define MOVED_A "{\"uuid\": \"GPU-aaaaaaaa\", \"health\": \"healthy\"}"
+#define MOVED_B "{\"uuid\": \"GPU-bbbbbbbb\", \"health\": \"healthy\"}"
+#define MOVED_ENTRY(more)                                                                                    \
+    "{\"gpu\": \"GPU-AAAAAAAA\", \"reason\": \"hot\", \"by\": \"alice\", \"since\": "                        \
+    "\"2026-01-01T00:00:00Z\"" more "}"
+
+/* How many entries are added, and stay in the old list. */
+static void check_move(const char *old, const char *old_gpus, const char *new, const char *new_gpus,
+                       bool is_silent, int added, int stay)
+{
+    gt_auto_json cJSON *from = moved_object(old, old_gpus), *to = moved_object(new, new_gpus);
+    gt_auto_isolated_move struct gt_isolated_move move = {0};
+    const struct gt_isolated_moving moving = {from, to, is_silent, 1767225600 + 86400};
+    assert_int_equal(gt_isolated_move_make(&moving, &move, NULL), 0);
+    assert_int_equal(cJSON_GetArraySize(move.added), added);
+    assert_int_equal(cJSON_GetArraySize(move.to), cJSON_GetArraySize(gt_isolated_entries(to)) + added);
+    assert_int_equal(cJSON_GetArraySize(move.from), stay);
+    assert_int_equal(move.leaves, stay < cJSON_GetArraySize(gt_isolated_entries(from)));
+    for (const cJSON *entry = move.added->child; entry; entry = entry->next) /* as it was written */
+        assert_true(cJSON_Compare(entry, gt_isolated_entries(from)->child, true));
+}
+
+static void an_entry_follows_its_gpu(void **state)
+{
+    (void)state;
+    static const char one[] = "[" MOVED_ENTRY("") "]", none[] = "[]";
+    static const char isolated[] =
+        "[{\"uuid\": \"GPU-aaaaaaaa\", \"health\": \"unhealthy\", \"unhealthyReason\": \"isolated: hot\"}]";
+    check_move(one, "[" MOVED_B "]", none, "[" MOVED_A "]", false, 1, 1);
+    check_move(one, "[" MOVED_B "]", one, "[" MOVED_A "]", false, 0, 1); /* it is not obeyed yet */
+    check_move(one, "[" MOVED_B "]", one, isolated, false, 0, 0);
+    check_move(one, "[" MOVED_B "]", none, isolated, false, 1, 1);        /* unhealthy for another reason */
+    check_move(one, "[" MOVED_A "]", none, "[" MOVED_A "]", false, 0, 1); /* two of one UUID: which is it? */
+    check_move(one, "[" MOVED_A "]", none, "[" MOVED_A "]", true, 1, 1);
+    check_move(one, "[" MOVED_A "]", one, isolated, true, 0, 1); /* until the old node's agent says so */
+    check_move(one, "[" MOVED_B "]", none, "[" MOVED_B "]", false, 0, 1);
+}
+
+static void some_entries_follow_nothing(void **state)
+{
+    (void)state;
+    gt_auto_buf struct gt_buf full = GT_BUF(16384);
+    check_move("[" MOVED_ENTRY(", \"until\": \"2026-01-01T12:00:00Z\"") "]", "[]", "[]", "[" MOVED_A "]",
+               false, 0, 1);
+    check_move("[" MOVED_ENTRY(", \"until\": \"2026-01-02T00:00:01Z\"") "]", "[]", "[]", "[" MOVED_A "]",
+               false, 1, 1);
+    check_move("[{\"gpu\": \"0\", \"reason\": \"x\"}, {\"gpu\": \"0000:10:00.0\", \"reason\": \"x\"},"
+               " {\"gpu\": \"PCI-0000:10:00.0\", \"reason\": \"x\"}, {\"all\": true, \"reason\": \"x\"}]",
+               "[]", "[]", "[" MOVED_A "]", false, 0, 4);
+    gt_buf_puts(&full, "[");
+    for (unsigned i = 0; i < GT_ISOLATIONS_MAX; i++)
+        gt_buf_printf(&full, "%s{\"gpu\": \"%u\", \"reason\": \"x\"}", i ? ", " : "", i);
+    gt_buf_puts(&full, "]");
+    check_move("[" MOVED_ENTRY("") "]", "[]", full.data, "[" MOVED_A "]", false, 0, 1);
+}
+
+/* As with `gputopo isolate` on one node. */
+static void a_later_word_replaces_the_first(void **state)
+{
+    (void)state;
+    static const char later[] = "[{\"gpu\": \"GPU-aaaaaaaa\", \"reason\": \"x\", \"grade\": \"slow\","
+                                " \"since\": \"2026-01-01T00:00:01Z\"}]";
+    static const char before[] = "[{\"gpu\": \"GPU-aaaaaaaa\", \"reason\": \"x\", \"grade\": \"slow\","
+                                 " \"since\": \"2025-12-31T23:59:59Z\"}]";
+    static const char graded[] =
+        "[{\"uuid\": \"GPU-aaaaaaaa\", \"health\": \"healthy\", \"grade\": \"slow\"}]";
+    static const char one[] = "[" MOVED_ENTRY("") "]";
+    check_move(one, "[]", later, "[" MOVED_A "]", false, 0, 1);
+    check_move(one, "[]", later, graded, false, 0, 0);
+    check_move(one, "[]", before, graded, false, 1, 1);
+    check_move("[{\"gpu\": \"GPU-aaaaaaaa\", \"reason\": \"no time\"}]", "[]", later, graded, false, 1, 1);
+}
+
+static void a_link_and_a_grade_follow(void **state)
+{
+    (void)state;
+    static const char link[] = "[{\"link\": [\"GPU-aaaaaaaa\", \"GPU-bbbbbbbb\"], \"reason\": \"x\"}]";
+    static const char slow[] = "[" MOVED_ENTRY(", \"grade\": \"slow\"") "]";
+    static const char graded[] =
+        "[{\"uuid\": \"GPU-aaaaaaaa\", \"health\": \"healthy\", \"grade\": \"slow\"}]";
+    check_move(link, "[]", "[]", "[" MOVED_A "]", false, 0, 1); /* only one of the two is there */
+    check_move(link, "[]", "[]", "[" MOVED_A ", " MOVED_B "]", false, 1, 1);
+    check_move(link, "[]", link, "[" MOVED_A ", " MOVED_B "]", false, 0, 0); /* not linked there */
+    check_move(slow, "[]", "[]", "[" MOVED_A "]", false, 1, 1);
+    check_move(slow, "[]", slow, "[" MOVED_A "]", false, 0, 1);
+    check_move(slow, "[]", slow, graded, false, 0, 0);
+}
+
+static void what_is_released_meanwhile_is_taken_back(void **state)
+{
+    (void)state;
+    static const char one[] = "[" MOVED_ENTRY("") "]", later[] = "[" MOVED_ENTRY(", \"value\": \"1\"") "]";
+    gt_auto_json cJSON *added = cJSON_Parse(one);
+    gt_auto_json cJSON *to = moved_object("[{\"gpu\": \"0\", \"reason\": \"x\"}, " MOVED_ENTRY("") "]", "[]");
+    gt_auto_json cJSON *has = moved_object(one, "[]"), *released = moved_object("[]", "[]");
+    gt_auto_json cJSON *changed = moved_object(later, "[]");
+    assert_null(gt_isolated_take_back(has, to, added));
+    gt_auto_json cJSON *left = gt_isolated_take_back(released, to, added);
+    assert_int_equal(cJSON_GetArraySize(left), 1);
+    gt_auto_json cJSON *again = gt_isolated_take_back(changed, to, added);
+    assert_int_equal(cJSON_GetArraySize(again), 1);
+    assert_null(gt_isolated_take_back(released, released, added));
+}
+
+static unsigned moved_left;
+
+static void *moved_malloc(size_t size)
+{
+    return moved_left && --moved_left == 0 ? NULL : malloc(size);
+}
+
+/* It fails as a whole, or is done as a whole. */
+static void no_entry_is_lost_without_memory(void **state)
+{
+    (void)state;
+    gt_auto_json cJSON *from =
+        moved_object("[" MOVED_ENTRY("") ", {\"all\": true, \"reason\": \"x\"}]", "[]");
+    gt_auto_json cJSON *to = moved_object("[{\"gpu\": \"0\", \"reason\": \"x\"}]", "[" MOVED_A "]");
+    const struct gt_isolated_moving moving = {from, to, false, 1};
+    unsigned failed = 0;
+    for (int r = -1; r < 0; failed++) {
+        gt_auto_isolated_move struct gt_isolated_move move = {0};
+        cJSON_InitHooks(&(cJSON_Hooks){moved_malloc, free});
+        moved_left = failed + 1;
+        r = gt_isolated_move_make(&moving, &move, NULL);
+        moved_left = 0;
+        cJSON_InitHooks(NULL);
+        assert_true(r == 0 || (r == -ENOMEM && !move.to && !move.from && !move.added));
+        assert_int_equal(cJSON_GetArraySize(move.to), r == 0 ? 2 : 0);
+        assert_int_equal(cJSON_GetArraySize(move.from), r == 0 ? 2 : 0);
+    }
+    assert_true(failed > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +437,12 @@ int main(void)
         cmocka_unit_test(the_stricter_of_two_counts),
         cmocka_unit_test(a_grade_takes_nothing_out),
         cmocka_unit_test(a_reason_in_another_language),
+        cmocka_unit_test(an_entry_follows_its_gpu),
+        cmocka_unit_test(some_entries_follow_nothing),
+        cmocka_unit_test(a_later_word_replaces_the_first),
+        cmocka_unit_test(a_link_and_a_grade_follow),
+        cmocka_unit_test(what_is_released_meanwhile_is_taken_back),
+        cmocka_unit_test(no_entry_is_lost_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

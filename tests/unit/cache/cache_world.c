@@ -123,13 +123,13 @@ cJSON *world_node(const struct world_node *node)
         gt_buf_printf(&to, "\"creationTimestamp\":\"%s\",", node->created);
     gt_buf_printf(&to, "\"labels\":%s},\"spec\":{%s", node->labels ? node->labels : "{}",
                   node->cordoned ? "\"unschedulable\":true," : "");
-    gt_buf_printf(
-        &to,
-        "\"taints\":%s},\"status\":{\"capacity\":{\"metax-tech.com/"
-        "gpu\":\"8\"},\"allocatable\":%s,\"conditions\":[{"
-        "\"type\":\"MemoryPressure\",\"status\":\"False\"},{\"type\":\"Ready\",\"status\":\"%s\"}]}}",
-        node->taints ? node->taints : "[]", node->allocatable ? node->allocatable : "{}",
-        node->not_ready ? "Unknown" : "True");
+    gt_buf_printf(&to,
+                  "\"taints\":%s},\"status\":{\"capacity\":{\"metax-tech.com/"
+                  "gpu\":\"8\"},\"allocatable\":%s,\"conditions\":[{"
+                  "\"type\":\"MemoryPressure\",\"status\":\"False\"},{\"type\":\"Ready\",\"status\":\"%s\","
+                  "\"lastTransitionTime\":\"%s\"}]}}",
+                  node->taints ? node->taints : "[]", node->allocatable ? node->allocatable : "{}",
+                  node->not_ready ? "Unknown" : "True", node->ready_since ? node->ready_since : "");
     return parse(&to);
 }
 

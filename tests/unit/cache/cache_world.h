@@ -37,6 +37,7 @@ struct world_topology {
 struct world_node {
     const char *name;
     bool not_ready, cordoned;
+    const char *ready_since;     /* when its condition Ready last changed */
     const char *labels, *taints; /* JSON, NULL none */
     const char *allocatable;     /* likewise */
     const char *uid, *created;

@@ -146,6 +146,23 @@ static void pictures(void **state)
     assert_null(strstr(dot, "gpu0 -- gpu4"));
 }
 
+/* What is not known is told to its end; only a note without spaces is cut. */
+static void notes(void **state)
+{
+    (void)state;
+    gt_auto_node struct gt_node *node = sample_node("nvswitch-16");
+    gt_auto_buf struct gt_buf whole = GT_BUF(1 << 20), cut = GT_BUF(1 << 20);
+    node->missing_count = 0;
+    gt_node_missing(node, "PCIe link speed and width",
+                    "not given for 16 of 16 GPUs, first 0000:34:00.0: the file has none");
+    gt_render_svg(node, &whole);
+    assert_non_null(strstr(whole.data, ">Not known: PCIe link speed"));
+    assert_non_null(strstr(whole.data, "the file has none)<"));
+    memset(node->missing[0].why, 'w', sizeof(node->missing[0].why) - 1);
+    gt_render_svg(node, &cut);
+    assert_non_null(strstr(cut.data, "www\xe2\x80\xa6<"));
+}
+
 static unsigned svg_width(const char *svg)
 {
     unsigned width = 0;
@@ -243,10 +260,15 @@ static void yaml_of_numbers_and_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrix),         cmocka_unit_test(matrix_of_others),
-        cmocka_unit_test(health_unknown), cmocka_unit_test(pictures),
-        cmocka_unit_test(buses),          cmocka_unit_test(too_small),
-        cmocka_unit_test(phrases),        cmocka_unit_test(yaml_of_numbers_and_texts),
+        cmocka_unit_test(matrix),
+        cmocka_unit_test(matrix_of_others),
+        cmocka_unit_test(health_unknown),
+        cmocka_unit_test(pictures),
+        cmocka_unit_test(notes),
+        cmocka_unit_test(buses),
+        cmocka_unit_test(too_small),
+        cmocka_unit_test(phrases),
+        cmocka_unit_test(yaml_of_numbers_and_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

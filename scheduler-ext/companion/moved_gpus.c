@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler-ext/companion/placement_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/isolation.h"
+#include "api/meta.h"
+#include "api/names.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "kube/writer.h"
+
+/*
+ * What is isolated by UUID follows the GPU into another node. What is known of the cluster says where to
+ * look; what is written follows from both NodeGPUTopologies as they are then, one pair after the other:
+ *
+ * 1. The entry is copied into the new node's list, and both Nodes get an Event.
+ * 2. Both are read again. If the old node's list has lost the entry meanwhile, somebody has released it, and
+ *    the copy is taken back.
+ * 3. Once the new node's agent obeys, the entry leaves the old node's list. It is always in one of them.
+ *
+ * Each step can be the first of another leader.
+ */
+
+enum {
+    TOLD_MAX = 4096, /* further isolations do not follow */
+    MOVED_SETTLE_MS = 100,
+    MOVED_AGAIN_MS = 5000,
+    MOVED_LOOK_MS = 60000, /* an agent that falls silent is no change */
+    MOVED_BODY_MAX = 256 << 10,
+};
+
+/* What a node's list names by UUID. */
+struct told_gpu {
+    char node[GT_API_NAME_MAX + 1];
+    char uuids[2][GT_ID_SIZE]; /* of a link, or the second is "" */
+    uint32_t at;               /* another node that has been seen with them; GT_NONE: none */
+    bool is_said;              /* by the object that is read */
+    bool is_copied;            /* and the old node's agent is silent: nothing to do until it says something */
+    unsigned round;            /* in which it was last looked at */
+};
+
+/* Two nodes that are worked on. */
+struct moved_pair {
+    char from[GT_API_NAME_MAX + 1], to[GT_API_NAME_MAX + 1];
+    bool runs, is_silent; /* the first node's agent is */
+    struct gt_kube_call *call;
+    cJSON *from_object, *to_object;
+    cJSON *added; /* to the second's list; NULL: nothing so far */
+    enum { MOVED_COPIES, MOVED_TAKES_BACK, MOVED_TAKES_OUT } writes;
+};
+
+struct gt_moved_gpus {
+    const struct gt_part_env *env;
+    struct gt_source *timer;
+    struct gt_write_line line;
+    struct told_gpu *told;
+    unsigned count, capacity;
+    unsigned round, next; /* its number, and the first of `told` that is not looked at yet */
+    bool leads, is_due, has_failed, is_failing;
+    struct moved_pair pair;
+};
+
+static const struct gt_cluster *moved_cluster(const struct gt_moved_gpus *moved)
+{
+    return gt_cache_cluster(gt_informers_cache(moved->env->informers));
+}
+
+/* ---- what is told, and where it is ---- */
+
+static bool moved_node_has(const struct gt_cache *cache, uint32_t node, const char *uuid)
+{
+    const char *id = "";
+    for (unsigned gpu = 0; id && gpu < GT_GPUS_MAX; gpu++)
+        if ((id = gt_cache_device_id(cache, node, gpu)) && strcasecmp(id, uuid) == 0)
+            return true;
+    return false;
+}
+
+static bool moved_node_has_all(const struct gt_cache *cache, uint32_t node, const struct told_gpu *told)
+{
+    return node != GT_NONE && moved_node_has(cache, node, told->uuids[0]) &&
+           (!told->uuids[1][0] || moved_node_has(cache, node, told->uuids[1]));
+}
+
+static uint32_t moved_find_node(const struct gt_moved_gpus *moved, const struct told_gpu *told)
+{
+    const struct gt_cache *cache = gt_informers_cache(moved->env->informers);
+    uint32_t own = gt_cluster_find_node(moved_cluster(moved), told->node);
+    for (uint32_t node = 0; node < gt_cluster_nodes(moved_cluster(moved)); node++)
+        if (node != own && moved_node_has_all(cache, node, told))
+            return node;
+    return GT_NONE;
+}
+
+static void moved_due(struct gt_moved_gpus *moved)
+{
+    moved->is_due = true;
+    if (moved->leads && !moved->pair.runs)
+        gt_source_arm(moved->timer, MOVED_SETTLE_MS);
+}
+
+static struct told_gpu *moved_find_told(const struct gt_moved_gpus *moved, const char *node,
+                                        const char *const uuids[static 2])
+{
+    for (unsigned i = 0; i < moved->count; i++) {
+        struct told_gpu *told = &moved->told[i];
+        if (strcmp(told->node, node) == 0 && strcmp(told->uuids[0], uuids[0]) == 0 &&
+            strcmp(told->uuids[1], uuids[1] ? uuids[1] : "") == 0)
+            return told;
+    }
+    return NULL;
+}
+
+static void moved_read_entry(struct gt_moved_gpus *moved, const char *node, const cJSON *entry)
+{
+    const char *uuids[2];
+    struct told_gpu *told;
+    if (!gt_isolated_uuids(entry, uuids))
+        return;
+    told = moved_find_told(moved, node, uuids);
+    if (told) {
+        told->is_said = true;
+        told->is_copied = false;
+        return;
+    }
+    if (moved->count == TOLD_MAX || !GT_GROW(moved->told, moved->count, moved->capacity, 16U))
+        return;
+    told = &moved->told[moved->count++];
+    *told = (struct told_gpu){.is_said = true};
+    gt_text_copy(told->node, sizeof(told->node), node);
+    gt_text_copy(told->uuids[0], sizeof(told->uuids[0]), uuids[0]);
+    gt_text_copy(told->uuids[1], sizeof(told->uuids[1]), uuids[1] ? uuids[1] : "");
+    told->at = moved_find_node(moved, told);
+}
+
+/* Drops what this node does not tell any more. */
+static void moved_forget(struct gt_moved_gpus *moved, const char *node)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < moved->count; i++)
+        if (moved->told[i].is_said || strcmp(moved->told[i].node, node) != 0)
+            moved->told[kept++] = moved->told[i];
+    moved->count = kept;
+}
+
+void gt_moved_gpus_observe_deleted(struct gt_moved_gpus *moved, const char *node)
+{
+    for (unsigned i = 0; i < moved->count; i++)
+        moved->told[i].is_said = false;
+    moved_forget(moved, node);
+}
+
+void gt_moved_gpus_observe(struct gt_moved_gpus *moved, const cJSON *object)
+{
+    const struct gt_cache *cache = gt_informers_cache(moved->env->informers);
+    const char *name = gt_meta_name(object);
+    uint32_t node = gt_cluster_find_node(moved_cluster(moved), name);
+    const cJSON *entry;
+    for (unsigned i = 0; i < moved->count; i++)
+        moved->told[i].is_said = false;
+    cJSON_ArrayForEach(entry, gt_isolated_entries(object))
+    {
+        moved_read_entry(moved, name, entry);
+    }
+    moved_forget(moved, name);
+    for (unsigned i = 0; i < moved->count; i++) {
+        struct told_gpu *told = &moved->told[i];
+        bool is_own = strcmp(told->node, name) == 0;
+        if (!is_own && told->at != node && moved_node_has_all(cache, node, told)) {
+            told->at = node;
+            told->is_copied = false;
+        }
+        if (is_own ? told->at != GT_NONE : told->at == node && node != GT_NONE)
+            moved_due(moved);
+    }
+}
+
+/* ---- one pair ---- */
+
+static void moved_clear(struct gt_moved_gpus *moved)
+{
+    struct moved_pair *pair = &moved->pair;
+    gt_kube_cancel(pair->call);
+    cJSON_Delete(pair->from_object);
+    cJSON_Delete(pair->to_object);
+    cJSON_Delete(pair->added);
+    *pair = (struct moved_pair){0};
+}
+
+/* The round goes on. */
+static void moved_end(struct gt_moved_gpus *moved)
+{
+    moved_clear(moved);
+    gt_source_arm(moved->timer, 1);
+}
+
+static void moved_fail(struct gt_moved_gpus *moved, const struct gt_err *why)
+{
+    gt_log(moved->is_failing ? GT_LOG_DEBUG : GT_LOG_WARNING,
+           "what is isolated cannot follow its GPU to another node, it is tried again",
+           GT_STR("from", moved->pair.from), GT_STR("to", moved->pair.to), GT_STR("why", gt_err_text(why)));
+    moved->has_failed = moved->is_failing = true;
+    moved_end(moved);
+}
+
+static void moved_tell(const struct gt_moved_gpus *moved, const char *node, const cJSON *entry)
+{
+    const char *uuids[2], *by = gt_get_string(entry, "by");
+    char text[512];
+    gt_isolated_uuids(entry, uuids);
+    snprintf(text, sizeof(text), "%s %s%s%s is in node %.100s now, and stays isolated there: %.200s%s%.64s",
+             uuids[1] ? "the link of" : "GPU", uuids[0], uuids[1] ? " and " : "", uuids[1] ? uuids[1] : "",
+             moved->pair.to, gt_get_string(entry, "reason"), *by ? ", says " : "", by);
+    const struct gt_event_object event = {.api_version = "v1",
+                                          .kind = "Node",
+                                          .name = node,
+                                          .uid = node, /* as the kubelet does: kubectl looks for that */
+                                          .reason = "IsolationMoved",
+                                          .action = "Report",
+                                          .note = text};
+    gt_kube_record(moved->env->recorder, &event);
+}
+
+static void moved_tell_all(const struct gt_moved_gpus *moved)
+{
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, moved->pair.added)
+    {
+        moved_tell(moved, moved->pair.from, entry);
+        moved_tell(moved, moved->pair.to, entry);
+    }
+    gt_info("what is isolated follows its GPU to another node", GT_STR("from", moved->pair.from),
+            GT_STR("to", moved->pair.to), GT_INT("entries", cJSON_GetArraySize(moved->pair.added)));
+}
+
+static void moved_on_read(void *arg, struct gt_kube_answer *answer);
+
+static void moved_read(struct gt_moved_gpus *moved, const char *node)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    const struct gt_kube_request request = {
+        .verb = GT_KUBE_GET, .resource = &gt_kube_node_gpu_topologies, .name = node};
+    if (gt_kube_start(moved->env->kube, &request, moved_on_read, moved, &moved->pair.call, &err) < 0)
+        moved_fail(moved, err);
+}
+
+/* `list` NULL: nothing is to be written. */
+static void moved_write(struct gt_moved_gpus *moved, const char *node, const cJSON *object, const cJSON *list)
+{
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_buf struct gt_buf body = GT_BUF(MOVED_BODY_MAX);
+    if (!list) {
+        moved_end(moved);
+        return;
+    }
+    gt_isolated_patch_write(gt_meta_version(object), list, &body);
+    const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
+                                            .resource = &gt_kube_node_gpu_topologies,
+                                            .name = node,
+                                            .body = body.data,
+                                            .field_manager = GT_MANAGER_COMPANION,
+                                            .metadata_only = true};
+    if (gt_buf_check(&body, "patch", &err) >= 0 && gt_write_post(&moved->line, &request, NULL))
+        return;
+    if (!err)
+        gt_fail(&err, ENOMEM, "no memory");
+    moved_fail(moved, err);
+}
+
+/* The copies are there, and the old node's agent does not say that the GPUs have gone. */
+static void moved_rest(struct gt_moved_gpus *moved)
+{
+    for (unsigned i = 0; i < moved->count; i++)
+        if (moved->told[i].round == moved->round && strcmp(moved->told[i].node, moved->pair.from) == 0)
+            moved->told[i].is_copied = true;
+}
+
+static void moved_decide(struct gt_moved_gpus *moved)
+{
+    struct moved_pair *pair = &moved->pair;
+    gt_auto_err struct gt_err *err = NULL;
+    gt_auto_isolated_move struct gt_isolated_move move = {0};
+    const struct gt_isolated_moving moving = {pair->from_object, pair->to_object, pair->is_silent,
+                                              time(NULL)};
+    int r = gt_isolated_move_make(&moving, &move, &err);
+    if (r >= 0 && move.is_full)
+        r = gt_fail(&err, ENOSPC, "node %s has %d isolations already, the most there may be", pair->to,
+                    GT_ISOLATIONS_MAX);
+    if (r < 0) {
+        moved_fail(moved, err);
+    } else if (cJSON_GetArraySize(move.added)) {
+        pair->added = gt_steal(move.added);
+        pair->writes = MOVED_COPIES;
+        moved_write(moved, pair->to, pair->to_object, move.to);
+    } else {
+        if (!move.leaves && pair->is_silent)
+            moved_rest(moved);
+        pair->writes = MOVED_TAKES_OUT;
+        moved_write(moved, pair->from, pair->from_object, move.leaves ? move.from : NULL);
+    }
+}
+
+/* What was copied, and released before it was there. */
+static void moved_check(struct gt_moved_gpus *moved)
+{
+    struct moved_pair *pair = &moved->pair;
+    gt_auto_json cJSON *list = gt_isolated_take_back(pair->from_object, pair->to_object, pair->added);
+    pair->writes = MOVED_TAKES_BACK;
+    moved_write(moved, pair->to, pair->to_object, list);
+}
+
+static void moved_on_read(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_moved_gpus *moved = arg;
+    struct moved_pair *pair = &moved->pair;
+    cJSON **to = pair->from_object ? &pair->to_object : &pair->from_object;
+    pair->call = NULL;
+    if (answer->error) {
+        moved_fail(moved, answer->error);
+        return;
+    }
+    *to = gt_steal(answer->object);
+    if (!pair->to_object)
+        moved_read(moved, pair->to);
+    else if (pair->added)
+        moved_check(moved);
+    else
+        moved_decide(moved);
+}
+
+static bool moved_on_written(struct gt_write_key *key, enum gt_write_outcome outcome,
+                             struct gt_kube_answer *answer)
+{
+    struct gt_moved_gpus *moved = key->line->arg;
+    struct moved_pair *pair = &moved->pair;
+    bool copies = pair->writes == MOVED_COPIES;
+    if (copies && (outcome == GT_WRITE_DONE || outcome == GT_WRITE_UNKNOWN))
+        moved_tell_all(moved);
+    if (outcome != GT_WRITE_DONE) {
+        moved_fail(moved, answer->error);
+        return false;
+    }
+    if (!copies) {
+        gt_info(pair->writes == MOVED_TAKES_OUT
+                    ? "what is isolated has followed its GPU to another node"
+                    : "what is isolated was released while it followed its GPU to another node",
+                GT_STR("from", pair->from), GT_STR("to", pair->to));
+        moved_end(moved);
+        return false;
+    }
+    cJSON_Delete(gt_steal(pair->from_object));
+    cJSON_Delete(gt_steal(pair->to_object));
+    moved_read(moved, pair->from);
+    return false;
+}
+
+/* ---- rounds ---- */
+
+/* NULL: there is nothing to do for it now. */
+static const char *moved_where(struct gt_moved_gpus *moved, struct told_gpu *told, bool *ret_is_silent)
+{
+    const struct gt_cache *cache = gt_informers_cache(moved->env->informers);
+    uint32_t from = gt_cluster_find_node(moved_cluster(moved), told->node);
+    struct gt_cluster_node node;
+    struct gt_cache_node old, new;
+    if (told->is_copied || told->at == GT_NONE)
+        return NULL;
+    if (!moved_node_has_all(cache, told->at, told)) {
+        told->at = moved_find_node(moved, told);
+        return NULL;
+    }
+    *ret_is_silent =
+        from == GT_NONE || !gt_cache_get_node(cache, from, &old) || !old.has_node || old.stale || !old.ready;
+    if (!gt_cache_get_node(cache, told->at, &new) || new.stale || new.outlived ||
+        (!*ret_is_silent && moved_node_has_all(cache, from, told)))
+        return NULL;
+    return gt_cluster_get_node(moved_cluster(moved), told->at, &node) ? node.name : NULL;
+}
+
+/* All GPUs that have gone the same way are one pair. */
+static bool moved_begin(struct gt_moved_gpus *moved, struct told_gpu *told)
+{
+    bool is_silent;
+    const char *to = told->round == moved->round ? NULL : moved_where(moved, told, &is_silent);
+    if (!to)
+        return false;
+    moved->pair = (struct moved_pair){.runs = true, .is_silent = is_silent};
+    gt_text_copy(moved->pair.from, sizeof(moved->pair.from), told->node);
+    gt_text_copy(moved->pair.to, sizeof(moved->pair.to), to);
+    for (unsigned i = 0; i < moved->count; i++)
+        if (moved->told[i].at == told->at && strcmp(moved->told[i].node, told->node) == 0)
+            moved->told[i].round = moved->round;
+    return true;
+}
+
+static void moved_on_timer(void *arg)
+{
+    struct gt_moved_gpus *moved = arg;
+    if (!moved->leads || moved->pair.runs)
+        return;
+    if (!gt_informers_is_synced(moved->env->informers, NULL)) {
+        gt_source_arm(moved->timer, MOVED_SETTLE_MS);
+        return;
+    }
+    if (!moved->next) {
+        moved->round++;
+        moved->is_due = moved->has_failed = false;
+    }
+    while (moved->next < moved->count)
+        if (moved_begin(moved, &moved->told[moved->next++])) {
+            moved_read(moved, moved->pair.from);
+            return;
+        }
+    moved->next = 0;
+    moved->is_failing = moved->has_failed;
+    gt_source_arm(moved->timer, moved->has_failed ? MOVED_AGAIN_MS
+                                : moved->is_due   ? MOVED_SETTLE_MS
+                                                  : MOVED_LOOK_MS);
+}
+
+/* ---- creation and end ---- */
+
+static bool moved_may_send(void *arg)
+{
+    const struct gt_moved_gpus *moved = arg;
+    return moved->leads && moved->env->is_leading(moved->env->leading_arg);
+}
+
+void gt_moved_gpus_lead(struct gt_moved_gpus *moved, bool leads)
+{
+    moved->leads = leads;
+    gt_source_disarm(moved->timer);
+    if (leads) {
+        moved_due(moved);
+        return;
+    }
+    moved->next = 0;
+    moved_clear(moved);
+    gt_write_clear(&moved->line);
+}
+
+int gt_moved_gpus_new(const struct gt_part_env *env, struct gt_moved_gpus **ret, struct gt_err **err)
+{
+    struct gt_moved_gpus *moved = calloc(1, sizeof(*moved));
+    GT_NEED(moved, err, "isolations that follow their GPUs");
+    moved->env = env;
+    moved->line = (struct gt_write_line){.name = "isolations",
+                                         .order = GT_WRITE_LAST,
+                                         .running_max = 1,
+                                         .body_max = MOVED_BODY_MAX,
+                                         .retry_ms = MOVED_AGAIN_MS,
+                                         .retry_max_ms = MOVED_AGAIN_MS,
+                                         .may_send = moved_may_send,
+                                         .arg = moved,
+                                         .answered = moved_on_written};
+    gt_write_open(gt_kube_writer(env->kube), &moved->line);
+    int r = gt_loop_add_timer(env->loop, moved_on_timer, moved, &moved->timer, err);
+    if (r < 0) {
+        gt_moved_gpus_free(moved);
+        return r;
+    }
+    *ret = moved;
+    return 0;
+}
+
+void gt_moved_gpus_free(struct gt_moved_gpus *moved)
+{
+    if (!moved)
+        return;
+    moved_clear(moved);
+    gt_write_close(&moved->line);
+    gt_source_free(moved->timer);
+    free(moved->told);
+    free(moved);
+}
