@@ -223,6 +223,8 @@ bool gt_cache_knows_scheduler(const struct gt_cache *cache, const char *name);
 
 struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char *namespace_,
                                        const char *name);
+/* For a job that has no pods yet. */
+uint64_t gt_cache_new_job_number(struct gt_cache *cache);
 struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char *key);
 /* Iterate in no order: NULL begins, and is returned at the end. No object may be added meanwhile. */
 struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struct gt_cache_pod *pod);

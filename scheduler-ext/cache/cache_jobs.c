@@ -83,6 +83,11 @@ uint32_t gt_cache_job_gpus(const struct gt_cache_job *job)
     return gpus;
 }
 
+uint64_t gt_cache_new_job_number(struct gt_cache *cache)
+{
+    return ++cache->next_job;
+}
+
 static struct cache_job *new_job(struct gt_cache *cache, const char *key)
 {
     uint32_t hash;
@@ -90,7 +95,7 @@ static struct cache_job *new_job(struct gt_cache *cache, const char *key)
     if (!job)
         return NULL;
     job->hash = hash;
-    job->pub.number = ++cache->next_job;
+    job->pub.number = gt_cache_new_job_number(cache);
     return job;
 }
 

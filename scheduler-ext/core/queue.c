@@ -387,6 +387,16 @@ bool gt_queue_take_hold(struct gt_queue *queue, const void *job)
     return queue->holder == item;
 }
 
+void gt_queue_end_hold(struct gt_queue *queue, const void *job)
+{
+    struct item *item = queue_find(queue, job);
+    if (!item)
+        return;
+    item->entry.reserved_until_ms = 0;
+    if (queue->holder == item)
+        drop_holder(queue);
+}
+
 static bool is_sooner(const struct item *a, const struct item *b)
 {
     if (!b || !a->infeasible != !b->infeasible)

@@ -194,6 +194,7 @@ static bool read_item(const struct relocator *r, struct move_item *item)
     const struct gt_running_pod *first = &r->pods[r->members[item->first]];
     struct gt_cluster_node node;
     item->node = first->unit == GT_NONE ? first->node : GT_NONE;
+    item->cost = GT_RELOCATE_MOVE;
     for (uint32_t i = 0; i < item->pods; i++) {
         const struct gt_running_pod *pod = &r->pods[r->members[item->first + i]];
         if (!pod->movable || !gt_cluster_get_node(r->cluster, pod->node, &node) || !node.eligible)

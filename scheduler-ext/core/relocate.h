@@ -10,7 +10,7 @@
  * A pod without a unit moves by itself; a unit moves with all its pods, into one supernode of tier 1. Each
  * new place is room that is available now, so that it can be promised before the first pod leaves and no move
  * waits for another. The best set costs least; of those it has the fewest jobs. A pod costs its GPUs, times
- * what its restart costs.
+ * what its restart costs, and each move, of a unit or a single pod, as much as GT_RELOCATE_MOVE GPUs more.
  *
  * The search takes one supernode after the other, those first where one more run needs the fewest GPUs. First
  * it takes only sets that bring a further run in each supernode that they touch, which finds a good one soon;
@@ -32,6 +32,7 @@ struct gt_relocation {
 };
 
 enum {
+    GT_RELOCATE_MOVE = 4, /* there are only so many moves a day: few large ones */
     GT_RELOCATE_WORK = 30000000,
     GT_RELOCATE_WORK_BRIEF = 250000, /* some 10 ms, for who does nothing else meanwhile */
 };

@@ -431,6 +431,7 @@ void gt_placement_start(struct gt_placement *placement)
          job = gt_cache_next_job(placement->spec.cache, job))
         for (struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
             gt_placement_on_pod(placement, pod);
+    gt_placement_adopt_parked(placement);
     placement->term.is_on = true;
     gt_placement_wake(placement);
 }

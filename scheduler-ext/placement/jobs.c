@@ -207,12 +207,42 @@ static void keep_moving(struct pjob *pjob, uint64_t now)
     }
 }
 
+/* A new leader reserves what the object of a job without pods has promised their successors. */
+static void adopt_moving(struct pjob *pjob, uint64_t now)
+{
+    struct gt_placement *placement = pjob->placement;
+    struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
+    struct gt_reservations *reservations = &pjob->place.reservations;
+    struct placement_plan plan;
+    if (!pjob->object || !pjob->object->content || !*pjob->object->content->moving ||
+        !gt_placement_object_plan(&placement->objects, pjob->object, &plan) ||
+        gt_reservations_resize(reservations, cluster, gt_placement_plan_pods(&plan), NULL) < 0)
+        return;
+    for (uint32_t rank = 0; rank < reservations->count; rank++) {
+        struct gt_cluster_node node;
+        struct gt_promise place = {0};
+        const char *name = gt_placement_plan_place(&plan, rank, &place.mask);
+        place.node = name ? gt_cluster_find_node(cluster, name) : GT_NONE;
+        if (!gt_cluster_get_node(cluster, place.node, &node) || place.mask & ~node.available)
+            continue;
+        gt_reservations_reserve(reservations, cluster, rank, &place,
+                                now + 2 * placement->spec.options.reserve_missing_ms);
+        gt_reservations_set_moving(reservations, rank);
+    }
+    gt_reservations_sync(reservations, cluster, now);
+}
+
 bool gt_placement_awaits_successor(struct pjob *pjob, uint64_t now)
 {
     struct gt_reservations *reservations = &pjob->place.reservations;
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
         if (gt_job_view_counts(pod))
             return false;
+    if (!pjob->lift.adopted) {
+        reservations->owner = pjob->job->number;
+        adopt_moving(pjob, now);
+        pjob->lift.adopted = reservations->moving;
+    }
     if (reservations->moving && is_last(pjob->placement, pjob->job->pods))
         release_moving(pjob, now);
     if (!reservations->moving)
@@ -224,9 +254,16 @@ bool gt_placement_awaits_successor(struct pjob *pjob, uint64_t now)
     return reservations->moving;
 }
 
-bool gt_placement_park(struct pjob *pjob, const struct gt_cache_pod *last)
+static void join_parked(struct pjob *pjob)
 {
     struct placement_jobs *jobs = &pjob->placement->jobs;
+    gt_placement_list(pjob, PJOBS_KEPT, true);
+    pjob->next = jobs->parked;
+    jobs->parked = pjob;
+}
+
+bool gt_placement_park(struct pjob *pjob, const struct gt_cache_pod *last)
+{
     struct gt_reservations *reservations = &pjob->place.reservations;
     if (is_last(pjob->placement, last))
         return false;
@@ -239,11 +276,38 @@ bool gt_placement_park(struct pjob *pjob, const struct gt_cache_pod *last)
     pjob_withdraw(pjob);
     reservations->charged = NULL; /* those for successors are not */
     pjob->place.kept_gpus = 0;    /* planned pods: there are none */
-    gt_placement_list(pjob, PJOBS_KEPT, true);
     pjob->state = GT_PLACEMENT_NONE;
-    pjob->next = jobs->parked;
-    jobs->parked = pjob;
+    join_parked(pjob);
     return true;
+}
+
+static void adopt_parked(struct gt_placement *placement, struct placement_object *object)
+{
+    struct pjob *pjob = calloc(1, sizeof(*pjob));
+    char *key = strdup(object->content->job);
+    if (pjob) {
+        *pjob = (struct pjob){.placement = placement, .key = key, .object = object, .report = {.reason = ""}};
+        pjob->place.reservations.owner = gt_cache_new_job_number(placement->spec.cache);
+        adopt_moving(pjob, gt_clock_ms());
+    }
+    if (pjob && key && gt_reservations_gpus(&pjob->place.reservations)) {
+        object->job = pjob;
+        join_parked(pjob);
+        return;
+    }
+    if (pjob) /* its places are taken, or without memory they are lost */
+        gt_reservations_done(&pjob->place.reservations, gt_cache_cluster(placement->spec.cache));
+    free(pjob);
+    free(key);
+}
+
+void gt_placement_adopt_parked(struct gt_placement *placement)
+{
+    size_t slot = 0;
+    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));)
+        if (object->content && *object->content->moving && !object->job &&
+            !gt_cache_find_job(placement->spec.cache, object->content->job))
+            adopt_parked(placement, object);
 }
 
 static void end_parked(struct pjob **at)

@@ -287,6 +287,19 @@ static bool preempt_is_due(const struct reconcile *reconcile)
            !preempt_is_braked(reconcile);
 }
 
+/* It holds no nodes any more before it has waited for --patience, as others do. */
+static void preempt_in_vain(struct pjob *pjob)
+{
+    struct gt_placement *placement = pjob->placement;
+    if (placement->preempt.job == pjob)
+        gt_preempt_end(placement);
+    if (!pjob->wait.preempts)
+        return;
+    pjob->wait.preempts = false;
+    pjob->place.reserved_until_ms = 0;
+    gt_queue_end_hold(placement->queue, pjob);
+}
+
 bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure *failure,
                        struct gt_buf *text)
 {
@@ -309,11 +322,11 @@ bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure
     if (!preempt_is_due(reconcile))
         return false;
     if (!preempt_search(reconcile, priority)) {
-        if (preempt->job == pjob)
-            gt_preempt_end(placement);
+        preempt_in_vain(pjob);
         pjob->wait.preempt_after_ms = reconcile->now + placement->times.retry_ms;
         return false;
     }
+    pjob->wait.preempts = true;
     say_left(placement, text);
     return true;
 }

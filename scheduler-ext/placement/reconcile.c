@@ -249,13 +249,13 @@ bool gt_reconcile_is_ready(struct reconcile *reconcile)
     return gt_placement_may_reserve(reconcile);
 }
 
-/* The shape of a job: jobs of one shape either all fit or all do not. Node constraints, or refused nodes,
- * make a difference. */
+/* The shape of a job: jobs of one shape either all fit or all do not. Node constraints, refused nodes, or
+ * places that are reserved for it make a difference. */
 static uint64_t shape_of(const struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
     uint64_t shape = GT_DIGEST_EMPTY;
-    if (!view->whole || reconcile->refused.nodes)
+    if (!view->whole || reconcile->refused.nodes || gt_reservations_gpus(view->reservations))
         return 0;
     for (uint32_t i = 0; i < view->count; i++) {
         const struct gt_cache_pod *pod = view->members[i].pod;

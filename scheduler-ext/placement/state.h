@@ -86,6 +86,7 @@ struct pjob_wait {
     bool awaits_admission;     /* it waits for its PodGroup, or the queue of that */
     bool ended;                /* a plan was found for it that is not in its object yet */
     bool moves_told;           /* an Event has said which pods could move for it */
+    bool preempts;             /* pods were chosen to leave for it, and nodes held */
     uint64_t preempt_after_ms; /* no pods are chosen to leave for it before */
     unsigned size;             /* index in gt_wait_size_names; set with `ended` */
     uint64_t since_ms;         /* since when it waits for room; 0: it does not */
@@ -339,6 +340,8 @@ void gt_placement_drop(struct pjob *pjob);
  * Job backs off or a StatefulSet waits for the end of the old ones. `last`: the pod that has gone. False: it
  * has no such places, or no successor comes. */
 bool gt_placement_park(struct pjob *pjob, const struct gt_cache_pod *last);
+/* At the start of a term: likewise for what an earlier leader has promised such jobs. */
+void gt_placement_adopt_parked(struct gt_placement *placement);
 /* Ends the one of this key, if there is one. */
 void gt_placement_end_parked(struct gt_placement *placement, const char *key);
 /* Ends those whose places have lapsed. */

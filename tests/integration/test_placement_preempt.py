@@ -2,20 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """With --preempt, a waiting job gets room from pods of lower priority, in the double of the API server."""
 
+import os
+import random
+import sys
 import time
 import unittest
 
 from api_double import ApiError
 from daemon_driver import wait_for
-from placement_case import TOPOLOGIES, PlacementCase
-from placement_driver import RESOURCE, indexed_pod, node_status, planned_node, pod_spec, replica, topology
+from placement_case import JOBS, TOPOLOGIES, PlacementCase
+from placement_driver import RESOURCE, gates, indexed_pod, node_status, planned_node, pod_spec, replica, topology
+
+TEAMS = ("red", "blue")
 
 
 class Preempt(PlacementCase):
     """Two supernodes of four nodes. Two units of two nodes run in one of them, with priority 0; single pods of 8 GPUs
     run on the nodes of the other, with priority 5."""
 
-    def begin(self, priority=10, **options):
+    def begin(self, priority=10, arm=None, **options):
         self.world(2)
         self.add_job("lo", 4, 16)
         for rank in range(4):
@@ -32,6 +37,7 @@ class Preempt(PlacementCase):
             self.add_pod(f"mid-{number}", made)
             self.run_on(f"mid-{number}", f"{self.other}-n{number}", range(8))
         self.unit_of = {0: 0, 1: 0, 2: 1, 3: 1}
+        self.api.meddle = arm or self.api.meddle
         self.hi(priority)
 
     def hi(self, priority, **more):
@@ -270,6 +276,34 @@ class Preempt(PlacementCase):
         self.wait_lifted("hi-0", "hi-1", seconds=10)
         self.assertEqual({planned_node(self.pod(f"hi-{i}")) for i in range(2)}, {home, near[0]})
 
+    def test_nodes_after_a_preemption_in_vain(self):
+        """What became free cannot be used, and there is nothing else: the job waits as others do, and holds no nodes."""
+        self.world(1)
+        self.start(retry=200, preemptafter=300, eviction=1000, patience=60000, preempt=1)
+        for number, priority in enumerate((0, 20, 20)):
+            self.single(f"x-{number}", f"s0-n{number}", priority)
+        self.hi(10)
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]), self.host.job("ns/Job/hi"))
+        self.api.add("/api/v1/nodes", "s0-n0", spec={"unschedulable": True}, status=node_status())
+        self.end("x-0")
+        self.add_gang("one", 1, 8, priority=1)
+        self.wait_lifted("one-0", seconds=10)
+        self.assertEqual(planned_node(self.pod("one-0")), "s0-n3")
+        self.assertEqual(self.host.counters()["reservedNodes"], 0)
+
+    def test_nodes_after_a_refusal(self):
+        """Likewise where a budget keeps the only pods that could leave."""
+        self.world(1)
+        self.api.budget = lambda name: "Cannot evict pod as it would violate the pod's disruption budget."
+        self.start(retry=200, preemptafter=300, eviction=1000, patience=60000, preempt=1)
+        for number, priority in enumerate((0, 20, 20)):
+            self.single(f"x-{number}", f"s0-n{number}", priority)
+        self.hi(10)
+        self.assertTrue(wait_for(lambda: any(e["reason"] == "PreemptionRefused" for e in self.events())), self.host.job("ns/Job/hi"))
+        self.add_gang("one", 1, 8, priority=1)
+        self.wait_lifted("one-0", seconds=10)
+        self.assertEqual(self.host.counters()["reservedNodes"], 0)
+
     def test_nobody_leaves_in_vain(self):
         """Even without all pods of lower priority there is no room for the unit."""
         self.world(1)
@@ -356,8 +390,9 @@ class Preempt(PlacementCase):
         self.assertNotIn("x-0", self.api.evicted)
 
     def test_a_new_leader_goes_on(self):
-        """The leader dies before each of its evictions: as many pods leave as without that."""
-        for at in range(2):
+        """The leader dies before each of its writes: as many pods leave as without that, and what becomes free is for nobody else."""
+        killed = 0
+        for at in range(40):
             with self.subTest(at=at):
                 if self.host:
                     self.host.close()
@@ -366,19 +401,34 @@ class Preempt(PlacementCase):
                 left = [at]
 
                 def meddle(request):
-                    if request.path.endswith("/eviction"):
+                    if request.method != "GET" and "/events" not in request.path:
                         left[0] -= 1
                         if left[0] == -1:
                             self.host.process.kill()
-                self.api.meddle = meddle
-                self.begin()
-                self.assertTrue(wait_for(lambda: left[0] < 0))
+                self.begin(arm=meddle)
+                self.add_gang("low", 1, 8, priority=0)
+                self.assertTrue(wait_for(lambda: left[0] < 0 or self.end_one() or self.is_lifted("hi-0", "hi-1")))
                 self.api.meddle = None
-                self.host.kill()
-                self.host = None
-                self.start(retry=200, preemptafter=300, eviction=1500, preempt=1)
-                self.leave(20)
+                if left[0] < 0:
+                    killed += 1
+                    self.host.kill()
+                    self.host = None
+                    self.start(retry=200, preemptafter=300, eviction=1500, preempt=1)
+                self.assertTrue(wait_for(lambda: self.end_one() or self.is_lifted("hi-0", "hi-1")), self.host.job("ns/Job/hi"))
                 self.assertIn(sorted(self.api.evicted), (["lo-0", "lo-1"], ["lo-2", "lo-3"]))
+                self.assertFalse(self.is_lifted("low-0"))
+                if left[0] >= 0:
+                    break
+        print(f"killed before each of {killed} writes", file=sys.stderr)
+        self.assertGreater(killed, 5)
+
+    def end_one(self):
+        """A pod ends that was evicted, the others later."""
+        time.sleep(0.2)
+        for name in self.api.evicted:
+            if self.pod(name):
+                self.end(name)
+                return
 
     def test_two_teams_that_outbid_each_other(self):
         """Each job's pods are made again when they were evicted: the one with the higher priority runs, and no pod leaves
@@ -392,6 +442,97 @@ class Preempt(PlacementCase):
             self.add_pod(f"{name}-again", indexed_pod("lo", int(name[-1]), group=16, priority=0))
         time.sleep(3)
         self.assertEqual(len(self.api.evicted), 2)
+
+    # ---- two teams that outbid each other ----
+
+    def submit(self, team, priority):
+        """A job of four nodes in two units."""
+        self.bids += 1
+        job = {"name": f"{team}{self.bids}", "team": team, "priority": priority, "since": time.monotonic(), "ran": None}
+        self.add_job(job["name"], 4, 16)
+        job["pods"] = [f"{job['name']}-{rank}" for rank in range(4)]
+        self.jobs.append(job)
+        for rank, pod in enumerate(job["pods"]):
+            self.add_pod(pod, indexed_pod(job["name"], rank, uid=f"uid-{job['name']}", group=16, priority=priority))
+        return job
+
+    def withdraw(self, job):
+        self.jobs.remove(job)
+        self.api.remove(JOBS, job["name"])
+        for pod in job["pods"]:
+            if self.pod(pod):
+                self.end(pod)
+
+    def play(self):
+        """The Jobs' controller, the scheduler and the kubelets; every pod that is evicted must be below a job that waits."""
+        now = time.monotonic()
+        for job in list(self.jobs):
+            for rank, name in enumerate(list(job["pods"])):
+                pod = self.pod(name)
+                if not pod:
+                    continue
+                if "deletionTimestamp" in pod["metadata"]:
+                    self.above[name] = self.above.get(name) or max(j["priority"] for j in self.jobs) > job["priority"]
+                    if now >= self.gone_at.setdefault(name, now + self.dice.uniform(0.1, 1)):
+                        self.made += 1
+                        job["pods"][rank] = f"{job['name']}-{rank}-{self.made}"
+                        self.end(name)
+                        self.add_pod(job["pods"][rank], indexed_pod(job["name"], rank, uid=f"uid-{job['name']}", group=16,
+                                                                    priority=job["priority"]))
+                elif not gates(pod) and not pod["spec"].get("nodeName") and planned_node(pod):
+                    self.bind(name)
+            if not job["ran"] and self.runs(job):
+                job["ran"] = now - job["since"]
+
+    def runs(self, job):
+        return all((self.pod(name) or {"spec": {}})["spec"].get("nodeName") for name in job["pods"])
+
+    def bid(self):
+        """The team with fewer jobs that run takes its lowest one back, and asks again with more priority than the other one has."""
+        run = {team: sum(self.runs(job) for job in self.jobs if job["team"] == team) for team in TEAMS}
+        team = min(TEAMS, key=lambda name: (run[name], self.dice.random()))
+        waiting = [job for job in self.jobs if job["team"] == team and not self.runs(job)]
+        if waiting:
+            self.withdraw(min(waiting, key=lambda job: job["priority"]))
+        self.submit(team, max(job["priority"] for job in self.jobs if job["team"] != team) + 1)
+
+    def test_two_teams_that_outbid_each_other_for_long(self):
+        """Each of two teams has work for more than half of the cluster. It asks again and again with a higher priority, and all
+        that is evicted comes back. OUTBID_MINUTES says for how long (half a minute)."""
+        seconds = 60 * float(os.environ.get("OUTBID_MINUTES", "0.5"))
+        self.dice = random.Random(seconds)
+        self.jobs, self.above, self.gone_at, self.bids, self.made, busy, looks = [], {}, {}, 0, 0, 0, 0
+        self.world(2)
+        self.start(retry=200, preemptafter=300, eviction=1500, preempt=1)
+        for team in TEAMS:
+            for _ in range(2):
+                self.submit(team, 1)
+        began = time.monotonic()
+        next_bid = began + 2
+        while time.monotonic() < began + seconds:
+            self.play()
+            busy += sum(self.runs(job) for job in self.jobs)
+            looks += 1
+            if time.monotonic() >= next_bid:
+                self.bid()
+                next_bid = time.monotonic() + self.dice.uniform(2, 6)
+            time.sleep(0.05)
+        evicted, bids = len(set(self.api.evicted)), self.bids - 4  # it may ask again before the watch shows that a pod goes
+        ran = [job["ran"] for job in self.jobs if job["ran"]]
+        print(f"{bids} bids and {evicted} evictions in {seconds:.0f} s, {evicted * 3600 / seconds:.0f} evictions an hour; "
+              f"{50 * busy / looks:.0f} % of the GPUs in use; the jobs of the end ran within {max(ran, default=0):.1f} s", file=sys.stderr)
+        self.assertGreater(bids, 3)
+        self.assertLessEqual(evicted, 4 * bids)  # each bid takes four nodes at most
+        self.assertEqual([name for name, above in self.above.items() if not above], [])
+        # Nobody bids any more: the two highest jobs run, and nobody leaves.
+        highest = sorted(job["priority"] for job in self.jobs)[-2:]
+        self.assertTrue(wait_for(lambda: self.play() or sorted(job["priority"] for job in self.jobs if self.runs(job)) == highest, 20),
+                        [(job["name"], job["priority"], self.runs(job)) for job in self.jobs])
+        evicted, until = len(set(self.api.evicted)), time.monotonic() + 5
+        while time.monotonic() < until:
+            self.play()
+            time.sleep(0.05)
+        self.assertEqual(len(set(self.api.evicted)), evicted)
 
 
 if __name__ == "__main__":

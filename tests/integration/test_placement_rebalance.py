@@ -68,8 +68,12 @@ class Rebalance(PlacementCase):
                     pod = self.pod(name)
                     if pod and "deletionTimestamp" in pod["metadata"]:
                         self.names[rank] = f"u-{rank}-{int(time.monotonic() * 1000)}"
+                        if self.pause:
+                            self.end(name)
+                            stop.wait(self.pause)
                         self.add_pod(self.names[rank], self.unit_pod(rank))
-                        self.end(name)
+                        if not self.pause:
+                            self.end(name)
                     elif pod and not gates(pod) and not pod["spec"].get("nodeName") and planned_node(pod):
                         self.bind(name)
         self.player = threading.Thread(target=run, daemon=True), stop
@@ -77,6 +81,7 @@ class Rebalance(PlacementCase):
         self.player[0].start()
 
     player = None
+    pause = 0  # seconds that the Job waits after a pod has gone before it makes the next one
 
     def stop_playing(self):
         if self.player:
@@ -94,7 +99,7 @@ class Rebalance(PlacementCase):
         """w has the supernode of u, u the nodes that were suggested, and each pod left once."""
         self.wait_lifted("w-0", "w-1", "w-2", "w-3")
         self.assertEqual({planned_node(self.pod(f"w-{i}"))[:2] for i in range(4)}, {self.home})
-        self.assertTrue(wait_for(lambda: all((self.pod(n) or {"spec": {}})["spec"].get("nodeName") for n in self.names)))
+        self.assertTrue(wait_for(self.all_run))
         self.assertEqual(sorted(self.pod(n)["spec"]["nodeName"] for n in self.names), sorted(node for _, node in moves))
         self.assertEqual(sorted(self.api.evicted), sorted(name for name, _ in moves))
 
@@ -236,8 +241,47 @@ class Rebalance(PlacementCase):
         self.assertTrue(wait_for(lambda: "8 GPUs are reserved for ns/Job/x until" in self.host.job("ns/Job/y").get("text", "")),
                         self.host.job("ns/Job/y"))
 
+    def test_the_next_leader_keeps_the_place_of_a_job_without_pods(self):
+        """The leader dies after the eviction: before or after the pod has gone. Nobody else gets the place meanwhile."""
+        for gone in (False, True):
+            with self.subTest(gone=gone):
+                if self.host:
+                    self.host.close()
+                    self.api.stop()
+                    self.setUp()
+                free = self.leave_alone()
+                home = planned_node(self.pod("x-0"))
+                if gone:
+                    self.end("x-0")
+                    self.assertTrue(wait_for(lambda: self.host.counters()["jobs"]["placed"] == 0), self.host.counters())
+                self.host.kill()
+                self.start(patience=300, retry=200, missing=5000)
+                if not gone:
+                    self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 8), self.host.counters())
+                    self.end("x-0")
+                self.add_pod("v", {"metadata": {}, "spec": pod_spec(8, False)})
+                self.run_on("v", home, range(8))
+                self.add_gang("y", 1, 8)
+                self.assertTrue(wait_for(lambda: "8 GPUs are reserved for ns/Job/x until" in self.host.job("ns/Job/y").get("text", "")),
+                                self.host.job("ns/Job/y"))
+                self.add_pod("x-0-next", indexed_pod("x", 0, group=8))
+                self.wait_lifted("x-0-next")
+                self.assertEqual(planned_node(self.pod("x-0-next")), free)
+                self.assertEqual(self.api.evicted, ["x-0"])
+
+    def test_a_place_that_the_next_leader_keeps_ends(self):
+        """No successor comes."""
+        self.leave_alone()
+        self.end("x-0")
+        self.assertTrue(wait_for(lambda: self.host.counters()["jobs"]["placed"] == 0), self.host.counters())
+        self.host.kill()
+        self.start(patience=300, retry=200, missing=500)
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 8), self.host.counters())
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0), self.host.counters())
+        self.assertTrue(wait_for(lambda: not self.status("job-x")))
+
     def test_two_jobs_without_pods_when_another_leads(self):
-        """Their places are in this process alone, and end with its term."""
+        """Their places end with the term of this process, and are taken up in its next one."""
         self.world(2, nodes_each=2)
         self.start(patience=300, retry=200)
         for name in "xy":
@@ -253,6 +297,8 @@ class Rebalance(PlacementCase):
         self.assertEqual(self.host.counters()["reservedGPUs"], 16)
         self.host.order("stop")
         self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+        self.host.order("start")
+        self.assertEqual(self.host.counters()["reservedGPUs"], 16)
 
     def test_a_node_that_nobody_knows(self):
         self.begin()
@@ -357,7 +403,24 @@ class Rebalance(PlacementCase):
     def test_a_new_leader_goes_on_by_itself(self):
         self.check_each_leader_goes_on(rebalance=2)
 
-    def check_each_leader_goes_on(self, rebalance):
+    def test_a_new_leader_goes_on_with_a_job_without_pods(self):
+        """The Job makes the next pod long after the last one has gone, and another one wants its new place."""
+        self.pause = 1.5
+        self.check_each_leader_goes_on(rebalance=2, u=1)
+
+    def crowd(self):
+        """One node is left where the unit may go, and somebody else comes who would take it."""
+        for number in (1, 2):
+            self.add_pod(f"v-{number}", {"metadata": {}, "spec": pod_spec(8, False)})
+            self.run_on(f"v-{number}", f"{self.other}-n{number}", range(8))
+
+        def meddle(request, meddle=self.api.meddle):
+            if request.path.endswith("/eviction") and not self.pod("y-0"):
+                self.add_gang("y", 1, 8)
+            meddle(request)
+        self.api.meddle = meddle
+
+    def check_each_leader_goes_on(self, rebalance, u=2):
         """The leader dies before each of its writes: no pod leaves twice, and both jobs run in the end."""
         killed = 0
         for at in range(40):
@@ -376,7 +439,10 @@ class Rebalance(PlacementCase):
                             self.host.process.kill()
                 if rebalance == 2:
                     self.arm = meddle  # from when w comes
-                self.begin(rebalance=rebalance)
+                self.begin(rebalance=rebalance, u=u, waiting=u > 1)
+                if u == 1:
+                    self.crowd()
+                    self.add_gang("w", 4, 32)
                 if rebalance == 1:
                     self.assertTrue(wait_for(lambda: self.suggestion()))
                     moves = self.suggestion()
@@ -384,9 +450,10 @@ class Rebalance(PlacementCase):
                 if rebalance == 1:
                     self.api.meddle = meddle
                     self.ask(moves)
-                done = wait_for(lambda: left[0] < 0 or self.is_lifted("w-0", "w-1", "w-2", "w-3"))
-                self.assertTrue(done)
-                self.api.meddle = None
+                self.assertTrue(wait_for(lambda: left[0] < 0 or (self.is_lifted("w-0", "w-1", "w-2", "w-3") and self.all_run())))
+                left[0] = left[0] if left[0] < 0 else 1000  # nobody is killed later
+                if u > 1:
+                    self.api.meddle = None
                 if left[0] < 0:
                     killed += 1
                     self.host.kill()
@@ -395,7 +462,9 @@ class Rebalance(PlacementCase):
                 if rebalance == 1:
                     self.check_moved(moves)
                 else:
-                    self.check_evicted("u-0", "u-1")
+                    self.check_evicted(*[f"u-{rank}" for rank in range(u)])
+                if u == 1:
+                    self.assertFalse(self.is_lifted("y-0"))
                 if left[0] >= 0:
                     break
         print(f"killed before each of {killed} writes", file=sys.stderr)
@@ -457,11 +526,14 @@ class Rebalance(PlacementCase):
     def reasons(self):
         return [event["reason"] for event in self.events()]
 
+    def all_run(self):
+        return all((self.pod(name) or {"spec": {}})["spec"].get("nodeName") for name in self.names)
+
     def check_evicted(self, *names):
         """w has the supernode of u, u two nodes of the other one, and each pod left once."""
         self.wait_lifted("w-0", "w-1", "w-2", "w-3")
         self.assertEqual({planned_node(self.pod(f"w-{i}"))[:2] for i in range(4)}, {self.home})
-        self.assertTrue(wait_for(lambda: all((self.pod(n) or {"spec": {}})["spec"].get("nodeName") for n in self.names)))
+        self.assertTrue(wait_for(self.all_run))
         self.assertEqual({self.pod(n)["spec"]["nodeName"][:2] for n in self.names}, {self.other})
         self.assertEqual(sorted(self.api.evicted), sorted(names))
 

@@ -428,7 +428,7 @@ class Example(PlanCase):
         args = ["--pods", 4, "--gpus", 8, "--group-size", 32, "--relocate"]
         answer = self.plan(cluster, *args)
         self.assertEqual(sorted(m["name"] for m in answer["relocation"]["move"]), ["u-0", "u-1"])
-        self.assertEqual(answer["relocation"]["cost"], 16)
+        self.assertEqual(answer["relocation"]["cost"], 20)
         free = self.check_relocation(cluster, answer)
         self.check_placement(cluster, answer["relocation"]["units"], 4, 8, 4, 4, free)
         cluster["pods"][0]["movable"] = False  # then the unit stays, as where a pod of it is not in the file
@@ -437,9 +437,9 @@ class Example(PlanCase):
         self.assertFalse(self.plan(cluster, *args)["relocation"]["possible"])
         cluster["pods"][0]["groupSize"] = 16  # 8 GPUs that cost three times as much are not taken
         cluster["pods"][2].update(movable=True, restartCost=3)
-        self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 16)
+        self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 20)
         cluster["pods"][2]["restartCost"] = 1
-        self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 8)
+        self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 12)
 
     def test_documented_output(self):
         with open(os.path.join(SOURCE, "docs", "reference", "cli.md"), encoding="utf-8") as file:
