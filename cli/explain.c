@@ -121,6 +121,7 @@ const struct cli_verb cli_explain = {
              "Explain why a pod or a job is where it is: its plan, what nodes are worth to it, or the reason "
              "why it waits. POD and JOB are NAME or NAMESPACE/NAME; a job may be NAMESPACE/KIND/NAME as "
              "well. Of a node: who has its GPUs, or to whom they are promised.",
+         .more = "Example: gputopo explain team/train",
          CLI_OPTIONS(own_options)},
     .least_args = 1,
     .most_args = 1,

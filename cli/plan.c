@@ -393,7 +393,9 @@ static int cli_plan_run(struct cli_call *call)
         return cli_misuse(call, "--gpus: expected the number of GPUs of a pod");
     if (options->advise && options->relocate)
         return cli_misuse(call, "--advise and --relocate: expected one of the two");
+    cli_progress("reading the cluster");
     GT_TRY(gt_cluster_file_read(options->cluster, &file, call->err));
+    cli_progress("placing %u pods", (unsigned)options->pods);
     GT_TRY(options->chain.count ? gt_chain_set(file->cluster, &options->chain, call->err) : 0);
     GT_TRY(cli_plan_answer(call, file, &plan));
     (options->parse.format == CLI_TEXT ? cli_plan_text : cli_plan_json)(plan, call->text);

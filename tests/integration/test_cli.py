@@ -10,6 +10,7 @@ import pty
 import random
 import re
 import select
+import shlex
 import shutil
 import struct
 import subprocess
@@ -172,6 +173,15 @@ class Program(Case):
             self.assertEqual(self.done("help", verb), self.done(verb, "--help"))
             self.assertEqual(self.done(verb, "-h"), self.done(verb, "--help"))
         self.assertEqual(self.done("show", "help"), self.done("show", "--help"))
+
+    def test_every_verb_has_an_example(self):
+        """That is understood: --help is the last option that is read."""
+        for verb in re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M):
+            example = re.search(r"^Example: (.*)\Z", self.done(verb, "--help"), re.M | re.S)
+            self.assertTrue(example, verb)
+            words = shlex.split(example[1].replace("\n", " ").rpartition(" | ")[2].partition(" > ")[0])
+            self.assertEqual(words[:2], ["gputopo", verb])
+            self.assertIn(f"Usage: gputopo {verb}", self.done(*words[1:], "--help"))
 
     def test_did_you_mean(self):
         self.refused(2, "shwo", says="there is no verb 'shwo', did you mean show?")

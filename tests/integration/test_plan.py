@@ -5,8 +5,10 @@
 import itertools
 import json
 import os
+import pty
 import random
 import re
+import subprocess
 import sys
 import time
 import unittest
@@ -614,6 +616,19 @@ class BruteForce(PlanCase):
                     self.check_placement(cluster, answer["relocation"]["units"], unit * units, gpus, unit, atom, free)
         self.assertGreater(placed, self.ROUNDS // 8)
         self.assertGreater(advised, self.ROUNDS // 20)
+
+
+class Progress(Case):
+    def test_on_a_terminal_alone(self):
+        """What takes long is said, and gone when the answer comes."""
+        args = [f"{test_cli.BIN}/gputopo", "plan", "--cluster", EXAMPLE, "--pods", "4", "--gpus", "8"]
+        near, far = pty.openpty()
+        with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=far) as process:
+            os.close(far)
+            self.assertIn(b"placed:", process.stdout.read())
+        self.assertEqual(os.read(near, 4096), b"\r\x1b[Kreading the cluster\r\x1b[Kplacing 4 pods\r\x1b[K")
+        os.close(near)
+        self.assertEqual(subprocess.run(args, capture_output=True, check=True).stderr, b"")
 
 
 if __name__ == "__main__":

@@ -245,6 +245,15 @@ static void test_pods_of_a_job(void **state)
                 "   -     -  -     -     gated     w-9\n     -     -  -     -     gated     w-10\n");
     assert_says(cache, "job=ns/j", 200, "It has a group size, but placement is switched off here");
 
+    for (unsigned i = 11; i < 40; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "w-%u", i);
+        give_pod(cache, POD(.name = name, .job = "j", .gpus = 2, .gated = i != 30));
+    }
+    assert_says(cache, "job=ns/j", 200, "     gated     w-9\n  and 20 more like it, to w-29\n");
+    assert_says(cache, "job=ns/j", 200, "\n     -     -  -     -     pending   w-30\n");
+    assert_says(cache, "job=ns/j", 200, "     gated     w-31\n  and 8 more like it, to w-39\n");
+
     gt_auto_buf struct gt_buf answer = {0};
     assert_int_equal(ask(cache, "job=ns/j&format=json", &answer), 200);
     cJSON *json = cJSON_Parse(answer.data);
