@@ -16,8 +16,8 @@ _gputopo_names()
         value=${COMP_WORDS[i + 1]}
         [[ $value != = ]] || value=${COMP_WORDS[i + 2]}
         case ${COMP_WORDS[i]} in
-        --kubeconfig | --context) asked+=("${COMP_WORDS[i]}" "${value/#\~\//$HOME/}") ;;
-        --kubeconfig=* | --context=*) asked+=("${COMP_WORDS[i]}") ;;
+        --kubeconfig | --context | --service | --companion | -n | --namespace) asked+=("${COMP_WORDS[i]}" "${value/#\~\//$HOME/}") ;;
+        --kubeconfig=* | --context=* | --service=* | --companion=* | --namespace=*) asked+=("${COMP_WORDS[i]}") ;;
         esac
     done
     mapfile -t names < <(timeout 3 "${asked[@]}" </dev/null 2>/dev/null)
@@ -65,7 +65,7 @@ _gputopo()
         _gputopo_words "text json yaml name svg" "$current"
         return
         ;;
-    explain-o | explain--output | check-node-o | check-node--output | isolated-o | isolated--output | loss-o | loss--output | plan-o | plan--output)
+    check-node-o | check-node--output | isolated-o | isolated--output | loss-o | loss--output | plan-o | plan--output)
         _gputopo_words "text json yaml" "$current"
         return
         ;;
@@ -73,7 +73,7 @@ _gputopo()
         _gputopo_words "text json yaml html" "$current"
         return
         ;;
-    supernodes-o | supernodes--output)
+    explain-o | explain--output | supernodes-o | supernodes--output)
         _gputopo_words "text json yaml name" "$current"
         return
         ;;
@@ -135,6 +135,10 @@ _gputopo()
             ;;
         drain)
             _gputopo_names supernodes "$current"
+            return
+            ;;
+        explain)
+            _gputopo_names explain "$current"
             return
             ;;
         esac

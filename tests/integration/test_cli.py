@@ -785,8 +785,11 @@ class Extras(Case):
         self.assertEqual(self.complete("isolate", "--kubeconfig", "=", "~/f", "n", PATH=path), ["n1", "n2", "n$(touch ran)"])
         self.assertEqual(self.complete("drain", "--kubeconfig=f", "--context", "c", "n2", PATH=path), ["n2"])
         self.complete("isolate", "--kubeconfig", "f", "--context", "silent", "n1", PATH=path)
+        self.assertEqual(self.complete("explain", "-n", "team", "n2", PATH=path), ["n2"])
         with open(self.path("asked"), encoding="utf-8") as file:
-            self.assertEqual(file.read().splitlines()[:2], [f"cluster -o name --kubeconfig {os.environ['HOME']}/f", "supernodes -o name --kubeconfig=f --context c"])
+            asked = file.read().splitlines()
+            self.assertEqual(asked[-1], "explain -o name -n team")
+            self.assertEqual(asked[:2], [f"cluster -o name --kubeconfig {os.environ['HOME']}/f", "supernodes -o name --kubeconfig=f --context c"])
         self.assertFalse(os.path.exists(self.path("ran")))
 
 
