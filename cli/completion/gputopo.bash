@@ -166,7 +166,7 @@ _gputopo()
     check-node) _gputopo_words "--from --record --compute --bandwidth --compute-seconds --fail --fault-dir --root --vendor --probe -o --output --help" "$current" ;;
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;
     plan)
-        _gputopo_words "--cluster --pods -k --gpus --group-size --atomic-group-size --job-topology --gpu-group-topology
+        _gputopo_words "--cluster --from --pods -k --gpus --group-size --atomic-group-size --job-topology --gpu-group-topology
             --slow-gpus --close --chain --explain --advise --relocate --exit-code -o --output --help" "$current"
         ;;
     simulate)

@@ -618,6 +618,27 @@ class BruteForce(PlanCase):
         self.assertGreater(advised, self.ROUNDS // 20)
 
 
+class OneNode(Case):
+    """--from: what mx-smi says, where nothing of ours is installed."""
+    MATRIX = "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tMX\tNODE\tNODE\nGPU1\tMX\tX\tNODE\tNODE\nGPU2\tNODE\tNODE\tX\tMX\nGPU3\tNODE\tNODE\tMX\tX\n"
+
+    def plan_of(self, text, *args):
+        return subprocess.run([f"{test_cli.BIN}/gputopo", "plan", "--from", "-", *args], input=text, capture_output=True, text=True, check=False)
+
+    def test_a_matrix(self):
+        said = json.loads(self.plan_of(self.MATRIX, "--pods", "2", "-k", "2", "-o", "json").stdout)
+        self.assertEqual([pod["gpus"] for unit in said["units"] for pod in unit["pods"]], [[0, 1], [2, 3]])
+        self.assertIn("not placed", self.plan_of(self.MATRIX, "--pods", "3", "-k", "2").stdout)
+        said = self.plan_of(self.MATRIX.replace("GPU2\tNODE", "GPU2\tPIX"), "--pods", "2", "-k", "2")
+        self.assertEqual((said.returncode, said.stderr), (1, "gputopo: plan: -: row GPU0 says NODE of GPU2, and row GPU2 PIX of GPU0\n"))
+
+    def test_one_of_both(self):
+        node_file = os.path.join(SOURCE, "tests", "machines", "c500-8.json")
+        self.assertIn("GPUs 0-7", self.done("plan", "--from", node_file, "--pods", "1", "-k", "8"))
+        self.refused(2, "plan", "--from", node_file, "--cluster", EXAMPLE, "--pods", "1", "-k", "8", says="expected --cluster .* or --from")
+        self.refused(2, "plan", "--pods", "1", "-k", "8", says="expected --cluster .* or --from")
+
+
 class Progress(Case):
     def test_on_a_terminal_alone(self):
         """What takes long is said, and gone when the answer comes."""
