@@ -3,6 +3,7 @@
 """The command line of gputopo, from outside: test_cli.py BIN_DIR [unittest arguments]"""
 
 import copy
+import glob
 import itertools
 import json
 import os
@@ -702,6 +703,22 @@ class Extras(Case):
 
     def options(self, verb):
         return set(re.findall(r"^ +(?:-[a-z], +)?(--[a-z-]+)", self.done(verb, "--help"), re.M))
+
+    def test_every_command_of_every_page_is_understood(self):
+        """Of the programs of this line: the verb, its options and their values. --help is the last option that is read."""
+        verbs, count = self.verbs(), 0
+        for path in glob.glob(f"{SOURCE}/README*.md") + glob.glob(f"{SOURCE}/docs/**/*.md", recursive=True):
+            with open(path, encoding="utf-8") as file:
+                page = file.read().replace("\\\n", " ")
+            blocks = re.findall(r"^```\w*\n(.*?)^```", page, re.M | re.S) + re.findall(r"^    \S.*", page, re.M) + re.findall(r"(?<!`)`([^`\n]+)`(?!`)", page)
+            for line in "\n".join(blocks).splitlines():
+                found = re.search(rf"(?:^|[\s$(])gputopo ({'|'.join(verbs)})(?= |$)((?:'[^'\n]*'|\"[^\"\n]*\"|[^|<>#;&)\n'\"])*)", line)
+                if not found or "[" in line or re.search(r"\b[A-Z]{2,}\b|\b[A-Z]\b|\.\.\.|\$", re.sub("'[^']*'|\"[^\"]*\"", "", found[2])):
+                    continue  # usage, with words that stand for others
+                count += 1
+                run = self.run_cli(found[1], *shlex.split(found[2]), "--help", "--help")  # once as the value of a last option
+                self.assertEqual((run.returncode, run.stderr), (0, b""), f"{path}: {line}")
+        self.assertGreater(count, 60)
 
     def test_completion_of_fish(self):
         if not shutil.which("fish"):
