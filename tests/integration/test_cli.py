@@ -189,7 +189,8 @@ class Program(Case):
         self.refused(2, "help", "plam", says="did you mean plan?")
         self.refused(2, "plan", "--gorup-size", "8", says="did you mean --group-size?")
         self.refused(2, "plan", "--gorup-size=8", says="did you mean --group-size?")
-        self.refused(2, "zzzzzz", says="expected show, record")
+        for word in ("zzzzzz", "fre"):  # which is no try
+            self.refused(2, word, says="expected show, record")
         cluster = self.write("cluster.json", {"nodes": [{"name": "n1", "gpus": 8, "fre": [0]}]})
         self.refused(1, "plan", "--cluster", cluster, "--pods", "1", "-k", "1",
                      says='line 1: nodes\\[0\\]: there is no key "fre", did you mean "free"?')
