@@ -413,7 +413,7 @@ static int cli_plan_run(struct cli_call *call)
     gt_auto_cluster_file struct gt_cluster_file *file = NULL;
     GT_CLEANUP(plan_free) struct cli_plan *plan = NULL;
     if (!options->cluster == !options->from)
-        return cli_misuse(call, "expected --cluster with the file of a cluster, or --from with a node");
+        return cli_misuse(call, "--cluster: expected the file of a cluster, or --from with one node");
     if (!options->pods)
         return cli_misuse(call, "--pods: expected the number of pods");
     if (!options->gpus)
