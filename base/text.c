@@ -288,7 +288,8 @@ unsigned gt_text_distance(const char *a, const char *b)
 const char *gt_text_meant(const char *text, const char *const *names, size_t count)
 {
     const char *best = NULL;
-    unsigned nearest_yet = MEANT_LETTERS + 1;
+    /* of three letters two others say nothing */
+    unsigned nearest_yet = strlen(text) < 2 * MEANT_LETTERS ? MEANT_LETTERS : MEANT_LETTERS + 1;
     for (size_t i = 0; strlen(text) <= GT_TEXT_DISTANCE_MAX && i < count; i++) {
         unsigned far = gt_text_distance(text, names[i]);
         if (far < nearest_yet) {

@@ -147,7 +147,9 @@ static int list_once(struct cli_api *api, const void *wanted, struct gt_err **er
 
 int cli_api_list(struct cli_api *api, const struct cli_api_list *list, struct gt_err **err)
 {
+    cli_progress("reading %s", list->resource->plural);
     int r = perform(api, list_once, list, err);
+    cli_progress_end();
     if (r != -ENOENT)
         return r;
     if (err)

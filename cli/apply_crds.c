@@ -64,6 +64,7 @@ const struct cli_verb cli_apply_crds = {
         {.arguments = "FILE...",
          .about = "Apply CustomResourceDefinitions, each in a file of JSON, whoever has written them before. "
                   "The Helm chart runs it before an upgrade.",
+         .more = "Example: gputopo apply-crds supernodes.json",
          CLI_OPTIONS(own_options)},
     .least_args = 1,
     .most_args = INT_MAX,

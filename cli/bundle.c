@@ -151,6 +151,7 @@ static void bundle_fetch(struct collecting *bundle, struct bundle_series *series
     gt_auto_err struct gt_err *err = NULL;
     if (series->failed == FAILED_MAX || series->failed_all == FAILED_ALL_MAX)
         return;
+    cli_progress("%zu files, %zu MB", bundle->count, bundle->bytes >> 20);
     if (cli_api_text(bundle->api, from, &text, &err) >= 0 &&
         (!series->json || bundle_strip(bundle, &text, &err) >= 0)) {
         series->failed = 0;
@@ -499,6 +500,7 @@ const struct cli_verb cli_bundle = {
                          "the state and the last decisions of gputopo-scheduler, and settings of kubelets. "
                          "gputopo replay "
                          "reads it. missing.txt in it says what could not be had.",
+                .more = "Example: gputopo bundle -o bundle.tar --anonymous",
                 CLI_OPTIONS(own_options)},
     .options_size = sizeof(struct bundle_options),
     .defaults = &(const struct bundle_options){.namespace_ = "gputopo-system"},

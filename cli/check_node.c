@@ -290,6 +290,7 @@ const struct cli_verb cli_check_node = {
         {.about =
              "Check what gputopo takes for granted about GPUs, driver and vendor library, and print what "
              "holds on this node. It only reads, unless --compute or --bandwidth is given.",
+         .more = "Example: gputopo check-node --fail all",
          CLI_OPTIONS(own_options)},
     .options_size = sizeof(struct check_node_options),
     .defaults = &(const struct check_node_options){.compute = {.fault_dir = FAULT_DIR, .seconds = 60}},

@@ -74,6 +74,11 @@ int cli_misuse(struct cli_call *call, const char *format, ...) __attribute__((fo
  * closed pipe is an error of write(). */
 void cli_keep_standard_streams(void);
 
+/* Says on a terminal, on stderr, what is being done: one line without a name from outside. It goes before
+ * anything else is written, or with cli_progress_end(). */
+void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cli_progress_end(void);
+
 /* Writes a text to stdout. Returns the exit code, after an error line on stderr where it fails. */
 int cli_print(const char *verb, const struct gt_buf *text);
 
@@ -101,9 +106,11 @@ int cli_print_help(const struct gt_command *command, const char *verb);
 enum { CLI_TEXT, CLI_JSON, CLI_YAML, CLI_FORMATS };
 #define CLI_FORMAT_WORDS "text", "json", "yaml"
 extern const char *const cli_formats[];
+/* As gt_option_word(), where a list has "table" or "matrix": these are names that "text" had. */
+int cli_read_format(const struct gt_option *option, const char *value, void *field, struct gt_err **err);
 #define CLI_OWN_FORMAT_OPTION(help, list)                                                                    \
     {                                                                                                        \
-        "output", "FORMAT", (help), gt_option_word, GT_OPTION_FIELD(struct cli_parse, format),               \
+        "output", "FORMAT", (help), cli_read_format, GT_OPTION_FIELD(struct cli_parse, format),              \
             .words = (list), .letter = 'o'                                                                   \
     }
 #define CLI_FORMAT_OPTION CLI_OWN_FORMAT_OPTION("text (default), json or yaml", cli_formats)
@@ -112,7 +119,8 @@ extern const char *const cli_formats[];
  * first failure ends it; a later one is told. */
 #define CLI_WATCH_OPTION                                                                                     \
     {                                                                                                        \
-        "watch", NULL, "look again every two seconds and print what has changed, until interrupted",         \
+        "watch", NULL,                                                                                       \
+            "look again every two seconds and print the text where it has changed, until interrupted",       \
             gt_option_set, GT_OPTION_FIELD(struct cli_parse, watch)                                          \
     }
 

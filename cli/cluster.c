@@ -12,9 +12,8 @@
 
 enum { PROBLEMS_SHOWN = 20 };
 
-/* "table" is the name that "text" had. */
-enum { CLUSTER_NAME = CLI_FORMATS, CLUSTER_TABLE, CLUSTER_SVG };
-static const char *const cluster_formats[] = {CLI_FORMAT_WORDS, "name", "table", "svg", NULL};
+enum { CLUSTER_NAME = CLI_FORMATS, CLUSTER_SVG };
+static const char *const cluster_formats[] = {CLI_FORMAT_WORDS, "name", "svg", "table", NULL};
 static const char *const supernodes_formats[] = {CLI_FORMAT_WORDS, "name", "table", NULL};
 
 struct cluster_options {
@@ -128,7 +127,7 @@ static int cluster_run(struct cli_call *call)
     bool as_json = format == CLI_JSON || format == CLI_YAML, with_nodes = call->verb == &cli_cluster;
     cli_auto_view struct cli_view view;
     cli_view_init(&view, (int64_t)time(NULL), with_nodes && as_json);
-    if (format != CLI_TEXT && format != CLUSTER_TABLE && (options->nodes || options->supernode))
+    if (format != CLI_TEXT && (options->nodes || options->supernode))
         return cli_misuse(call, "--nodes and --supernode are for the table: others have all");
     GT_TRY(cli_cluster_read(options, with_nodes, &view, call->err));
     GT_TRY(cli_view_finish(&view, call->err));
@@ -163,9 +162,10 @@ const struct cli_verb cli_cluster = {
     .options_size = sizeof(struct cluster_options),
     .run = cluster_run};
 
-const struct cli_verb cli_supernodes = {
-    .name = "supernodes",
-    .about = "list the supernodes of a Kubernetes cluster",
-    .command = {.about = "List the supernodes of a cluster.", CLI_OPTIONS(supernodes_options)},
-    .options_size = sizeof(struct cluster_options),
-    .run = cluster_run};
+const struct cli_verb cli_supernodes = {.name = "supernodes",
+                                        .about = "list the supernodes of a Kubernetes cluster",
+                                        .command = {.about = "List the supernodes of a cluster.",
+                                                    .more = "Example: gputopo supernodes -o name",
+                                                    CLI_OPTIONS(supernodes_options)},
+                                        .options_size = sizeof(struct cluster_options),
+                                        .run = cluster_run};

@@ -252,6 +252,7 @@ const struct cli_verb cli_drain = {
         {.arguments = "SUPERNODE",
          .about = "Empty a supernode for maintenance: cordon its nodes, move the pods that may move, and say "
                   "which stay. Run it again to see what is left.",
+         .more = "Example: gputopo drain --dry-run rack-a",
          CLI_OPTIONS(drain_own_options)},
     .least_args = 1,
     .most_args = 1,

@@ -21,6 +21,9 @@ struct explain_options {
     const char *companion, *service, *namespace_;
 };
 
+enum { EXPLAIN_NAME = CLI_FORMATS };
+static const char *const explain_formats[] = {CLI_FORMAT_WORDS, "name", NULL};
+
 static const struct gt_option own_options[] = {
     {"namespace", "NAME", "where the pod or job is (default: anywhere)", gt_option_any_text,
      GT_OPTION_FIELD(struct explain_options, namespace_), .letter = 'n'},
@@ -30,7 +33,7 @@ static const struct gt_option own_options[] = {
      gt_option_any_text, GT_OPTION_FIELD(struct explain_options, service)},
     {"companion", "ADDRESS:PORT", "ask gputopo-scheduler at this address, not by the API server",
      gt_option_any_text, GT_OPTION_FIELD(struct explain_options, companion)},
-    CLI_FORMAT_OPTION,
+    CLI_OWN_FORMAT_OPTION("text (default), json, yaml, or name for a list of all jobs", explain_formats),
     CLI_WATCH_OPTION,
     CLI_HELP_OPTION,
 };
@@ -45,11 +48,16 @@ static int make_question(const struct explain_options *options, const char *name
                          struct gt_err **err)
 {
     gt_auto_buf struct gt_buf name = GT_BUF(4096);
+    gt_buf_puts(to, "/explain");
+    if (!named) {
+        gt_kube_query(to, "namespace", options->namespace_);
+        gt_kube_query(to, "format", "name");
+        return gt_buf_check(to, "the namespace", err);
+    }
     if (options->namespace_)
         gt_buf_printf(&name, "%s/", options->namespace_);
     gt_buf_puts(&name, named);
     GT_TRY(gt_buf_check(&name, "the name", err));
-    gt_buf_puts(to, "/explain");
     gt_kube_query(to, "name", name.data);
     gt_kube_query(to, "format", options->parse.format == CLI_TEXT ? NULL : "json");
     return gt_buf_check(to, "the name", err);
@@ -99,11 +107,14 @@ static int cli_explain_run(struct cli_call *call)
 {
     const struct explain_options *options = call->options;
     const char *name = call->args[0];
+    bool list = options->parse.format == EXPLAIN_NAME;
+    if (list && name)
+        return cli_misuse(call, "-o name lists all jobs, unexpected argument '%.100s'", name);
     if (!strchr(options->service, '/'))
         return cli_misuse(call, "--service: expected NAMESPACE/NAME, is '%.100s'", options->service);
-    if (!*name)
-        return cli_misuse(call, "%s", call->verb->wanted);
-    if (options->namespace_ && strchr(name, '/'))
+    if (!list && (!name || !*name))
+        return cli_misuse(call, "expected the name of a pod or of a job");
+    if (!list && options->namespace_ && strchr(name, '/'))
         return cli_misuse(call, "-n: '%.100s' names the namespace already", name);
     if (options->companion && names_cluster(options))
         return cli_misuse(call, "--companion: not together with --kubeconfig, --context or --service");
@@ -121,10 +132,9 @@ const struct cli_verb cli_explain = {
              "Explain why a pod or a job is where it is: its plan, what nodes are worth to it, or the reason "
              "why it waits. POD and JOB are NAME or NAMESPACE/NAME; a job may be NAMESPACE/KIND/NAME as "
              "well. Of a node: who has its GPUs, or to whom they are promised.",
+         .more = "Example: gputopo explain team/train",
          CLI_OPTIONS(own_options)},
-    .least_args = 1,
     .most_args = 1,
-    .wanted = "expected the name of a pod or of a job",
     .options_size = sizeof(struct explain_options),
     .defaults = &(const struct explain_options){.service = COMPANION_SERVICE},
     .run = cli_explain_run};

@@ -568,6 +568,7 @@ const struct cli_verb cli_isolate = {
          .about =
              "Take GPUs of a node, a link between two, or all GPUs of a node out of use. No new container "
              "gets them; those that run go on. A GPU is an index or a UUID; it is followed by its UUID.",
+         .more = "Example: gputopo isolate rack-a-n03/5 --reason 'ECC errors' --for 12h",
          CLI_OPTIONS(isolate_own_options)},
     .least_args = 1,
     .most_args = 1,
@@ -581,6 +582,7 @@ const struct cli_verb cli_release = {
     .command = {.arguments = "NODE[/GPU[,GPU]...]",
                 .about =
                     "Give back what gputopo isolate took out of use: GPUs, a link, or everything of a node.",
+                .more = "Example: gputopo release rack-a-n03/5",
                 CLI_OPTIONS(release_own_options)},
     .least_args = 1,
     .most_args = 1,
@@ -593,6 +595,7 @@ const struct cli_verb cli_isolated = {
     .about = "list what is out of use by hand",
     .command = {.arguments = "[NODE]",
                 .about = "List what is isolated in the cluster or on a node, why, by whom and until when.",
+                .more = "Example: gputopo isolated rack-a-n03",
                 CLI_OPTIONS(isolated_own_options)},
     .most_args = 1,
     .options_size = sizeof(struct isolate_options),

@@ -187,6 +187,7 @@ const struct cli_verb cli_loss = {
     .command =
         {.about = "Choose the best connected N of the free GPUs of a node, and say what the choice costs the "
                   "rest.",
+         .more = "Example: mx-smi topo -m | gputopo loss --from - --free 0-3,6,7 -k 2",
          CLI_OPTIONS(own_options)},
     .options_size = sizeof(struct loss_options),
     .run = cli_loss_run};

@@ -34,9 +34,33 @@ static const char *message_program(const char *verb, char to[static PROGRAM_SIZE
     return to;
 }
 
+static bool message_has_progress; /* a line of it stands on the terminal */
+static bool message_watches;      /* and says nothing of what it does every two seconds */
+
+void cli_progress(const char *format, ...)
+{
+    char text[72];
+    va_list args;
+    if (message_watches || !isatty(STDERR_FILENO))
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fprintf(stderr, "\r\033[K%s", text);
+    message_has_progress = true;
+}
+
+void cli_progress_end(void)
+{
+    if (message_has_progress)
+        fputs("\r\033[K", stderr);
+    message_has_progress = false;
+}
+
 int cli_print(const char *verb, const struct gt_buf *text)
 {
     char program[PROGRAM_SIZE];
+    cli_progress_end();
     return gt_exit_with_text(message_program(verb, program), text);
 }
 
@@ -51,11 +75,20 @@ int cli_write_file(struct cli_call *call, const char *path, const char *text)
     return gt_file_write_durable(path, text, strlen(text), 0666 & ~mask, call->err);
 }
 
+int cli_read_format(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
+{
+    GT_TRY(gt_option_word(option, value, field, err));
+    if (strcmp(value, "table") == 0 || strcmp(value, "matrix") == 0)
+        *(unsigned *)field = CLI_TEXT;
+    return 0;
+}
+
 const char *const cli_formats[] = {CLI_FORMAT_WORDS, NULL};
 
 static int message_say(const char *verb, const struct gt_err *err, int code)
 {
     char program[PROGRAM_SIZE];
+    cli_progress_end();
     return gt_exit_with(message_program(verb, program), err, code);
 }
 
@@ -97,6 +130,7 @@ static int message_watch(const struct cli_call *asked)
     gt_auto_buf struct gt_buf last = GT_BUF(CLI_OUTPUT_MAX);
     bool is_told = false; /* that it fails, since it does */
     bool is_terminal = isatty(STDOUT_FILENO);
+    message_watches = true;
     for (bool first = true;; first = false) {
         gt_auto_buf struct gt_buf text = GT_BUF(CLI_OUTPUT_MAX);
         gt_auto_err struct gt_err *err = NULL;

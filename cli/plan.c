@@ -7,9 +7,11 @@
 
 #include "base/bits.h"
 #include "base/err.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "scheduler-ext/core/score.h"
+#include "topology/model/node_json.h"
 
 /* `plan --relocate`: which pods of the file to move, and where to, so that the job fits. */
 
@@ -88,7 +90,7 @@ enum { GPUS_OF_POD_MAX = 1024 };
 
 struct plan_options {
     struct cli_parse parse;
-    const char *cluster, *group, *atomic, *topology, *unit_topology, *slow;
+    const char *cluster, *from, *group, *atomic, *topology, *unit_topology, *slow;
     unsigned close;
     uint64_t pods, gpus;
     struct gt_chain_sizes chain; /* none: it is learned */
@@ -101,6 +103,8 @@ static const char *const close_words[] = {"room", "prefer", NULL};
 
 static const struct gt_option own_options[] = {
     {"cluster", "FILE", "the cluster, as JSON", gt_option_any_text, PLAN_FIELD(cluster)},
+    {"from", "FILE", "one node instead of a cluster: what show --from takes (-: standard input)",
+     gt_option_any_text, PLAN_FIELD(from)},
     {"pods", "N", "how many pods the job has", gt_option_number, PLAN_FIELD(pods), .min = 1,
      .max = GT_PLAN_PODS_MAX},
     {"gpus", "K", "how many GPUs each of them asks for", gt_option_number, PLAN_FIELD(gpus), .min = 1,
@@ -380,20 +384,45 @@ static int cli_plan_answer(struct cli_call *call, struct gt_cluster_file *file, 
     return find_advice(plan, options, call->err);
 }
 
+static int plan_read(struct cli_call *call, struct gt_cluster_file **ret)
+{
+    const struct plan_options *options = call->options;
+    const struct cli_source source = {.from = options->from};
+    gt_auto_node struct gt_node *node = NULL;
+    gt_auto_buf struct gt_buf text = GT_BUF(2 * GT_JSON_MAX);
+    if (!options->from)
+        return gt_cluster_file_read(options->cluster, ret, call->err);
+    GT_TRY(cli_source_scan(call, &source, &node, NULL));
+    if (node->gpu_count == 0)
+        return cli_source_no_gpus(&source, node, call->err);
+    const char *name = *node->name ? node->name : "node";
+    gt_json_begin(&text, NULL, '{');
+    gt_json_begin(&text, "nodes", '[');
+    gt_json_begin(&text, NULL, '{');
+    gt_json_add_text(&text, "name", name);
+    gt_json_begin(&text, "topology", '{');
+    gt_node_add_json(node, name, &text);
+    gt_buf_puts(&text, "}}]}");
+    GT_TRY(gt_buf_check(&text, options->from, call->err));
+    return gt_cluster_file_parse(text.data, text.len, options->from, ret, call->err);
+}
+
 static int cli_plan_run(struct cli_call *call)
 {
     const struct plan_options *options = call->options;
     gt_auto_cluster_file struct gt_cluster_file *file = NULL;
     GT_CLEANUP(plan_free) struct cli_plan *plan = NULL;
-    if (!options->cluster)
-        return cli_misuse(call, "--cluster: expected the file of a cluster");
+    if (!options->cluster == !options->from)
+        return cli_misuse(call, "--cluster: expected the file of a cluster, or --from with one node");
     if (!options->pods)
         return cli_misuse(call, "--pods: expected the number of pods");
     if (!options->gpus)
         return cli_misuse(call, "--gpus: expected the number of GPUs of a pod");
     if (options->advise && options->relocate)
         return cli_misuse(call, "--advise and --relocate: expected one of the two");
-    GT_TRY(gt_cluster_file_read(options->cluster, &file, call->err));
+    cli_progress("reading the cluster");
+    GT_TRY(plan_read(call, &file));
+    cli_progress("placing %u pods", (unsigned)options->pods);
     GT_TRY(options->chain.count ? gt_chain_set(file->cluster, &options->chain, call->err) : 0);
     GT_TRY(cli_plan_answer(call, file, &plan));
     (options->parse.format == CLI_TEXT ? cli_plan_text : cli_plan_json)(plan, call->text);

@@ -33,6 +33,7 @@ const struct cli_verb cli_record = {
     .command = {.about =
                     "Save this node in one file, with everything that was read from it, so that --from can "
                     "replay it elsewhere.",
+                .more = "Example: gputopo record -o node.json",
                 CLI_OPTIONS(own_options)},
     .options_size = sizeof(struct record_options),
     .run = record_run};

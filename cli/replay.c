@@ -112,6 +112,7 @@ const struct cli_verb cli_replay = {.name = "replay",
                                                 .about = "Make the decisions of a bundle again, and say "
                                                          "where this version decides otherwise. FILE is the "
                                                          "archive of gputopo bundle.",
+                                                .more = "Example: gputopo replay --page page.html bundle.tar",
                                                 CLI_OPTIONS(own_options)},
                                     .least_args = 1,
                                     .most_args = 1,

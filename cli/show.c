@@ -141,9 +141,8 @@ static int cli_show_cluster_node(const struct cli_api_options *options, const ch
     return show_object(object, ret, err);
 }
 
-/* "matrix" is the name that "text" had. */
-enum { SHOW_MATRIX = CLI_FORMATS, SHOW_DOT };
-static const char *const formats[] = {CLI_FORMAT_WORDS, "matrix", "dot", "svg", NULL};
+enum { SHOW_DOT = CLI_FORMATS };
+static const char *const formats[] = {CLI_FORMAT_WORDS, "dot", "svg", "matrix", NULL};
 
 struct show_options {
     struct cli_parse parse;
@@ -174,11 +173,6 @@ static void render_json(const struct gt_node *node, const struct cli_use *use, s
     gt_json_indent(&text, to);
 }
 
-static bool is_matrix(const struct show_options *options)
-{
-    return options->parse.format == CLI_TEXT || options->parse.format == SHOW_MATRIX;
-}
-
 static int show_print(struct cli_call *call, const struct gt_node *node, const struct cli_use *use,
                       const char *notes)
 {
@@ -186,13 +180,13 @@ static int show_print(struct cli_call *call, const struct gt_node *node, const s
     struct gt_buf *text = call->text;
     if (options->parse.format == CLI_JSON || options->parse.format == CLI_YAML)
         render_json(node, use, text);
-    else if (is_matrix(options))
+    else if (options->parse.format == CLI_TEXT)
         gt_render_matrix(node, text);
     else if (options->parse.format == SHOW_DOT)
         gt_render_dot(node, text);
     else
         gt_render_svg(node, text);
-    if (is_matrix(options) && (use->known || notes)) {
+    if (options->parse.format == CLI_TEXT && (use->known || notes)) {
         gt_buf_puts(text, "\n");
         cli_use_text(use, text);
         gt_buf_puts(text, notes ? notes : "");
@@ -213,7 +207,7 @@ static int show_machine(struct cli_call *call, const struct show_options *option
 {
     gt_auto_node struct gt_node *node = NULL;
     GT_TRY(cli_source_scan(call, &options->source, &node, NULL));
-    if (node->gpu_count == 0 && is_matrix(options)) {
+    if (node->gpu_count == 0 && options->parse.format == CLI_TEXT) {
         gt_auto_err struct gt_err *none = NULL;
         cli_source_no_gpus(&options->source, node, &none); /* in place of a matrix without rows */
         gt_buf_printf(call->text, "%s\n", gt_err_text(none));
@@ -253,6 +247,7 @@ const struct cli_verb cli_show = {
         {.about =
              "Print the GPUs and NICs of a node and how they are wired, on standard output; and which of "
              "them are free, where that is known.",
+         .more = "Example: gputopo show --from node.json -o svg > node.svg",
          CLI_OPTIONS(own_options)},
     .options_size = sizeof(struct show_options),
     .run = show_run};

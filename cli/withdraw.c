@@ -376,6 +376,7 @@ const struct cli_verb cli_withdraw = {
              "labels and annotations of Nodes, and the objects that they made. It lists them and asks "
              "first. For a cluster that gputopo was removed from, or (--gates) where nobody plans jobs any "
              "more; agents that still run write it again.",
+         .more = "Example: gputopo withdraw --dry-run",
          CLI_OPTIONS(own_options)},
     .options_size = sizeof(struct withdraw_options),
     .run = withdraw_run};

@@ -18,7 +18,7 @@ foreach(component ${CPACK_COMPONENTS_ALL})
 
  -- ${CPACK_DEBIAN_PACKAGE_MAINTAINER}  ${date}
 ")
-    file(GLOB pages ${root}/usr/share/man/*/*.1)
+    file(GLOB pages ${root}/usr/share/man/*/*.[18])
     execute_process(COMMAND gzip -9n ${doc}/changelog ${doc}/changelog.Debian ${pages} COMMAND_ERROR_IS_FATAL ANY)
     execute_process(COMMAND chmod -R u=rwX,go=rX ${root} COMMAND_ERROR_IS_FATAL ANY)
     execute_process(COMMAND find ${root} -exec touch --no-dereference --date=@${epoch} {} + COMMAND_ERROR_IS_FATAL ANY)

@@ -16,8 +16,8 @@ _gputopo_names()
         value=${COMP_WORDS[i + 1]}
         [[ $value != = ]] || value=${COMP_WORDS[i + 2]}
         case ${COMP_WORDS[i]} in
-        --kubeconfig | --context) asked+=("${COMP_WORDS[i]}" "${value/#\~\//$HOME/}") ;;
-        --kubeconfig=* | --context=*) asked+=("${COMP_WORDS[i]}") ;;
+        --kubeconfig | --context | --service | --companion | -n | --namespace) asked+=("${COMP_WORDS[i]}" "${value/#\~\//$HOME/}") ;;
+        --kubeconfig=* | --context=* | --service=* | --companion=* | --namespace=*) asked+=("${COMP_WORDS[i]}") ;;
         esac
     done
     mapfile -t names < <(timeout 3 "${asked[@]}" </dev/null 2>/dev/null)
@@ -65,7 +65,7 @@ _gputopo()
         _gputopo_words "text json yaml name svg" "$current"
         return
         ;;
-    explain-o | explain--output | check-node-o | check-node--output | isolated-o | isolated--output | loss-o | loss--output | plan-o | plan--output)
+    check-node-o | check-node--output | isolated-o | isolated--output | loss-o | loss--output | plan-o | plan--output)
         _gputopo_words "text json yaml" "$current"
         return
         ;;
@@ -73,7 +73,7 @@ _gputopo()
         _gputopo_words "text json yaml html" "$current"
         return
         ;;
-    supernodes-o | supernodes--output)
+    explain-o | explain--output | supernodes-o | supernodes--output)
         _gputopo_words "text json yaml name" "$current"
         return
         ;;
@@ -137,6 +137,10 @@ _gputopo()
             _gputopo_names supernodes "$current"
             return
             ;;
+        explain)
+            _gputopo_names explain "$current"
+            return
+            ;;
         esac
     fi
     case $verb in
@@ -162,7 +166,7 @@ _gputopo()
     check-node) _gputopo_words "--from --record --compute --bandwidth --compute-seconds --fail --fault-dir --root --vendor --probe -o --output --help" "$current" ;;
     loss) _gputopo_words "-k --gpus --free --from --root --vendor --probe -o --output --help" "$current" ;;
     plan)
-        _gputopo_words "--cluster --pods -k --gpus --group-size --atomic-group-size --job-topology --gpu-group-topology
+        _gputopo_words "--cluster --from --pods -k --gpus --group-size --atomic-group-size --job-topology --gpu-group-topology
             --slow-gpus --close --chain --explain --advise --relocate --exit-code -o --output --help" "$current"
         ;;
     simulate)

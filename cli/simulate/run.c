@@ -9,8 +9,7 @@
 #include "cli/simulate/simulate.h"
 #include "scheduler-ext/core/score.h"
 
-/* "table" is the name that "text" had. */
-enum cli_sim_format { CLI_SIM_TABLE = CLI_FORMATS, CLI_SIM_CSV };
+enum { CLI_SIM_CSV = CLI_FORMATS };
 
 struct cli_simulation {
     struct cli_parse parse;
@@ -25,7 +24,7 @@ struct cli_simulation {
 static const struct gt_group_policy *const *known_policies; /* what --policy may name; NULL at the end */
 
 static const char *const close_words[] = {"room", "prefer", NULL};
-static const char *const formats[] = {CLI_FORMAT_WORDS, "table", "csv", NULL};
+static const char *const formats[] = {CLI_FORMAT_WORDS, "csv", "table", NULL};
 static const char *const queues[] = {"none", "fifo", "backfill", "turns", NULL}; /* as enum gt_queue_policy */
 
 #define SIM_FIELD(member) GT_OPTION_FIELD(struct cli_simulation, member)
@@ -181,7 +180,7 @@ static void show_progress(void *arg, uint32_t done, uint32_t total)
     for (uint32_t i = 0; i < BAR; i++)
         bar[i] = i < percent * BAR / 100 ? '#' : '.';
     bar[BAR] = '\0';
-    fprintf(stderr, "\r[%s] %3u%%", bar, percent);
+    cli_progress("[%s] %3u%%", bar, percent);
 }
 
 /* The base name of a file, without its extension. */
@@ -216,14 +215,10 @@ static int simulate(const struct cli_simulation *options, struct gt_experiment *
 {
     uint32_t shown = UINT32_MAX;
     experiment->watch.nanoseconds = gt_clock_ns;
-    if (isatty(STDERR_FILENO)) {
-        experiment->watch.progress = show_progress;
-        experiment->watch.arg = &shown;
-    }
+    experiment->watch.progress = show_progress;
+    experiment->watch.arg = &shown;
     struct gt_report *reports;
     int r = gt_experiment_run(experiment, &reports, err);
-    if (shown != UINT32_MAX)
-        fprintf(stderr, "\r\033[K");
     if (r < 0)
         return r;
     uint32_t count = experiment->policy_count;
@@ -301,6 +296,7 @@ static const struct cli_verb simulation = {
         {.about =
              "Play jobs through a cluster in simulated time, to see what a mix of jobs, the sizes of a "
              "cluster and the placement controller's options do to occupancy, fragmentation and waiting.",
+         .more = "Example: gputopo simulate --cluster 57x18x4 --trace philly --policy gputopo",
          CLI_OPTIONS(own_options)},
     .options_size = sizeof(struct cli_simulation),
     .defaults = &simulation_defaults,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/serve/explain.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/identity.h"
@@ -74,18 +75,40 @@ static const char *object_name(const struct gt_cache_job *job)
     return identity.owner ? identity.owner : identity.job;
 }
 
+/* KubeRay names a RayCluster by the RayJob or RayService that has it: NAME-12345, NAME-raycluster-12345. */
+static const char *name_of_ray_owner(const struct gt_cache_job *job, char *to, size_t size)
+{
+    enum { RANDOM = 5 };
+    static const char between[] = "-raycluster";
+    const char *name = object_name(job);
+    size_t len = strlen(name), more = sizeof(between) - 1;
+    if (strcmp(gt_debug_job_kind(job), "RayCluster") != 0 || len <= RANDOM + 1 ||
+        name[len - RANDOM - 1] != '-')
+        return "";
+    len -= RANDOM + 1;
+    if (len > more && strncmp(name + len - more, between, more) == 0)
+        len -= more;
+    snprintf(to, size, "%.*s", (int)len, name);
+    return to;
+}
+
 static void find_jobs(const struct gt_cache *cache, const char *text, struct found *found)
 {
     const struct gt_cache_job *exact = gt_cache_find_job(cache, text);
     const uint32_t before = found->count;
+    char ray[QUERY_NAME_MAX];
     if (exact) {
         add_found(found, NULL, exact);
         return;
     }
-    for (unsigned objects = 0; objects < 2 && found->count == before; objects++)
+    for (unsigned names = 0; names < 3 && found->count == before; names++)
         for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
              job = gt_cache_next_job(cache, job))
-            if (is_called(job, objects ? object_name(job) : gt_job_key_name(job->key), text))
+            if (is_called(job,
+                          names == 0   ? gt_job_key_name(job->key)
+                          : names == 1 ? object_name(job)
+                                       : name_of_ray_owner(job, ray, sizeof(ray)),
+                          text))
                 add_found(found, NULL, job);
 }
 
@@ -276,23 +299,42 @@ static void explain_node(const struct gt_debug_view *view, uint32_t node, bool j
     gt_buf_puts(to, "\n");
 }
 
-static bool read_format(const char *query, bool *ret_json)
+/* The names of all jobs, NAME of one namespace, else NAMESPACE/NAME, as a question takes them. */
+static void explain_list_jobs(const struct gt_cache *cache, const char *namespace_, struct gt_buf *to)
+{
+    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
+         job = gt_cache_next_job(cache, job)) {
+        const char *of = job->pods->meta.namespace_, *name = gt_job_key_name(job->key);
+        if (!*namespace_)
+            gt_buf_printf(to, "%s/%s\n", of, name);
+        else if (strcmp(of, namespace_) == 0)
+            gt_buf_printf(to, "%s\n", name);
+    }
+}
+
+static bool read_format(const char *query, bool *ret_json, bool *ret_name)
 {
     char format[16];
     bool given = gt_query_get(query, "format", format, sizeof(format));
     *ret_json = strcmp(format, "json") == 0;
-    return !given || *ret_json || strcmp(format, "text") == 0;
+    *ret_name = strcmp(format, "name") == 0;
+    return !given || *ret_json || *ret_name || strcmp(format, "text") == 0;
 }
 
 void gt_explain(const struct gt_debug_view *view, const char *query, struct gt_http_response *response)
 {
     char text[QUERY_NAME_MAX];
     struct found found = {0};
-    bool json;
+    bool json, list;
     const char *what = "pod";
-    if (!read_format(query, &json)) {
+    if (!read_format(query, &json, &list)) {
         response->status = 400;
-        gt_buf_puts(&response->body, "format: expected text or json\n");
+        gt_buf_puts(&response->body, "format: expected text, json or name\n");
+        return;
+    }
+    if (list) {
+        gt_query_get(query, "namespace", text, sizeof(text));
+        explain_list_jobs(view->cache, text, &response->body);
         return;
     }
     if (gt_query_get(query, "pod", text, sizeof(text)) && *text) {

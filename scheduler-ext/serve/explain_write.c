@@ -59,7 +59,7 @@ bool gt_query_get(const char *query, const char *key, char *ret, size_t size)
     return false;
 }
 
-enum { ROWS_MAX = 1024, HOLDER_MAX = 1024 };
+enum { ROWS_MAX = 1024, ALIKE_MAX = 3, HOLDER_MAX = 1024 };
 
 static const char *node_name(const struct gt_debug_view *view, uint32_t id)
 {
@@ -188,6 +188,15 @@ static void add_row(const struct pod_row *row, int node, int gpus, struct gt_buf
     gt_buf_puts(to, "\n");
 }
 
+/* Pods without a place that only their names tell apart. */
+static bool rows_are_alike(const struct pod_row *a, const struct pod_row *b)
+{
+    return strcmp(a->node, "-") == 0 && strcmp(b->node, "-") == 0 && a->unplaced == b->unplaced &&
+           a->pod->plan == b->pod->plan && a->pod->deleting == b->pod->deleting &&
+           gt_debug_pod_number(a->pod, GT_KEY_PLAN_RANK) == gt_debug_pod_number(b->pod, GT_KEY_PLAN_RANK) &&
+           strcmp(gt_debug_pod_state(a->pod), gt_debug_pod_state(b->pod)) == 0;
+}
+
 static int longer(int most, const char *text)
 {
     int len = (int)strlen(text);
@@ -217,8 +226,16 @@ static void explain_write_add_pods(const struct gt_debug_view *view, const struc
         gpus = longer(gpus, rows[i].gpus);
     }
     gt_buf_printf(to, "\n  UNIT  RANK  %-*s  %-*s  %-8s  POD\n", node, "NODE", gpus, "GPUS", "STATE");
-    for (uint32_t i = 0; i < shown; i++)
-        add_row(&rows[i], node, gpus, to);
+    for (uint32_t i = 0, end; i < shown; i = end) {
+        for (end = i + 1; end < shown && rows_are_alike(&rows[i], &rows[end]);)
+            end++;
+        uint32_t hidden = end - i > ALIKE_MAX ? end - i - 1 : 0;
+        for (uint32_t k = i; k < end - hidden; k++)
+            add_row(&rows[k], node, gpus, to);
+        if (hidden)
+            gt_buf_printf(to, "  and %" PRIu32 " more like it, to %s\n", hidden,
+                          rows[end - 1].pod->meta.name);
+    }
     if (shown < count)
         gt_buf_printf(to, "  and %" PRIu32 " more\n", count - shown);
 }

@@ -3,6 +3,7 @@
 """The command line of gputopo, from outside: test_cli.py BIN_DIR [unittest arguments]"""
 
 import copy
+import glob
 import itertools
 import json
 import os
@@ -10,6 +11,7 @@ import pty
 import random
 import re
 import select
+import shlex
 import shutil
 import struct
 import subprocess
@@ -173,12 +175,22 @@ class Program(Case):
             self.assertEqual(self.done(verb, "-h"), self.done(verb, "--help"))
         self.assertEqual(self.done("show", "help"), self.done("show", "--help"))
 
+    def test_every_verb_has_an_example(self):
+        """That is understood: --help is the last option that is read."""
+        for verb in re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M):
+            example = re.search(r"^Example: (.*)\Z", self.done(verb, "--help"), re.M | re.S)
+            self.assertTrue(example, verb)
+            words = shlex.split(example[1].replace("\n", " ").rpartition(" | ")[2].partition(" > ")[0])
+            self.assertEqual(words[:2], ["gputopo", verb])
+            self.assertIn(f"Usage: gputopo {verb}", self.done(*words[1:], "--help"))
+
     def test_did_you_mean(self):
         self.refused(2, "shwo", says="there is no verb 'shwo', did you mean show?")
         self.refused(2, "help", "plam", says="did you mean plan?")
         self.refused(2, "plan", "--gorup-size", "8", says="did you mean --group-size?")
         self.refused(2, "plan", "--gorup-size=8", says="did you mean --group-size?")
-        self.refused(2, "zzzzzz", says="expected show, record")
+        for word in ("zzzzzz", "fre"):  # which is no try
+            self.refused(2, word, says="expected show, record")
         cluster = self.write("cluster.json", {"nodes": [{"name": "n1", "gpus": 8, "fre": [0]}]})
         self.refused(1, "plan", "--cluster", cluster, "--pods", "1", "-k", "1",
                      says='line 1: nodes\\[0\\]: there is no key "fre", did you mean "free"?')
@@ -693,6 +705,22 @@ class Extras(Case):
     def options(self, verb):
         return set(re.findall(r"^ +(?:-[a-z], +)?(--[a-z-]+)", self.done(verb, "--help"), re.M))
 
+    def test_every_command_of_every_page_is_understood(self):
+        """Of the programs of this line: the verb, its options and their values. --help is the last option that is read."""
+        verbs, count = self.verbs(), 0
+        for path in glob.glob(f"{SOURCE}/README*.md") + glob.glob(f"{SOURCE}/docs/**/*.md", recursive=True):
+            with open(path, encoding="utf-8") as file:
+                page = file.read().replace("\\\n", " ")
+            blocks = re.findall(r"^```\w*\n(.*?)^```", page, re.M | re.S) + re.findall(r"^    \S.*", page, re.M) + re.findall(r"(?<!`)`([^`\n]+)`(?!`)", page)
+            for line in "\n".join(blocks).splitlines():
+                found = re.search(rf"(?:^|[\s$(])gputopo ({'|'.join(verbs)})(?= |$)((?:'[^'\n]*'|\"[^\"\n]*\"|[^|<>#;&)\n'\"])*)", line)
+                if not found or "[" in line or re.search(r"\b[A-Z]{2,}\b|\b[A-Z]\b|\.\.\.|\$", re.sub("'[^']*'|\"[^\"]*\"", "", found[2])):
+                    continue  # usage, with words that stand for others
+                count += 1
+                run = self.run_cli(found[1], *shlex.split(found[2]), "--help", "--help")  # once as the value of a last option
+                self.assertEqual((run.returncode, run.stderr), (0, b""), f"{path}: {line}")
+        self.assertGreater(count, 60)
+
     def test_completion_of_fish(self):
         if not shutil.which("fish"):
             self.skipTest("fish is not installed")
@@ -775,8 +803,11 @@ class Extras(Case):
         self.assertEqual(self.complete("isolate", "--kubeconfig", "=", "~/f", "n", PATH=path), ["n1", "n2", "n$(touch ran)"])
         self.assertEqual(self.complete("drain", "--kubeconfig=f", "--context", "c", "n2", PATH=path), ["n2"])
         self.complete("isolate", "--kubeconfig", "f", "--context", "silent", "n1", PATH=path)
+        self.assertEqual(self.complete("explain", "-n", "team", "n2", PATH=path), ["n2"])
         with open(self.path("asked"), encoding="utf-8") as file:
-            self.assertEqual(file.read().splitlines()[:2], [f"cluster -o name --kubeconfig {os.environ['HOME']}/f", "supernodes -o name --kubeconfig=f --context c"])
+            asked = file.read().splitlines()
+            self.assertEqual(asked[-1], "explain -o name -n team")
+            self.assertEqual(asked[:2], [f"cluster -o name --kubeconfig {os.environ['HOME']}/f", "supernodes -o name --kubeconfig=f --context c"])
         self.assertFalse(os.path.exists(self.path("ran")))
 
 

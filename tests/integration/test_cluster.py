@@ -417,7 +417,7 @@ class Formats(Case):
 
     def test_watch(self):
         self.put({"n1": node_status("n1", machine())}, {"rack-1": supernode_status(["n1"])})
-        process = subprocess.Popen([f"{test_cli.BIN}/gputopo", "supernodes", "--watch", "--kubeconfig", self.config],
+        process = subprocess.Popen([f"{test_cli.BIN}/gputopo", "supernodes", "--watch", "-o", "table", "--kubeconfig", self.config],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         alarm = threading.Timer(SECONDS, process.kill)
         alarm.start()
@@ -557,7 +557,7 @@ class Errors(Case):
                                    "--server-side --force-conflicts -k daemonset/crds")
 
     def test_usage(self):
-        for says, args in (("-o: expected text, json, yaml, name, table or svg, is 'xml'", ["cluster", "-o", "xml"]),
+        for says, args in (("-o: expected text, json, yaml, name, svg or table, is 'xml'", ["cluster", "-o", "xml"]),
                            ("-o: expected text, json, yaml, name or table, is 'svg'", ["supernodes", "-o", "svg"]),
                            ("--watch is for text", ["cluster", "-o", "json", "--watch"]),
                            ("--watch is for text", ["explain", "-o", "yaml", "--watch", "pod"]),

@@ -265,11 +265,13 @@ class Real(Page):
         """What changes reaches the header, with a small answer, in time."""
         self.browser.events.clear()
         took = []
-        for i, spec, words in ((9, {"unschedulable": True}, "1 node cordoned"), (9, {}, "Nothing is wrong")):
+        for change in range(4):
             time.sleep(1.5)
+            cordoned = change % 2 == 0
+            self.assertEqual("1 node cordoned" in self.text("#status-text"), not cordoned)
             began = time.monotonic()
-            world.add_node(i, **spec)
-            self.browser.wait_for(f"document.querySelector('#status-text').innerText.includes({json.dumps(words)})")
+            world.add_node(9, **({"unschedulable": True} if cordoned else {}))
+            self.browser.wait_for(f"document.querySelector('#status-text').innerText.includes('1 node cordoned') === {json.dumps(cordoned)}")
             took.append(time.monotonic() - began)
         began = time.monotonic()
         world.add_topology(10, unhealthy=(3,), link_down=True)
@@ -279,7 +281,7 @@ class Real(Page):
         self.go(f"#/node/{world.names[10]}")
         self.browser.wait_for("document.querySelector('#view .log').innerText.includes('GPUUnhealthy')")
         self.browser.evaluate("location.hash = '#/'")
-        self.assertLess(min(took), seen_s, took)
+        self.assertLess(sorted(took)[len(took) // 2], seen_s, took)
         sizes = [event["params"]["encodedDataLength"] for event in self.browser.events if event["method"] == "Network.loadingFinished"]
         self.assertTrue(sizes)
         self.assertLess(max(sizes), CHANGE_MAX, f"{nodes} nodes")

@@ -5,8 +5,10 @@
 import itertools
 import json
 import os
+import pty
 import random
 import re
+import subprocess
 import sys
 import time
 import unittest
@@ -614,6 +616,40 @@ class BruteForce(PlanCase):
                     self.check_placement(cluster, answer["relocation"]["units"], unit * units, gpus, unit, atom, free)
         self.assertGreater(placed, self.ROUNDS // 8)
         self.assertGreater(advised, self.ROUNDS // 20)
+
+
+class OneNode(Case):
+    """--from: what mx-smi says, where nothing of ours is installed."""
+    MATRIX = "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tMX\tNODE\tNODE\nGPU1\tMX\tX\tNODE\tNODE\nGPU2\tNODE\tNODE\tX\tMX\nGPU3\tNODE\tNODE\tMX\tX\n"
+
+    def plan_of(self, text, *args):
+        return subprocess.run([f"{test_cli.BIN}/gputopo", "plan", "--from", "-", *args], input=text, capture_output=True, text=True, check=False)
+
+    def test_a_matrix(self):
+        said = json.loads(self.plan_of(self.MATRIX, "--pods", "2", "-k", "2", "-o", "json").stdout)
+        self.assertEqual([pod["gpus"] for unit in said["units"] for pod in unit["pods"]], [[0, 1], [2, 3]])
+        self.assertIn("not placed", self.plan_of(self.MATRIX, "--pods", "3", "-k", "2").stdout)
+        said = self.plan_of(self.MATRIX.replace("GPU2\tNODE", "GPU2\tPIX"), "--pods", "2", "-k", "2")
+        self.assertEqual((said.returncode, said.stderr), (1, "gputopo: plan: -: row GPU0 says NODE of GPU2, and row GPU2 PIX of GPU0\n"))
+
+    def test_one_of_both(self):
+        node_file = os.path.join(SOURCE, "tests", "machines", "c500-8.json")
+        self.assertIn("GPUs 0-7", self.done("plan", "--from", node_file, "--pods", "1", "-k", "8"))
+        self.refused(2, "plan", "--from", node_file, "--cluster", EXAMPLE, "--pods", "1", "-k", "8", says="--cluster: expected the file of a cluster, or --from")
+        self.refused(2, "plan", "--pods", "1", "-k", "8", says="--cluster: expected the file of a cluster, or --from")
+
+
+class Progress(Case):
+    def test_on_a_terminal_alone(self):
+        """What takes long is said, and gone when the answer comes."""
+        args = [f"{test_cli.BIN}/gputopo", "plan", "--cluster", EXAMPLE, "--pods", "4", "--gpus", "8"]
+        near, far = pty.openpty()
+        with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=far) as process:
+            os.close(far)
+            self.assertIn(b"placed:", process.stdout.read())
+        self.assertEqual(os.read(near, 4096), b"\r\x1b[Kreading the cluster\r\x1b[Kplacing 4 pods\r\x1b[K")
+        os.close(near)
+        self.assertEqual(subprocess.run(args, capture_output=True, check=True).stderr, b"")
 
 
 if __name__ == "__main__":

@@ -186,6 +186,26 @@ def serve(programs):
                 families(served.companion.get("/metrics")[1]))
 
 
+def roff(text):
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"^(?=[.'])", r"\\&", text, flags=re.M)
+
+
+def manual(name, section, text):
+    """The manual page of a program, from its --help."""
+    head, table, *notes = text.strip().split("\n\n")
+    about = " ".join(head.splitlines()[1:])
+    short = re.split(r"[:,]| \(|\. |\.$", about)[0]
+    lines = ['.\\" SPDX-License-Identifier: Apache-2.0', '.\\" written by tests/integration/test_reference.py', f'.TH {name.upper()} {section} "" gputopo',
+             ".SH NAME", f"{roff(name)} \\- {roff(short[0].lower() + short[1:])}", ".SH SYNOPSIS", f".B {roff(name)}", ".RI [ OPTION ]...",
+             ".SH DESCRIPTION", roff(about), ".SH OPTIONS"]
+    for option, sentence in re.findall(r"^ +(-\S.*?)(?:  +| (?=\S* *$))(.*)$", re.sub(r"\n {20,}(?=\S)", "  ", table), flags=re.M):
+        lines += [".TP", f".B {roff(option)}", roff(re.sub(" +", " ", sentence))]
+    if notes:
+        lines += [".SH NOTES", ".nf", *(roff(note) + "\n" for note in notes[:-1]), roff(notes[-1]), ".fi"]
+    return "\n".join([*lines, ".SH SEE ALSO", ".BR gputopo (1)"]) + "\n"
+
+
 def main():
     programs, write = os.path.abspath(sys.argv[1]), "--write" in sys.argv[2:]
     agent_help, scheduler_help = help_of(f"{programs}/gputopo-agent"), help_of(f"{programs}/gputopo-scheduler")
@@ -198,11 +218,13 @@ def main():
     check_named({**agent, **companion})
     heading = "# Metrics of gputopo-scheduler\n"
     of_agent, of_companion = read("docs/reference/metrics.md").split(heading)
+    pages = [(name, 1 if name == "gputopo-simulate" else 8) for name in ("gputopo-agent", "gputopo-probe", "gputopo-scheduler", "gputopo-simulate")]
     for path, text in (
+            *((f"release/man/{name}.{section}", manual(name, section, help_of(f"{programs}/{name}"))) for name, section in pages),
             ("docs/reference/agent.md", option_tables(read("docs/reference/agent.md"), options(agent_help))),
             ("docs/reference/scheduler.md", option_tables(scheduler_page, options(scheduler_help.split("\nParts:\n")[0]))),
             ("docs/reference/metrics.md", metric_tables(of_agent, agent) + heading + metric_tables(of_companion, companion))):
-        old = read(path)
+        old = read(path) if os.path.exists(os.path.join(ROOT, path)) else ""
         if write:
             with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:
                 file.write(text)

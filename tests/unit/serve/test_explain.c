@@ -108,6 +108,31 @@ static void test_several_jobs(void **state)
     assert_says(cache, "job=vllm-1", 200, "Job ns/LeaderWorkerSet/vllm-1: 1 pod");
     assert_says(cache, "name=ns/demo", 200, "Job ns/RayCluster/demo.workers: 1 pod");
     assert_says(cache, "name=ns/dem", 404, "there is no ");
+    assert_says(cache, "format=name", 200, "ns/vllm-0\n");
+    assert_says(cache, "format=name&namespace=ns", 200, "demo.workers\n");
+    assert_silent(cache, "format=name&namespace=others", "vllm");
+    assert_says(cache, "format=names", 400, "expected text, json or name");
+}
+
+/* The RayCluster of a RayJob or RayService has another name than that. */
+static void test_ray_by_its_owner(void **state)
+{
+    struct gt_cache *cache = *state;
+    static const struct {
+        const char *cluster, *labels;
+    } made[] = {
+        {"train-x7k2p", "\"ray.io/cluster\":\"train-x7k2p\",\"ray.io/group\":\"big\""},
+        {"chat-raycluster-b9v4d", "\"ray.io/cluster\":\"chat-raycluster-b9v4d\",\"ray.io/group\":\"big\""},
+        {"plain-1234", "\"ray.io/cluster\":\"plain-1234\",\"ray.io/group\":\"big\""}};
+    for (unsigned i = 0; i < GT_COUNT(made); i++)
+        give_pod(cache, POD(.name = made[i].cluster, .gpus = 1, .labels = made[i].labels,
+                            .owner = OWNER("ray.io/v1", "RayCluster", "of-it")));
+    give_pod(cache, POD(.name = "other-x7k2p", .job = "other-x7k2p", .gpus = 1));
+    assert_says(cache, "name=train", 200, "Job ns/RayCluster/train-x7k2p.big: 1 pod");
+    assert_says(cache, "job=ns/chat", 200, "Job ns/RayCluster/chat-raycluster-b9v4d.big: 1 pod");
+    assert_says(cache, "name=plain", 404, "there is no ");
+    assert_says(cache, "name=chat-raycluster", 404, "there is no ");
+    assert_says(cache, "name=other", 404, "there is no ");
 }
 
 /* A pod that has its GPUs by a claim. */
@@ -244,6 +269,15 @@ static void test_pods_of_a_job(void **state)
     assert_says(cache, "job=ns/j", 200,
                 "   -     -  -     -     gated     w-9\n     -     -  -     -     gated     w-10\n");
     assert_says(cache, "job=ns/j", 200, "It has a group size, but placement is switched off here");
+
+    for (unsigned i = 11; i < 40; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "w-%u", i);
+        give_pod(cache, POD(.name = name, .job = "j", .gpus = 2, .gated = i != 30));
+    }
+    assert_says(cache, "job=ns/j", 200, "     gated     w-9\n  and 20 more like it, to w-29\n");
+    assert_says(cache, "job=ns/j", 200, "\n     -     -  -     -     pending   w-30\n");
+    assert_says(cache, "job=ns/j", 200, "     gated     w-31\n  and 8 more like it, to w-39\n");
 
     gt_auto_buf struct gt_buf answer = {0};
     assert_int_equal(ask(cache, "job=ns/j&format=json", &answer), 200);
@@ -472,6 +506,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_who_is_meant, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_several_jobs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ray_by_its_owner, set_up, tear_down),
         cmocka_unit_test(test_claim),
         cmocka_unit_test_setup_teardown(test_many_of_one_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_scores_and_refusals, set_up, tear_down),
