@@ -6,7 +6,14 @@
 #include "base/err.h"
 #include "base/json_get.h"
 
-/* Job of Kubernetes: Indexed, or any other, whose pods have no index. */
+/*
+ * Also any other Job of Kubernetes, whose pods have no index.
+ * kind: Indexed Job
+ * job: label `batch.kubernetes.io/job-name` (or `job-name`, or the owner)
+ * index: annotation or label `batch.kubernetes.io/job-completion-index`
+ * templates: `completions`
+ * come: together, or [unit by unit](#jobs-that-start-small)
+ */
 
 static int identify_indexed(const struct gt_kind *kind, const struct gt_pod_meta *pod,
                             struct gt_pod_identity *ret, struct gt_err **err)

@@ -7,7 +7,16 @@
 #include "base/err.h"
 #include "base/json_get.h"
 
-/* The jobs of Kubeflow's training operator (v1), and MPIJob of its MPI operator (v2beta1). */
+/*
+ * kind: PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob, MPIJob (Kubeflow's training operator; MPI operator)
+ * job: label `training.kubeflow.org/job-name`, and the owner is of this kind; a Job owns the MPI operator's
+ *   launcher
+ * role: label `training.kubeflow.org/replica-type`; MPI operator: label `training.kubeflow.org/job-role`
+ * index: label `training.kubeflow.org/replica-index`; a launcher without one is not of the job
+ * templates: `spec.*ReplicaSpecs`; a launcher without GPUs has no rank; a TFJob's chief has rank 0, and so
+ *   has the launcher with `runLauncherAsWorker` (MPI operator 0.7.0 or newer)
+ * come: together
+ */
 
 static const char *in_lower_case(const char *role)
 {

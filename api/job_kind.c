@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/job_kind.h"
+
 #include <stdint.h>
 #include <string.h>
 
-#include "api/job_kind.h"
 #include "api/kinds/kind.h"
 #include "api/names.h"
 #include "base/json_get.h"
+
 #define KIND_DECLARATION(name, file) extern const struct gt_kind gt_kind_##file;
 GT_JOB_KIND_LIST(KIND_DECLARATION)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kinds/custom.h"
+#include "api/custom_kinds.h"
 
 #include <errno.h>
 #include <stdio.h>
