@@ -4,9 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "api/condition.h"
 #include "api/kinds/kind.h"
 #include "api/names.h"
-#include "base/json_get.h"
 
 #define KIND_DECLARATION(name, file) extern const struct gt_kind gt_kind_##file;
 GT_JOB_KIND_LIST(KIND_DECLARATION)
@@ -88,13 +88,9 @@ bool gt_owner_makes(enum gt_job_kind kind, const char *api_version, const char *
 
 bool gt_kind_condition_is_true(const cJSON *status, const char *type)
 {
-    const cJSON *condition;
-    cJSON_ArrayForEach(condition, gt_get(status, "conditions"))
-    {
-        if (strcmp(gt_get_string(condition, "type"), type) == 0)
-            return strcmp(gt_get_string(condition, "status"), "True") == 0;
-    }
-    return false;
+    struct gt_condition condition;
+    gt_conditions_read(status, &type, 1, &condition);
+    return condition.status == GT_CONDITION_TRUE;
 }
 
 #define POD_KEY(name, text) [GT_KEY_##name] = {text, sizeof(text) - 1},
