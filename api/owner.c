@@ -63,10 +63,12 @@ bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank)
 
 static bool owner_is_stopped(const struct gt_kind *kind, const cJSON *object)
 {
-    const cJSON *spec = gt_get(object, "spec");
+    const cJSON *spec = gt_get(object, "spec"), *status = gt_get(object, "status");
     return gt_get_at(object, "metadata", "deletionTimestamp") || cJSON_IsTrue(gt_get(spec, "suspend")) ||
            cJSON_IsTrue(gt_get_at(spec, "runPolicy", "suspend")) ||
-           (kind->has_stopped && kind->has_stopped(kind, gt_get(object, "status")));
+           (kind->ended && (gt_kind_condition_is_true(status, kind->ended) ||
+                            gt_kind_condition_is_true(status, "Failed"))) ||
+           (kind->has_stopped && kind->has_stopped(kind, status));
 }
 
 /* An annotation of the object itself counts as if all templates had it, where none has it. *ret_digest

@@ -48,12 +48,6 @@ static int kind_job_read(struct gt_template_reader *reader, const cJSON *spec)
     return gt_template_add(reader, "", NULL, completions, gt_get(spec, "template"));
 }
 
-static bool has_job_stopped(const struct gt_kind *kind, const cJSON *status)
-{
-    (void)kind;
-    return gt_kind_condition_is_true(status, "Complete") || gt_kind_condition_is_true(status, "Failed");
-}
-
 /* ---- pods that have ended ---- */
 
 /* Ranges in ascending order, "0-2,5", as far as they make sense. */
@@ -123,6 +117,6 @@ const struct gt_kind gt_kind_job = {.type = {"batch", "v1", "jobs", "Job"},
                                     .identify = identify_indexed,
                                     .is_also_owned = true,
                                     .read = kind_job_read,
-                                    .has_stopped = has_job_stopped,
+                                    .ended = "Complete",
                                     .read_ended = read_ended_indexes,
                                     .failures_left = job_failures_left};

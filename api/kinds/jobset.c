@@ -83,12 +83,6 @@ static int read_jobset(struct gt_template_reader *reader, const cJSON *spec)
     return 0;
 }
 
-static bool has_jobset_stopped(const struct gt_kind *kind, const cJSON *status)
-{
-    (void)kind;
-    return gt_kind_condition_is_true(status, "Completed") || gt_kind_condition_is_true(status, "Failed");
-}
-
 /* It counts Jobs that have succeeded. */
 static void read_ended_jobs(struct gt_owner *owner, const cJSON *status)
 {
@@ -142,6 +136,6 @@ const struct gt_kind gt_kind_jobset = {.type = {"jobset.x-k8s.io", "v1alpha2", "
                                        .identify = identify_jobset,
                                        .read = read_jobset,
                                        .warn = warn_of_exclusive,
-                                       .has_stopped = has_jobset_stopped,
+                                       .ended = "Completed",
                                        .read_ended = read_ended_jobs,
                                        .failures_left = jobset_failures_left};

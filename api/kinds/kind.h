@@ -77,7 +77,10 @@ struct gt_kind {
     int (*read)(struct gt_template_reader *reader, const cJSON *spec);
     /* A sentence on an object with groups that its controller will not serve well. NULL: there is none. */
     const char *(*warn)(const cJSON *object);
-    /* Whether its status says that it makes no pods any more. NULL: it does not. */
+    /* The condition of its status that is True when it has succeeded and makes no pods any more; of "Failed"
+     * the same is true. NULL: it has none of the two. */
+    const char *ended;
+    /* Whether its status says so in another way. NULL: it does not. */
     bool (*has_stopped)(const struct gt_kind *kind, const cJSON *status);
     /* Which pods have ended, besides how many. NULL: it does not say. */
     void (*read_ended)(struct gt_owner *owner, const cJSON *status);

@@ -116,16 +116,10 @@ static int read_mpi(struct gt_template_reader *reader, const cJSON *spec)
     return r;
 }
 
-static bool has_kubeflow_stopped(const struct gt_kind *kind, const cJSON *status)
-{
-    (void)kind;
-    return gt_kind_condition_is_true(status, "Succeeded") || gt_kind_condition_is_true(status, "Failed");
-}
-
 #define KUBEFLOW_KIND(VERSION, PLURAL, KIND, ROLES, IDENTIFY, READ, ...)                                     \
     {                                                                                                        \
         .type = {"kubeflow.org", (VERSION), (PLURAL), (KIND)}, .name = (KIND), .roles = (ROLES),             \
-        .identify = (IDENTIFY), .read = (READ), .has_stopped = has_kubeflow_stopped, ##__VA_ARGS__           \
+        .identify = (IDENTIFY), .read = (READ), .ended = "Succeeded", ##__VA_ARGS__                          \
     }
 
 const struct gt_kind gt_kind_pytorch =
