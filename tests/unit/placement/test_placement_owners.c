@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "api/kinds/kind.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "scheduler-ext/owners/owners.h"
@@ -436,8 +437,17 @@ static void test_owners_that_make_no_pods(void **state)
         check_stopped(kind, "\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}", true);
         check_stopped(kind, "\"metadata\":{}", false);
         check_stopped(kind, aborted, kind == GT_JOB_VOLCANO);
-        bool is_kubeflow = strcmp(gt_owner_type(kind)->group, "kubeflow.org") == 0;
-        check_stopped(kind, failed, kind == GT_JOB_INDEXED || kind == GT_JOB_JOBSET || is_kubeflow);
+        check_stopped(kind, failed, gt_kind_of(kind)->ended);
+    }
+    static const struct {
+        enum gt_job_kind kind;
+        const char *succeeded;
+    } ends[] = {{GT_JOB_INDEXED, "Complete"}, {GT_JOB_JOBSET, "Completed"}, {GT_JOB_PYTORCH, "Succeeded"}};
+    for (size_t i = 0; i < GT_COUNT(ends); i++) {
+        char status[128];
+        snprintf(status, sizeof(status),
+                 "\"status\":{\"conditions\":[{\"type\":\"%s\",\"status\":\"True\"}]}", ends[i].succeeded);
+        check_stopped(ends[i].kind, status, true);
     }
     check_stopped(GT_JOB_VOLCANO, "\"status\":{\"state\":{\"phase\":\"Running\"}}", false);
     check_stopped(GT_JOB_INDEXED,
