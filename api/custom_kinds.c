@@ -320,8 +320,7 @@ static int fill_kind(const struct gt_at *at, const cJSON *says, struct custom_ki
     custom->says = says;
     custom->kind = (struct gt_kind){.type = {custom->group, custom->version, resource, kind},
                                     .name = kind,
-                                    .child = *child ? child : NULL,
-                                    .child_key = custom->job,
+                                    .child = {*child ? child : NULL, custom->job},
                                     .is_nameless = custom->index == GT_POD_KEYS,
                                     .identify = identify_custom,
                                     .read = read_custom,

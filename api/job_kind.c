@@ -81,7 +81,7 @@ enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind)
 
 bool gt_owner_makes(enum gt_job_kind kind, const char *api_version, const char *owner_kind)
 {
-    const char *child = gt_kind_of(kind)->child;
+    const char *child = gt_kind_of(kind)->child.kind;
     return owner_kind &&
            ((child && strcmp(owner_kind, child) == 0) || gt_owner_kind_of(api_version, owner_kind) == kind);
 }

@@ -108,11 +108,11 @@ static bool is_part_of_another(enum gt_job_kind kind, const cJSON *object)
                 *of_pods = gt_get_at(gt_get_at(object, "spec", "template"), "metadata", "labels");
     for (unsigned i = 0; i < GT_JOB_KINDS; i++) {
         const struct gt_kind *other = gt_kind_of((enum gt_job_kind)i);
-        if (!other || !other->child || i == kind)
+        if (!other || !other->child.kind || i == kind)
             continue;
-        const char *key = gt_pod_key_text(other->child_key);
+        const char *key = gt_pod_key_text(other->child.key);
         if (gt_get(labels, key) ||
-            (gt_get(of_pods, key) && strcmp(other->child, gt_owner_type(kind)->kind) == 0))
+            (gt_get(of_pods, key) && strcmp(other->child.kind, gt_owner_type(kind)->kind) == 0))
             return true;
     }
     return false;

@@ -129,9 +129,8 @@ static const char *warn_of_exclusive(const cJSON *object)
 
 const struct gt_kind gt_kind_jobset = {.type = {"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"},
                                        .name = "JobSet",
-                                       .child = "Job",
+                                       .child = {"Job", GT_KEY_JOB_SET},
                                        .maker = {"trainer.kubeflow.org", "TrainJob"},
-                                       .child_key = GT_KEY_JOB_SET,
                                        .units_in_roles = true,
                                        .identify = identify_jobset,
                                        .read = read_jobset,

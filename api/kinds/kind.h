@@ -53,8 +53,10 @@ struct gt_kind {
     const char *roles; /* Kubeflow's: the member of the spec with the roles */
     /* Where its pods are made by objects of another kind: that kind, and the label by which the objects are
      * known. They are not jobs by themselves. */
-    const char *child;
-    enum gt_pod_key child_key;
+    struct {
+        const char *kind;
+        enum gt_pod_key key;
+    } child;
     /* Where objects of another kind make one of this kind, of their name: that kind. */
     struct {
         const char *group, *kind;

@@ -60,7 +60,7 @@ static int identify_mpi(const struct gt_kind *kind, const struct gt_pod_meta *po
     const char *job = gt_pod_label(pod, GT_KEY_KUBEFLOW_JOB), *role = gt_pod_label(pod, GT_KEY_KUBEFLOW_ROLE),
                *index = gt_pod_label(pod, GT_KEY_KUBEFLOW_INDEX);
     bool is_worker =
-        gt_pod_is_owned_by(pod, kind->type.kind) || (index && gt_pod_is_owned_by(pod, kind->child));
+        gt_pod_is_owned_by(pod, kind->type.kind) || (index && gt_pod_is_owned_by(pod, kind->child.kind));
     if (!job || !role || gt_pod_label(pod, GT_KEY_KUBEFLOW_TYPE) || !is_worker)
         return 0;
     if (!index)
@@ -133,7 +133,7 @@ const struct gt_kind gt_kind_paddle =
 const struct gt_kind gt_kind_jax =
     KUBEFLOW_KIND("v1", "jaxjobs", "JAXJob", "jaxReplicaSpecs", identify_kubeflow, read_kubeflow);
 const struct gt_kind gt_kind_mpi =
-    KUBEFLOW_KIND("v2beta1", "mpijobs", "MPIJob", "mpiReplicaSpecs", identify_mpi, read_mpi, .child = "Job",
-                  .child_key = GT_KEY_KUBEFLOW_JOB);
+    KUBEFLOW_KIND("v2beta1", "mpijobs", "MPIJob", "mpiReplicaSpecs", identify_mpi, read_mpi,
+                  .child = {"Job", GT_KEY_KUBEFLOW_JOB});
 const struct gt_kind gt_kind_mpi_v1 =
     KUBEFLOW_KIND("v1", "mpijobs", "MPIJob", "mpiReplicaSpecs", identify_kubeflow, read_kubeflow);

@@ -82,8 +82,7 @@ static const char *warn_of_exclusive_groups(const cJSON *object)
 const struct gt_kind gt_kind_leader_worker_set = {
     .type = {"leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"},
     .name = "LeaderWorkerSet",
-    .child = "StatefulSet",
-    .child_key = GT_KEY_LEADER_WORKER_SET,
+    .child = {"StatefulSet", GT_KEY_LEADER_WORKER_SET},
     .identify = identify_leader_worker_set,
     .read = read_leader_worker_set,
     .warn = warn_of_exclusive_groups};
