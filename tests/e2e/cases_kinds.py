@@ -64,11 +64,12 @@ class KindCases:
             {"status": {"containerStatuses": statuses}}))
 
     def runtime(self, name, policy, *jobs):
-        """Of TrainJobs, after the trainer's own. `jobs`: (name, its container's name, what it is to the trainer, the job that has to end first)."""
+        """Of TrainJobs, after the trainer's own; `policy` None: the same. `jobs`: (name, its container's name, what it is to the trainer, the job that has to end first)."""
         made = yaml.safe_load((self.controllers[-1].files / "runtime.yaml").read_text())
         [node] = made["spec"]["template"]["spec"]["replicatedJobs"]
         node["template"]["spec"]["template"]["spec"].update(nodeSelector={"pool": "hollow"}, terminationGracePeriodSeconds=0)
-        made["metadata"]["name"], made["spec"]["mlPolicy"], made["spec"]["template"]["spec"]["replicatedJobs"] = name, policy, []
+        made["metadata"]["name"], made["spec"]["template"]["spec"]["replicatedJobs"] = name, []
+        made["spec"]["mlPolicy"] = policy or made["spec"]["mlPolicy"]
         for job, container, step, after in jobs:
             one = {**yaml.safe_load(yaml.safe_dump(node)), "name": job, **({"dependsOn": [{"name": after, "status": "Complete"}]} if after else {})}
             one["template"]["metadata"] = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": step}} if step else {}
@@ -89,7 +90,7 @@ class KindCases:
     def begin(self):
         for controller in self.controllers:
             controller.start()
-        self.runtime("torch-distributed", {"numNodes": 1, "torch": {"numProcPerNode": "auto"}}, ("node", "node", "trainer", None))
+        self.runtime("torch-distributed", None, ("node", "node", "trainer", None))
 
     @quick
     def jobset_example(self):
