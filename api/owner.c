@@ -63,10 +63,12 @@ bool gt_owner_has_ended(const struct gt_owner *owner, uint32_t rank)
 
 static bool owner_is_stopped(const struct gt_kind *kind, const cJSON *object)
 {
-    const cJSON *spec = gt_get(object, "spec");
+    const cJSON *spec = gt_get(object, "spec"), *status = gt_get(object, "status");
     return gt_get_at(object, "metadata", "deletionTimestamp") || cJSON_IsTrue(gt_get(spec, "suspend")) ||
            cJSON_IsTrue(gt_get_at(spec, "runPolicy", "suspend")) ||
-           (kind->has_stopped && kind->has_stopped(kind, gt_get(object, "status")));
+           (kind->ended && (gt_kind_condition_is_true(status, kind->ended) ||
+                            gt_kind_condition_is_true(status, "Failed"))) ||
+           (kind->has_stopped && kind->has_stopped(kind, status));
 }
 
 /* An annotation of the object itself counts as if all templates had it, where none has it. *ret_digest
@@ -106,11 +108,11 @@ static bool is_part_of_another(enum gt_job_kind kind, const cJSON *object)
                 *of_pods = gt_get_at(gt_get_at(object, "spec", "template"), "metadata", "labels");
     for (unsigned i = 0; i < GT_JOB_KINDS; i++) {
         const struct gt_kind *other = gt_kind_of((enum gt_job_kind)i);
-        if (!other || !other->child || i == kind)
+        if (!other || !other->child.kind || i == kind)
             continue;
-        const char *key = gt_pod_key_text(other->child_key);
+        const char *key = gt_pod_key_text(other->child.key);
         if (gt_get(labels, key) ||
-            (gt_get(of_pods, key) && strcmp(other->child, gt_owner_type(kind)->kind) == 0))
+            (gt_get(of_pods, key) && strcmp(other->child.kind, gt_owner_type(kind)->kind) == 0))
             return true;
     }
     return false;

@@ -8,7 +8,14 @@
 #include "api/names.h"
 #include "base/json_get.h"
 
-/* ElasticJob of dlrover. */
+/*
+ * kind: ElasticJob (dlrover)
+ * job: label `elasticjob.dlrover/name`
+ * role: label `elasticjob.dlrover/replica-type`
+ * index: label `elasticjob.dlrover/rank-index`
+ * templates: `spec.replicaSpecs`, without `dlrover-master`
+ * come: together
+ */
 
 static int identify_elastic(const struct gt_kind *kind, const struct gt_pod_meta *pod,
                             struct gt_pod_identity *ret, struct gt_err **err)

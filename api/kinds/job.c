@@ -6,7 +6,14 @@
 #include "base/err.h"
 #include "base/json_get.h"
 
-/* Job of Kubernetes: Indexed, or any other, whose pods have no index. */
+/*
+ * Also any other Job of Kubernetes, whose pods have no index.
+ * kind: Indexed Job
+ * job: label `batch.kubernetes.io/job-name` (or `job-name`, or the owner)
+ * index: annotation or label `batch.kubernetes.io/job-completion-index`
+ * templates: `completions`
+ * come: together, or [unit by unit](#jobs-that-start-small)
+ */
 
 static int identify_indexed(const struct gt_kind *kind, const struct gt_pod_meta *pod,
                             struct gt_pod_identity *ret, struct gt_err **err)
@@ -39,12 +46,6 @@ static int kind_job_read(struct gt_template_reader *reader, const cJSON *spec)
         reader->owner->spec.at_once = reader->owner->spec.minimum = parallelism;
     }
     return gt_template_add(reader, "", NULL, completions, gt_get(spec, "template"));
-}
-
-static bool has_job_stopped(const struct gt_kind *kind, const cJSON *status)
-{
-    (void)kind;
-    return gt_kind_condition_is_true(status, "Complete") || gt_kind_condition_is_true(status, "Failed");
 }
 
 /* ---- pods that have ended ---- */
@@ -116,6 +117,6 @@ const struct gt_kind gt_kind_job = {.type = {"batch", "v1", "jobs", "Job"},
                                     .identify = identify_indexed,
                                     .is_also_owned = true,
                                     .read = kind_job_read,
-                                    .has_stopped = has_job_stopped,
+                                    .ended = "Complete",
                                     .read_ended = read_ended_indexes,
                                     .failures_left = job_failures_left};

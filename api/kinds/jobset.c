@@ -7,7 +7,14 @@
 #include "base/err.h"
 #include "base/json_get.h"
 
-/* JobSet: sets of equal Jobs, so also the TrainJobs of Kubeflow's trainer, which makes a JobSet of its name.
+/*
+ * Sets of equal Jobs. Kubeflow's trainer makes a JobSet of its TrainJob's name.
+ * kind: JobSet, so Kubeflow's TrainJob
+ * job: `jobset.sigs.k8s.io/jobset-name`, label or annotation, as the next two
+ * role: `jobset.sigs.k8s.io/replicatedjob-name`
+ * index: `jobset.sigs.k8s.io/job-index`, then the completion index
+ * templates: `spec.replicatedJobs`, all or nothing over the set
+ * come: together; with `InOrder` or `dependsOn` between Jobs with GPUs one after the other
  */
 
 static int identify_jobset(const struct gt_kind *kind, const struct gt_pod_meta *pod,
@@ -37,29 +44,24 @@ static int read_replicated_job(struct gt_template_reader *reader, const cJSON *j
 {
     uint32_t replicas = 0, parallelism = 0, completions = 0;
     const cJSON *template = gt_get(job, "template"), *spec = gt_get(template, "spec");
-    int r = gt_template_count(gt_get(job, "replicas"), "replicas", 1, &replicas, reader->err);
-    if (r >= 0)
-        r = gt_template_count(gt_get(spec, "parallelism"), "parallelism", 1, &parallelism, reader->err);
-    if (r >= 0)
-        r = gt_template_count(gt_get(spec, "completions"), "completions", parallelism, &completions,
-                              reader->err);
-    if (r >= 0 && (uint64_t)replicas * completions > GT_OWNER_REPLICAS_MAX)
-        r = gt_fail(reader->err, E2BIG, "%.60s: %u Jobs of %u pods are more than %d pods",
-                    gt_get_string(job, "name"), replicas, completions, GT_OWNER_REPLICAS_MAX);
-    if (r >= 0)
-        r = gt_template_add(reader, gt_get_string(job, "name"), NULL, replicas * completions,
-                            gt_get(spec, "template"));
-    if (r < 0)
-        return r;
+    const char *name = gt_get_string(job, "name");
+    GT_TRY(gt_template_count(gt_get(job, "replicas"), "replicas", 1, &replicas, reader->err));
+    GT_TRY(gt_template_count(gt_get(spec, "parallelism"), "parallelism", 1, &parallelism, reader->err));
+    GT_TRY(gt_template_count(gt_get(spec, "completions"), "completions", parallelism, &completions,
+                             reader->err));
+    if ((uint64_t)replicas * completions > GT_OWNER_REPLICAS_MAX)
+        return gt_fail(reader->err, E2BIG, "%.60s: %u Jobs of %u pods are more than %d pods", name, replicas,
+                       completions, GT_OWNER_REPLICAS_MAX);
+    GT_TRY(gt_template_add(reader, name, NULL, replicas * completions, gt_get(spec, "template")));
     struct gt_job_template *added = &reader->templates[reader->owner->spec.count - 1];
     added->per_child = completions;
     if (parallelism < completions)
         gt_template_refuse(reader->owner, "completions", added->role, completions, parallelism,
                            "its parallelism");
-    for (enum gt_pod_key k = 0; r >= 0 && k < GT_KEY_SIZES; k++) /* as for a Job, its own metadata counts */
-        r = added->texts.of[k] ? r
-                               : gt_template_copy_text(gt_get(template, "metadata"), k, added, reader->err);
-    return r;
+    for (enum gt_pod_key k = 0; k < GT_KEY_SIZES; k++) /* as for a Job, its own metadata counts */
+        if (!added->texts.of[k])
+            GT_TRY(gt_template_copy_text(gt_get(template, "metadata"), k, added, reader->err));
+    return 0;
 }
 
 /* A later Job with GPUs may come when an earlier one is ready, or has ended. */
@@ -79,12 +81,6 @@ static int read_jobset(struct gt_template_reader *reader, const cJSON *spec)
         reader->owner->sequential = ordered && with_gpus++;
     }
     return 0;
-}
-
-static bool has_jobset_stopped(const struct gt_kind *kind, const cJSON *status)
-{
-    (void)kind;
-    return gt_kind_condition_is_true(status, "Completed") || gt_kind_condition_is_true(status, "Failed");
 }
 
 /* It counts Jobs that have succeeded. */
@@ -127,20 +123,18 @@ static const char *warn_of_exclusive(const cJSON *object)
     cJSON_ArrayForEach(job, gt_get_at(object, "spec", "replicatedJobs")) given =
         given || gt_get(gt_get_at(job, "template", "metadata", "annotations"), key);
     return given ? "alpha.jobset.sigs.k8s.io/exclusive-topology and gpu-group-size place the same pods and "
-                   "know "
-                   "nothing of each other, so that some may wait for ever: use one of them"
+                   "know nothing of each other, so that some may wait for ever: use one of them"
                  : NULL;
 }
 
 const struct gt_kind gt_kind_jobset = {.type = {"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"},
                                        .name = "JobSet",
-                                       .child = "Job",
+                                       .child = {"Job", GT_KEY_JOB_SET},
                                        .maker = {"trainer.kubeflow.org", "TrainJob"},
-                                       .child_key = GT_KEY_JOB_SET,
                                        .units_in_roles = true,
                                        .identify = identify_jobset,
                                        .read = read_jobset,
                                        .warn = warn_of_exclusive,
-                                       .has_stopped = has_jobset_stopped,
+                                       .ended = "Completed",
                                        .read_ended = read_ended_jobs,
                                        .failures_left = jobset_failures_left};

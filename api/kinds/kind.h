@@ -53,8 +53,10 @@ struct gt_kind {
     const char *roles; /* Kubeflow's: the member of the spec with the roles */
     /* Where its pods are made by objects of another kind: that kind, and the label by which the objects are
      * known. They are not jobs by themselves. */
-    const char *child;
-    enum gt_pod_key child_key;
+    struct {
+        const char *kind;
+        enum gt_pod_key key;
+    } child;
     /* Where objects of another kind make one of this kind, of their name: that kind. */
     struct {
         const char *group, *kind;
@@ -77,7 +79,10 @@ struct gt_kind {
     int (*read)(struct gt_template_reader *reader, const cJSON *spec);
     /* A sentence on an object with groups that its controller will not serve well. NULL: there is none. */
     const char *(*warn)(const cJSON *object);
-    /* Whether its status says that it makes no pods any more. NULL: it does not. */
+    /* The condition of its status that is True when it has succeeded and makes no pods any more; of "Failed"
+     * the same is true. NULL: it has none of the two. */
+    const char *ended;
+    /* Whether its status says so in another way. NULL: it does not. */
     bool (*has_stopped)(const struct gt_kind *kind, const cJSON *status);
     /* Which pods have ended, besides how many. NULL: it does not say. */
     void (*read_ended)(struct gt_owner *owner, const cJSON *status);

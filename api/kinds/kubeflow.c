@@ -7,7 +7,16 @@
 #include "base/err.h"
 #include "base/json_get.h"
 
-/* The jobs of Kubeflow's training operator (v1), and MPIJob of its MPI operator (v2beta1). */
+/*
+ * kind: PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob, MPIJob (Kubeflow's training operator; MPI operator)
+ * job: label `training.kubeflow.org/job-name`, and the owner is of this kind; a Job owns the MPI operator's
+ *   launcher
+ * role: label `training.kubeflow.org/replica-type`; MPI operator: label `training.kubeflow.org/job-role`
+ * index: label `training.kubeflow.org/replica-index`; a launcher without one is not of the job
+ * templates: `spec.*ReplicaSpecs`; a launcher without GPUs has no rank; a TFJob's chief has rank 0, and so
+ *   has the launcher with `runLauncherAsWorker` (MPI operator 0.7.0 or newer)
+ * come: together
+ */
 
 static const char *in_lower_case(const char *role)
 {
@@ -51,7 +60,7 @@ static int identify_mpi(const struct gt_kind *kind, const struct gt_pod_meta *po
     const char *job = gt_pod_label(pod, GT_KEY_KUBEFLOW_JOB), *role = gt_pod_label(pod, GT_KEY_KUBEFLOW_ROLE),
                *index = gt_pod_label(pod, GT_KEY_KUBEFLOW_INDEX);
     bool is_worker =
-        gt_pod_is_owned_by(pod, kind->type.kind) || (index && gt_pod_is_owned_by(pod, kind->child));
+        gt_pod_is_owned_by(pod, kind->type.kind) || (index && gt_pod_is_owned_by(pod, kind->child.kind));
     if (!job || !role || gt_pod_label(pod, GT_KEY_KUBEFLOW_TYPE) || !is_worker)
         return 0;
     if (!index)
@@ -107,16 +116,10 @@ static int read_mpi(struct gt_template_reader *reader, const cJSON *spec)
     return r;
 }
 
-static bool has_kubeflow_stopped(const struct gt_kind *kind, const cJSON *status)
-{
-    (void)kind;
-    return gt_kind_condition_is_true(status, "Succeeded") || gt_kind_condition_is_true(status, "Failed");
-}
-
 #define KUBEFLOW_KIND(VERSION, PLURAL, KIND, ROLES, IDENTIFY, READ, ...)                                     \
     {                                                                                                        \
         .type = {"kubeflow.org", (VERSION), (PLURAL), (KIND)}, .name = (KIND), .roles = (ROLES),             \
-        .identify = (IDENTIFY), .read = (READ), .has_stopped = has_kubeflow_stopped, ##__VA_ARGS__           \
+        .identify = (IDENTIFY), .read = (READ), .ended = "Succeeded", ##__VA_ARGS__                          \
     }
 
 const struct gt_kind gt_kind_pytorch =
@@ -130,7 +133,7 @@ const struct gt_kind gt_kind_paddle =
 const struct gt_kind gt_kind_jax =
     KUBEFLOW_KIND("v1", "jaxjobs", "JAXJob", "jaxReplicaSpecs", identify_kubeflow, read_kubeflow);
 const struct gt_kind gt_kind_mpi =
-    KUBEFLOW_KIND("v2beta1", "mpijobs", "MPIJob", "mpiReplicaSpecs", identify_mpi, read_mpi, .child = "Job",
-                  .child_key = GT_KEY_KUBEFLOW_JOB);
+    KUBEFLOW_KIND("v2beta1", "mpijobs", "MPIJob", "mpiReplicaSpecs", identify_mpi, read_mpi,
+                  .child = {"Job", GT_KEY_KUBEFLOW_JOB});
 const struct gt_kind gt_kind_mpi_v1 =
     KUBEFLOW_KIND("v1", "mpijobs", "MPIJob", "mpiReplicaSpecs", identify_kubeflow, read_kubeflow);

@@ -6,8 +6,14 @@
 #include "base/json_get.h"
 
 /*
- * LeaderWorkerSet: each of its groups is a job, which is placed when its pods come. A group has the name of
- * its leader, "vllm-0", and so has the StatefulSet that makes its workers, "vllm-0-1" and so on.
+ * A group has the name of its leader, "vllm-0", and so has the StatefulSet that makes its workers,
+ * "vllm-0-1" and so on.
+ * kind: LeaderWorkerSet
+ * job: each group is a job, of its leader's name: `vllm-0`
+ * role: `leader`, if the owner has the name in label `leaderworkerset.sigs.k8s.io/name`, else `worker`
+ * index: label `leaderworkerset.sigs.k8s.io/worker-index`, else the end of the pod's name
+ * templates: `spec.leaderWorkerTemplate`: one group, which is planned when its leader comes
+ * come: together; the workers later with `LeaderReady`
  */
 
 enum { JOBS_MAX = 4096 };
@@ -39,21 +45,16 @@ static int read_leader_worker_set(struct gt_template_reader *reader, const cJSON
     const cJSON *group = gt_get(spec, "leaderWorkerTemplate"), *workers = gt_get(group, "workerTemplate"),
                 *leader = gt_get(group, "leaderTemplate");
     uint32_t size = 0, replicas = 0, subgroup = 0;
-    int r = gt_template_count(gt_get(group, "size"), "size", 1, &size, reader->err);
-    if (r >= 0)
-        r = gt_template_count(gt_get(spec, "replicas"), "replicas", 1, &replicas, reader->err);
-    if (r >= 0)
-        r = gt_template_add(reader, "leader", NULL, 1, leader ? leader : workers);
+    GT_TRY(gt_template_count(gt_get(group, "size"), "size", 1, &size, reader->err));
+    GT_TRY(gt_template_count(gt_get(spec, "replicas"), "replicas", 1, &replicas, reader->err));
+    GT_TRY(gt_template_add(reader, "leader", NULL, 1, leader ? leader : workers));
     /* Without a template of its own, so that sentences name the worker's. */
-    for (enum gt_pod_key k = 0; r >= 0 && !leader && k < GT_KEY_SIZES; k++) {
+    for (enum gt_pod_key k = 0; !leader && k < GT_KEY_SIZES; k++) {
         const char **text = &reader->templates[0].texts.of[k];
         free((void *)(uintptr_t)*text);
         *text = NULL;
     }
-    if (r >= 0)
-        r = gt_template_add(reader, "worker", NULL, size > 1 ? size - 1 : 0, workers);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_template_add(reader, "worker", NULL, size > 1 ? size - 1 : 0, workers));
     reader->templates[1].first = 1;
     GT_TRY(gt_template_count(gt_get_at(group, "subGroupPolicy", "subGroupSize"), "subGroupSize", 0, &subgroup,
                              reader->err));
@@ -74,16 +75,14 @@ static const char *warn_of_exclusive_groups(const cJSON *object)
     const cJSON *annotations = gt_get_at(object, "metadata", "annotations");
     return gt_get(annotations, keys[0]) || gt_get(annotations, keys[1])
                ? "exclusive-topology of LeaderWorkerSet and gpu-group-size place the same pods and know "
-                 "nothing "
-                 "of each other, so that some may wait for ever: use one of them"
+                 "nothing of each other, so that some may wait for ever: use one of them"
                : NULL;
 }
 
 const struct gt_kind gt_kind_leader_worker_set = {
     .type = {"leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"},
     .name = "LeaderWorkerSet",
-    .child = "StatefulSet",
-    .child_key = GT_KEY_LEADER_WORKER_SET,
+    .child = {"StatefulSet", GT_KEY_LEADER_WORKER_SET},
     .identify = identify_leader_worker_set,
     .read = read_leader_worker_set,
     .warn = warn_of_exclusive_groups};

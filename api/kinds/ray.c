@@ -8,8 +8,13 @@
 #include "base/json_get.h"
 
 /*
- * Ray: the head and each group of workers are a job of their own. RayJob and RayService make a RayCluster of
- * another name, so that their pods are its pods.
+ * RayJob and RayService make a RayCluster of another name, so that their pods are its pods.
+ * kind: RayCluster, so RayJob and RayService
+ * job: each group of an owner in label `ray.io/cluster` is a job: `demo.workers`, the head `demo.headgroup`
+ * role: label `ray.io/group`
+ * index: the order of the pods' names; a new pod gets a free rank
+ * templates: each of `spec.workerGroupSpecs`: `replicas` times `numOfHosts`, and the head
+ * come: together
  */
 
 static const char head[] = "headgroup"; /* as KubeRay calls it */

@@ -4,7 +4,12 @@
 #include "api/kinds/kind.h"
 #include "base/json_get.h"
 
-/* ReplicaSet, so Deployments. Its pods have no index. */
+/*
+ * Its pods are known by their owner alone, and have no index.
+ * kind: ReplicaSet, so Deployment
+ * templates: `spec.replicas`
+ * come: together
+ */
 
 static int read_replicaset(struct gt_template_reader *reader, const cJSON *spec)
 {

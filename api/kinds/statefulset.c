@@ -5,6 +5,15 @@
 
 #include <string.h>
 
+/*
+ * kind: StatefulSet
+ * job: the owner
+ * index: label `apps.kubernetes.io/pod-index`, else the end of the pod's name; less `spec.ordinals.start`, if
+ *   the controller knows the object
+ * templates: `spec.replicas`; `spec.ordinals.start` has rank 0
+ * come: one by one, or together with `podManagementPolicy: Parallel`
+ */
+
 static int identify_statefulset(const struct gt_kind *kind, const struct gt_pod_meta *pod,
                                 struct gt_pod_identity *ret, struct gt_err **err)
 {

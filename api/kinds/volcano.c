@@ -7,7 +7,14 @@
 #include "base/err.h"
 #include "base/json_get.h"
 
-/* Job of Volcano, with its pytorch plugin or without. */
+/*
+ * kind: Volcano Job
+ * job: label or annotation `volcano.sh/job-name`
+ * role: `volcano.sh/task-spec`, either
+ * index: `volcano.sh/task-index`, either; else the end of the pod's name
+ * templates: `spec.tasks`; the master as `--master=` of the pytorch plugin says
+ * come: together
+ */
 
 static int identify_volcano(const struct gt_kind *kind, const struct gt_pod_meta *pod,
                             struct gt_pod_identity *ret, struct gt_err **err)

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "api/kinds/custom.h"
+#include "api/custom_kinds.h"
 #include "api/meta.h"
 #include "base/cleanup.h"
 #include "base/err.h"

@@ -48,5 +48,5 @@ void gt_owners_add_texts(const struct gt_owners *owners, const struct gt_pod_met
 bool gt_owner_job_key(enum gt_job_kind kind, const struct gt_owner *owner, const char *namespace_,
                       const char *name, unsigned number, struct gt_buf *to);
 
-/* Reads the file with kinds of jobs that users describe (api/kinds/custom.h). */
+/* Reads the file with kinds of jobs that users describe (api/custom_kinds.h). */
 int gt_kinds_file_read(const char *path, struct gt_err **err);

@@ -64,11 +64,12 @@ class KindCases:
             {"status": {"containerStatuses": statuses}}))
 
     def runtime(self, name, policy, *jobs):
-        """Of TrainJobs, after the trainer's own. `jobs`: (name, its container's name, what it is to the trainer, the job that has to end first)."""
+        """Of TrainJobs, after the trainer's own; `policy` None: the same. `jobs`: (name, its container's name, what it is to the trainer, the job that has to end first)."""
         made = yaml.safe_load((self.controllers[-1].files / "runtime.yaml").read_text())
         [node] = made["spec"]["template"]["spec"]["replicatedJobs"]
         node["template"]["spec"]["template"]["spec"].update(nodeSelector={"pool": "hollow"}, terminationGracePeriodSeconds=0)
-        made["metadata"]["name"], made["spec"]["mlPolicy"], made["spec"]["template"]["spec"]["replicatedJobs"] = name, policy, []
+        made["metadata"]["name"], made["spec"]["template"]["spec"]["replicatedJobs"] = name, []
+        made["spec"]["mlPolicy"] = policy or made["spec"]["mlPolicy"]
         for job, container, step, after in jobs:
             one = {**yaml.safe_load(yaml.safe_dump(node)), "name": job, **({"dependsOn": [{"name": after, "status": "Complete"}]} if after else {})}
             one["template"]["metadata"] = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": step}} if step else {}
@@ -89,7 +90,7 @@ class KindCases:
     def begin(self):
         for controller in self.controllers:
             controller.start()
-        self.runtime("torch-distributed", {"numNodes": 1, "torch": {"numProcPerNode": "auto"}}, ("node", "node", "trainer", None))
+        self.runtime("torch-distributed", None, ("node", "node", "trainer", None))
 
     @quick
     def jobset_example(self):
@@ -173,6 +174,21 @@ class KindCases:
         same([pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for pod in pods], [str(rank) for rank in range(8)], "ranks")
         return f"units in racks {', '.join(racks)}"
 
+    def deployment(self):
+        """The example, and a rollout of it: the strategy Recreate ends all pods before it makes new ones."""
+        [manifest] = self.placed.example("deployment.yaml")
+        self.placed.create(manifest)
+        racks = self.placed.check_placed(self.placed.bound("app=deployment-demo", 4), 16)
+        self.cluster.kubectl("patch", "deployment", "deployment-demo", "--type=merge", "-p", json.dumps(
+            {"spec": {"template": {"metadata": {"annotations": {"round": "2"}}}}}))
+
+        def renewed():
+            pods = self.placed.pods("app=deployment-demo")
+            return [pod["metadata"]["annotations"].get("round") for pod in pods.values()] == ["2"] * 4 or (False, self.placed.summary(pods))
+        until("the pods of the second round", renewed)
+        racks += self.placed.check_placed(self.placed.bound("app=deployment-demo", 4), 16)
+        return f"units in racks {', '.join(racks[:2])}, after the rollout in {', '.join(racks[2:])}"
+
     @quick
     def groups(self):
         """Each in one rack; a third comes, and one with a worker that restarts is made again as a whole."""
@@ -187,6 +203,26 @@ class KindCases:
               lambda: not old & {pod["metadata"]["uid"] for pod in self.placed.pods(f"{LWS}/name=vllm-demo,{LWS}/group-index=1").values()})
         racks.append(self.group(1)[1])
         return f"groups 0, 1, 2 in racks {', '.join(racks[:3])}; group 1 again in {racks[3]}"
+
+    def scaled(self):
+        """Down: the last groups go, and what they had is free. Up again: new ones are placed. The first one stays as it is."""
+        self.placed.create(self.workers(3))
+        stays = [pod["metadata"]["uid"] for pod in self.group(0)[0]]
+        down = [self.group(index)[0] for index in (1, 2)]
+        self.cluster.kubectl("scale", "leaderworkerset", "vllm-demo", "--replicas=1")
+        self.placed.gone(f"{LWS}/name=vllm-demo,{LWS}/group-index in (1, 2)")
+        left = {pod["spec"]["nodeName"] for pods in down for pod in pods}
+
+        def free():
+            used = [item["metadata"]["name"] for item in self.cluster.get("ngt")["items"]
+                    if item["metadata"]["name"] in left and item["status"].get("freeCount") != 8]
+            kept = [item["metadata"]["name"] for item in self.cluster.get("gpl", "-n", "default")["items"]]
+            return (not used and len(kept) == 1) or (False, (used, kept))
+        until("the GPUs of both groups to be free, and their plans to be gone", free)
+        self.cluster.kubectl("scale", "leaderworkerset", "vllm-demo", "--replicas=3")
+        racks = [self.group(index)[1] for index in (1, 2)]
+        same([pod["metadata"]["uid"] for pod in self.group(0)[0]], stays, "the pods of group 0")
+        return f"groups 1 and 2 again in racks {', '.join(racks)}"
 
     def subgroups(self):
         """Each in one rack, and no rack has pods of both groups."""
@@ -234,7 +270,9 @@ class KindCases:
             case("the example's TrainJob, units of 32", self.trainjob)
             case("TrainJobs of the runtime MPI, the launcher a node or without GPUs", self.trainjob_mpi)
             case("a TrainJob of elastic PyTorch with an initializer", self.trainjob_elastic)
+            case("the example's Deployment, and a rollout", self.deployment)
             case("the example's LeaderWorkerSet, its groups come one by one", self.groups)
+            case("a LeaderWorkerSet is scaled down and up again", self.scaled)
             case("a LeaderWorkerSet whose subgroups are units, its groups spread over racks", self.subgroups)
             case("a LeaderWorkerSet is rolled", self.rollout)
             case("a LeaderWorkerSet whose workers wait for the leader", self.leader_ready)

@@ -148,7 +148,8 @@ class KueueCases:
 
     def run(self, kinds=None):
         """`kinds`: the KueueKindCases, where their controllers are there."""
-        if kinds and not self.report.case("the controllers of JobSet 0.10.1, LeaderWorkerSet 0.7.0 and Trainer 2.1.0 run", kinds.kinds.begin):
+        trainer = "2.2.1" if kinds and kinds.patched else "2.1.0"
+        if kinds and not self.report.case(f"the controllers of JobSet 0.10.1, LeaderWorkerSet 0.7.0 and Trainer {trainer} run", kinds.kinds.begin):
             return
         if not self.report.case("Kueue with a queue that has our AdmissionCheck", self.begin):
             return

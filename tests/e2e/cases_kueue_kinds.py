@@ -16,10 +16,10 @@ GROUP_PODS = f"{LWS}/name={GROUPS}"
 class KueueKindCases:
     FRAMEWORKS = ("jobset.x-k8s.io/jobset", "leaderworkerset.x-k8s.io/leaderworkerset", "trainer.kubeflow.org/trainjob")
 
-    def __init__(self, queues, controllers, with_trainer):
-        """`queues`: the KueueCases, whose queue is used; without trainer: Kueue is for a newer version of it."""
+    def __init__(self, queues, controllers, patched):
+        """`queues`: the KueueCases, whose queue is used; `patched`: the trainer has patches of the runtime instead of spec.annotations."""
         self.queues, self.placed, self.cluster, self.report = queues, queues.placed, queues.cluster, queues.report
-        self.kinds, self.with_trainer = KindCases(self.placed, controllers, self.report), with_trainer
+        self.kinds, self.patched = KindCases(self.placed, controllers, self.report), patched
 
     # steps
 
@@ -27,7 +27,10 @@ class KueueKindCases:
         """The examples: two units of 32 each."""
         [trainjob] = list(yaml.safe_load_all((EXAMPLES / "trainjob.yaml").read_text()))
         trainjob["spec"]["trainer"]["image"] = IMAGE
-        made = [self.kinds.jobset(), self.kinds.workers(2), *([trainjob] if self.with_trainer else [])]
+        if self.patched:
+            trainjob["spec"]["runtimePatches"] = [{"manager": "example.com/author", "trainingRuntimeSpec": {
+                "template": {"metadata": {"annotations": trainjob["spec"].pop("annotations")}}}}]
+        made = [self.kinds.jobset(), self.kinds.workers(2), trainjob]
         for one in made:
             one["metadata"]["labels"] = {QUEUE: "queue"}
         return made
@@ -84,5 +87,4 @@ class KueueKindCases:
             self.placed.clean()
 
     def run(self):
-        self.report.case("JobSet, LeaderWorkerSet and TrainJob in a queue of Kueue" if self.with_trainer else
-                         "JobSet and LeaderWorkerSet in a queue of Kueue", self.queued)
+        self.report.case("JobSet, LeaderWorkerSet and TrainJob in a queue of Kueue", self.queued)

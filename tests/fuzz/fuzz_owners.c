@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/identity.h"
-#include "api/kinds/custom.h"
+#include "api/custom_kinds.h"
 #include "api/workload.h"
 #include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/owners/pod_groups.h"

@@ -21,7 +21,9 @@ from crds import part_schema
 BUILD, VERSION = pathlib.Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DAEMONSET = ROOT / "daemonset"
-PERMISSIONS = (ROOT / "docs/reference/permissions.md").read_text()
+KINDS = re.findall(r"^\| \w+ \| [\w.-]+/\w+ \| (\w+) \|.* while it exists \|$", (ROOT / "docs/reference/jobs.md").read_text(), re.M)
+PERMISSIONS = (ROOT / "docs/reference/permissions.md").read_text().replace(
+    "[objects of all kinds of jobs](jobs.md#which-job-which-rank)", ", ".join(f"`{resource}`" for resource in KINDS))
 GROUP = "topology.metax-tech.com"
 CLUSTER_SCOPED = ("nodegputopologies", "supernodes")
 PROJECTED = ("hypernodes", "nodefeatures")

@@ -287,7 +287,7 @@ class Refused(unittest.TestCase):
                 row.told["waiting"].append(f"{condition['reason']}: {condition['message']}" if condition else "nothing")
 
     def test_table(self):
-        self.assertEqual(list(TABLE), all_kinds(), "refused.yaml needs a section with rows for each kind, in the order of list.h")
+        self.assertEqual(list(TABLE), all_kinds(), "refused.yaml needs a section with rows for each kind, in the order of api/job_kind.h")
         rows, number = {}, 0
         for name, section in TABLE.items():
             good = good_object(section)

@@ -181,7 +181,8 @@ def check_kinds():
         problems.append(f"only {len(kinds)} kinds of jobs are found in api/kinds")
     for page in ("docs/how-to/schedule-a-model-parallel-job.md", "docs/reference/jobs.md", "docs/reference/placement-controller.md"):
         told = set(re.findall(r"\w+", "\n".join(line for line in read(page).splitlines() if line.startswith("|"))))
-        problems.extend(f"{page}: no table has {kind}s" for kind in sorted(kinds) if not told & {kind, f"{kind}s"})
+        problems.extend(f"{page}: no table has {kind}s: the first comment of its file, or of an example, says it (docs/how-to/add-a-kind.md)"
+                        for kind in sorted(kinds) if not told & {kind, f"{kind}s"})
 
 
 def check_ends(path):
@@ -205,7 +206,7 @@ def check_words():
 
 
 def check_diff():
-    """What the page on new kinds shows as added stands in the list of kinds, in this order, without anything between; and its code in the
+    """What the page on new kinds shows as added stands in the list of kinds, in this order, as do the lines beside it; and its code in the
     file of that kind."""
     page, of = "docs/how-to/add-a-kind.md", "api/job_kind.h"
     [code] = re.findall(r"```c\n(.*?)```", read(page), re.S)
@@ -215,7 +216,8 @@ def check_diff():
     [shown] = re.findall(r"```diff\n(.*?)```", read(page), re.S)
     for part in re.split(r" *#define .*\n", shown):
         lines = [line.strip().lstrip("+").strip() for line in part.splitlines() if line.strip()]
-        if lines and not any(listed[at:at + len(lines)] == lines for at in range(len(listed))):
+        rest = iter(listed)
+        if not all(line in rest for line in lines):
             problems.append(f"{page}: {of} does not have these lines: {'; '.join(lines)}")
 
 

@@ -440,8 +440,8 @@ def ray_operator(cluster, directory):
                            "--metrics-addr=127.0.0.1:8186", "--health-probe-bind-address=127.0.0.1:8187")
 
 
-def kind_controllers(cluster, directory):
-    """Of JobSets, LeaderWorkerSets and TrainJobs."""
+def kind_controllers(cluster, directory, trainer=None):
+    """Of JobSets, LeaderWorkerSets and TrainJobs. `trainer`: the directory of another one."""
     return [KindController(cluster, directory, "jobset", "jobset.x-k8s.io", 9543, "jobset-system"),
             KindController(cluster, directory, "lws", "lws.x-k8s.io", 9544, "lws-system"),
-            KindController(cluster, directory, "trainer-controller-manager", "trainer.kubeflow.org", 9545, "kubeflow-system", "certManagement")]
+            KindController(cluster, trainer or directory, "trainer-controller-manager", "trainer.kubeflow.org", 9545, "kubeflow-system", "certManagement")]

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "api/kinds/custom.h"
+#include "api/custom_kinds.h"
 #include "kube/yaml.h"
 #include "scheduler-ext/owners/owners.h"
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,19 +9,18 @@
 
 #include <cmocka.h>
 
-#include "api/kinds/custom.h"
+#include "api/custom_kinds.h"
 #include "api/kinds/kind.h"
-#include "base/file.h"
 #include "base/json_arena.h"
-#include "kube/yaml.h"
 #include "scheduler-ext/webhook/webhook.h"
 #include "tests/unit/cache/cache_world.h"
+#include "tests/unit/placement/example.h"
 
 /* That an object is read in the same way, member by member, from a file, from a watch and from an
  * AdmissionReview. */
 
 #define RESOURCE "metax-tech.com/gpu"
-enum { MUTANTS = 1000, FILE_MAX = 64 << 10, TEXT_MAX = 1 << 20 };
+enum { MUTANTS = 1000, TEXT_MAX = 1 << 20 };
 
 /* An example has the name of its kind. A kind without one has that of a kind with the same form. */
 static const char *const examples[GT_JOB_CUSTOM + 1] = {
@@ -38,7 +35,7 @@ static const char *const examples[GT_JOB_CUSTOM + 1] = {
     [GT_JOB_RAY_SERVICE] = "raycluster",
     [GT_JOB_INDEXED] = "indexed-job",
     [GT_JOB_STATEFULSET] = "inference-statefulset",
-    [GT_JOB_REPLICASET] = "inference-statefulset",
+    [GT_JOB_REPLICASET] = "deployment",
     [GT_JOB_CUSTOM] = "pytorchjob",
 };
 static const char custom[] = "{\"kinds\":[{\"apiVersion\":\"example.com/"
@@ -126,25 +123,6 @@ int __wrap_gt_owner_read(enum gt_job_kind kind, const cJSON *object, const char 
 
 /* ---- examples ---- */
 
-/* YAML's reader keeps numbers as texts. In annotations and labels they are texts. */
-static void make_numbers(cJSON *json)
-{
-    for (cJSON *item = json->child, *next; item; item = next) {
-        char *end = NULL;
-        next = item->next;
-        if (item->string && (strcmp(item->string, "annotations") == 0 || strcmp(item->string, "labels") == 0))
-            continue;
-        make_numbers(item);
-        double number = cJSON_IsString(item) ? strtod(item->valuestring, &end) : 0;
-        if (!end || end == item->valuestring || *end)
-            continue;
-        if (item->string)
-            cJSON_ReplaceItemInObjectCaseSensitive(json, item->string, cJSON_CreateNumber(number));
-        else
-            cJSON_ReplaceItemViaPointer(json, item, cJSON_CreateNumber(number));
-    }
-}
-
 static cJSON *read_example(enum gt_job_kind kind)
 {
     /* What the examples have no use for. */
@@ -158,21 +136,7 @@ static cJSON *read_example(enum gt_job_kind kind)
                                     "\"conditions\":[{\"type\":\"Complete\","
                                     "\"status\":\"False\"},{\"type\":\"Succeeded\",\"status\":\"True\"}]}";
     const char *roles = gt_kind_of(kind)->roles;
-    gt_auto_free char *text = NULL;
-    gt_auto_err struct gt_err *err = NULL;
-    char name[64], path[256];
-    size_t len;
-    cJSON *json = NULL;
-    snprintf(name, sizeof(name), "%s", examples[kind] ? examples[kind] : gt_owner_type(kind)->kind);
-    for (char *p = name; *p; p++)
-        *p = (char)tolower((unsigned char)*p);
-    snprintf(path, sizeof(path), TEST_SOURCE_DIR "/../daemonset/examples/%s.yaml", name);
-    if (gt_file_read(AT_FDCWD, path, FILE_MAX, &text, &len, &err) < 0)
-        fail_msg("an example of %s is missing: %s", gt_kind_of(kind)->name, gt_err_text(err));
-    const char *next = strstr(text, "\n---");
-    if (gt_yaml_read(text, next ? (size_t)(next - text) : len, &json, &err) < 0)
-        fail_msg("%s: %s", path, gt_err_text(err));
-    make_numbers(json);
+    cJSON *json = example_of(examples[kind] ? examples[kind] : gt_owner_type(kind)->kind);
     cJSON *spec = cJSON_GetObjectItem(json, "spec"), *metadata = cJSON_GetObjectItem(json, "metadata");
     gt_auto_json cJSON *more = cJSON_Parse(of_spec);
     while (more->child) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/job_kind.h"
+
 #include <stdint.h>
 #include <string.h>
 
-#include "api/job_kind.h"
+#include "api/condition.h"
 #include "api/kinds/kind.h"
 #include "api/names.h"
-#include "base/json_get.h"
+
 #define KIND_DECLARATION(name, file) extern const struct gt_kind gt_kind_##file;
 GT_JOB_KIND_LIST(KIND_DECLARATION)
 
@@ -79,20 +81,16 @@ enum gt_job_kind gt_owner_kind_of(const char *api_version, const char *kind)
 
 bool gt_owner_makes(enum gt_job_kind kind, const char *api_version, const char *owner_kind)
 {
-    const char *child = gt_kind_of(kind)->child;
+    const char *child = gt_kind_of(kind)->child.kind;
     return owner_kind &&
            ((child && strcmp(owner_kind, child) == 0) || gt_owner_kind_of(api_version, owner_kind) == kind);
 }
 
 bool gt_kind_condition_is_true(const cJSON *status, const char *type)
 {
-    const cJSON *condition;
-    cJSON_ArrayForEach(condition, gt_get(status, "conditions"))
-    {
-        if (strcmp(gt_get_string(condition, "type"), type) == 0)
-            return strcmp(gt_get_string(condition, "status"), "True") == 0;
-    }
-    return false;
+    struct gt_condition condition;
+    gt_conditions_read(status, &type, 1, &condition);
+    return condition.status == GT_CONDITION_TRUE;
 }
 
 #define POD_KEY(name, text) [GT_KEY_##name] = {text, sizeof(text) - 1},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/kinds/custom.h"
+#include "api/custom_kinds.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -195,45 +195,32 @@ static int custom_check_texts(const struct gt_at *at, const cJSON *object, const
     return 0;
 }
 
-static int check_template(const struct gt_at *at, const cJSON *template)
+/* `at`: the kind, whose pods of several templates are known by their role. */
+static int check_template(const struct gt_at *at, const struct gt_at *here, const cJSON *kind,
+                          const cJSON *template)
 {
-    const char *root = *gt_get_string(template, "each") ? "" : ".spec";
-    GT_TRY(check_members_(at, template, "each", "path", "role", "replicas"));
-    GT_TRY(custom_check_path(at, template, "each", ".spec"));
+    const cJSON *templates = gt_get(kind, "templates"), *other = templates->child;
+    const char *label = gt_get_string(gt_get(kind, "labels"), "role"),
+               *role = gt_get_string(template, "role");
+    const bool each = *gt_get_string(template, "each");
+    const char *root = each ? "" : ".spec";
+    GT_TRY(check_members_(here, template, "each", "path", "role", "replicas"));
+    GT_TRY(custom_check_path(here, template, "each", ".spec"));
     if (!*gt_get_string(template, "path"))
-        return gt_at_fail(at, "path", "it is missing: the path of a pod's template");
-    GT_TRY(custom_check_path(at, template, "path", root));
-    GT_TRY(custom_check_path(at, template, "replicas", root));
-    GT_TRY(custom_check_text(at, template, "role"));
-    if (*gt_get_string(template, "role") == '.')
-        GT_TRY(custom_check_path(at, template, "role", root));
-    return 0;
-}
-
-/* Pods of several templates are known by their role. */
-static int custom_check_roles(const struct gt_at *at, const cJSON *kind, const cJSON *templates)
-{
-    const char *label = gt_get_string(gt_get(kind, "labels"), "role");
-    const cJSON *template, *other;
-    const bool several = cJSON_GetArraySize(templates) > 1;
-    unsigned number = 0, other_number;
-    cJSON_ArrayForEach(template, templates)
-    {
-        char path[CUSTOM_AT_MAX];
-        const char *role = gt_get_string(template, "role");
-        const bool each = *gt_get_string(template, "each");
-        snprintf(path, sizeof(path), "%s.templates[%u]", at->path, number++);
-        const struct gt_at here = {at->source, path, at->err};
-        if (!*label && (each || several))
-            return gt_at_fail(at, "labels.role",
-                              "it is missing, by which the pods of several templates are known");
-        if (*label && !each && !*role)
-            return gt_at_fail(&here, "role", "it is missing: pods have one in the label %s", label);
-        other_number = 0;
-        for (other = templates->child; other != template; other = other->next, other_number++)
-            if (*role && *role != '.' && strcmp(gt_get_string(other, "role"), role) == 0)
-                return gt_at_fail(&here, "role", "templates[%u] has %s, too", other_number, role);
-    }
+        return gt_at_fail(here, "path", "it is missing: the path of a pod's template");
+    GT_TRY(custom_check_path(here, template, "path", root));
+    GT_TRY(custom_check_path(here, template, "replicas", root));
+    GT_TRY(custom_check_text(here, template, "role"));
+    if (*role == '.')
+        GT_TRY(custom_check_path(here, template, "role", root));
+    if (!*label && (each || other->next))
+        return gt_at_fail(at, "labels.role",
+                          "it is missing, by which the pods of several templates are known");
+    if (*label && !each && !*role)
+        return gt_at_fail(here, "role", "it is missing: pods have one in the label %s", label);
+    for (unsigned number = 0; other != template; other = other->next, number++)
+        if (*role && *role != '.' && strcmp(gt_get_string(other, "role"), role) == 0)
+            return gt_at_fail(here, "role", "templates[%u] has %s, too", number, role);
     return 0;
 }
 
@@ -247,9 +234,9 @@ static int check_templates(const struct gt_at *at, const cJSON *kind)
     {
         char path[CUSTOM_AT_MAX];
         snprintf(path, sizeof(path), "%s.templates[%d]", at->path, number++);
-        GT_TRY(check_template(&(struct gt_at){at->source, path, at->err}, template));
+        GT_TRY(check_template(at, &(struct gt_at){at->source, path, at->err}, kind, template));
     }
-    return custom_check_roles(at, kind, templates);
+    return 0;
 }
 
 static int check_ended(const struct gt_at *at, const cJSON *kind)
@@ -333,8 +320,7 @@ static int fill_kind(const struct gt_at *at, const cJSON *says, struct custom_ki
     custom->says = says;
     custom->kind = (struct gt_kind){.type = {custom->group, custom->version, resource, kind},
                                     .name = kind,
-                                    .child = *child ? child : NULL,
-                                    .child_key = custom->job,
+                                    .child = {*child ? child : NULL, custom->job},
                                     .is_nameless = custom->index == GT_POD_KEYS,
                                     .identify = identify_custom,
                                     .read = read_custom,
