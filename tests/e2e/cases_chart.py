@@ -355,6 +355,8 @@ class ChartCases:
         kinds = [item["kind"] for item in items]
         same([kinds.count(kind) for kind in ("Service", "Secret", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")], [1, 2, 0, 0],
              "the Service, its certificate and kube-scheduler's, and no webhook")
+        rules = [rule for item in items if item["metadata"]["name"] == "gputopo-scheduler" for rule in item.get("rules", ()) if "pods" in rule["resources"]]
+        same([rule["verbs"] for rule in rules], [["list", "watch"]], "what the companion may do with pods")
         deployment, = (item for item in items if item["kind"] == "Deployment")
         container, = deployment["spec"]["template"]["spec"]["containers"]
         said = {arg.partition("=")[0] for arg in container["args"]}

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+from kubelet_double import KubeletDouble
+
 HERE = pathlib.Path(__file__).resolve().parent
 PROFILE = HERE.parents[1] / "daemonset/seccomp/gputopo.json"
 PROGRAMS, LIBRARY = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
@@ -67,6 +69,54 @@ class Confined(unittest.TestCase):
                       ["test_health.py", self.programs, LIBRARY, "Health.test_each_boot_is_checked_once"],  # it starts a program
                       ["test_companion.py", companion, "Listing", "Volcano.test_tiers_and_members", "Leading.test_one_of_two_writes"],
                       ["test_extender.py", companion, "Answers.test_prioritize"])
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("runc"), "needs root and runc")
+@unittest.skipUnless(pathlib.Path(PROGRAMS).parent.name == "build", "the image is of the release")
+class Container(unittest.TestCase):
+    """What a container runtime makes of the profile: runc itself makes system calls after it has set it."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="gputopo-seccomp-")
+        self.addCleanup(scratch.cleanup)
+        self.directory = pathlib.Path(scratch.name)
+        self.root = self.directory / "rootfs"
+        self.kubelet = KubeletDouble(str(self.directory / "kubelet"))
+
+    def runc(self, *arguments, **options):
+        return subprocess.run(["runc", "--root", self.directory / "state", *arguments], cwd=self.directory, check=True, **options)
+
+    def started(self, *command):
+        """A container of the image, as restricted as the agent's; returns its first process."""
+        subprocess.run([HERE.parents[1] / "daemonset/image", pathlib.Path(PROGRAMS).parent, self.root, "--tree"], check=True, stdout=subprocess.DEVNULL)
+        shutil.copy(HERE.parent / "machines/c500-8.json", self.root / "etc/node.json")
+        (self.root / "etc/dev/dri").mkdir(parents=True)
+        for gpu in json.loads((self.root / "etc/node.json").read_text())["node"]["gpus"]:
+            for kind, key in (("card", "card"), ("renderD", "render")):
+                (self.root / f"etc/dev/dri/{kind}{gpu['drm'][key]}").symlink_to("/dev/null")
+        (self.root / "etc/dev/mxcd").symlink_to("/dev/null")
+        (self.root / "var/lib/kubelet").mkdir(parents=True)
+        self.runc("spec")
+        spec = json.loads((self.directory / "config.json").read_text())
+        spec["process"].update(terminal=False, args=command, noNewPrivileges=True, capabilities={})
+        spec["linux"].update(seccomp=json.loads(PROFILE.read_text()), resources={})
+        spec["mounts"].append({"destination": "/var/lib/kubelet", "type": "bind", "source": self.kubelet.root, "options": ["rbind", "rw"]})
+        (self.directory / "config.json").write_text(json.dumps(spec))
+        name = self.directory.name
+        with open(self.directory / "log", "w") as log:
+            self.runc("run", "--detach", name, stdout=log, stderr=log)
+        self.addCleanup(self.runc, "delete", "--force", name)
+        return json.loads(self.runc("state", name, stdout=subprocess.PIPE).stdout)["pid"]
+
+    def test_the_agent(self):
+        self.kubelet.start()
+        self.addCleanup(self.kubelet.stop)
+        process = self.started("/usr/bin/gputopo-agent", "--from=/etc/node.json", "--dev-root=/etc/dev", "--no-publish")
+        self.assertTrue(self.kubelet.wait_healthy(8), (self.directory / "log").read_text())
+        self.assertEqual(len(self.kubelet.admit("train", 4)[0]), 4)
+        status = pathlib.Path(f"/proc/{process}/status").read_text()
+        for line in ("CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "Seccomp_filters:\t1"):
+            self.assertIn(line, status)
 
 
 if __name__ == "__main__":
