@@ -165,11 +165,11 @@ int gt_isolated_move_make(const struct gt_isolated_moving *moving, struct gt_iso
 cJSON *gt_isolated_take_back(const cJSON *from, const cJSON *to, const cJSON *added)
 {
     gt_auto_json cJSON *list = isolated_copy(gt_isolated_entries(to));
-    const cJSON *entry;
+    const cJSON *entry, *released_from = gt_isolated_entries(from);
     bool changed = false;
     cJSON_ArrayForEach(entry, added)
     {
-        if (isolated_has(gt_isolated_entries(from), entry))
+        if (!released_from || isolated_has(released_from, entry))
             continue;
         for (cJSON *one = list ? list->child : NULL, *next; one; one = next) {
             next = one->next;
