@@ -43,15 +43,17 @@ struct told_gpu {
     char uuids[2][GT_ID_SIZE];          /* of a link, or the second is "" */
     uint32_t at;                        /* another node that has been seen with them; GT_NONE: none */
     unsigned next_of_node, next_of_gpu; /* in the chain of the node's slot, and of the first UUID's */
+    uint64_t due_ms;                    /* when it is to be looked at */
     bool is_said;                       /* by the object that is read */
-    bool is_due;                        /* to be looked at */
     bool is_lost;                       /* `at` is to be searched in all nodes */
+    bool is_failing;                    /* and that is said */
 };
 
 /* Two nodes that are worked on. */
 struct moved_pair {
     char from[GT_API_NAME_MAX + 1], to[GT_API_NAME_MAX + 1];
-    bool runs, is_silent; /* the first node's agent is */
+    uint32_t at;                      /* the second */
+    bool runs, is_failing, is_silent; /* the first node's agent is */
     struct gt_kube_call *call;
     cJSON *from_object, *to_object;
     cJSON *added; /* to the second's list; NULL: nothing so far */
@@ -68,8 +70,7 @@ struct gt_moved_gpus {
         unsigned of_node, of_gpu;
     } slots[TOLD_SLOTS]; /* the heads of the chains: a place in `told` and 1; 0: the end */
     unsigned next;       /* of `told`, to be looked at */
-    uint64_t look_ms;    /* when all are due */
-    bool leads, is_due, has_failed, is_failing, is_over_max;
+    bool leads, is_over_max;
     struct moved_pair pair;
 };
 
@@ -127,7 +128,8 @@ static struct told_gpu *told_find(const struct gt_moved_gpus *moved, const char 
 
 static void moved_due(struct gt_moved_gpus *moved, struct told_gpu *told)
 {
-    told->is_due = moved->is_due = true;
+    uint64_t due_ms = gt_clock_ms() + MOVED_SETTLE_MS;
+    told->due_ms = told->due_ms < due_ms ? told->due_ms : due_ms;
     if (moved->leads && !moved->pair.runs)
         gt_source_arm(moved->timer, MOVED_SETTLE_MS);
 }
@@ -258,20 +260,31 @@ static void moved_clear(struct gt_moved_gpus *moved)
     *pair = (struct moved_pair){0};
 }
 
-/* The round goes on. */
+/* The next one, if there is one. */
 static void moved_end(struct gt_moved_gpus *moved)
 {
     moved_clear(moved);
     gt_source_arm(moved->timer, 1);
 }
 
+static void moved_set_due(struct gt_moved_gpus *moved, unsigned after_ms, bool is_failing)
+{
+    const struct moved_pair *pair = &moved->pair;
+    for (struct told_gpu *told = told_of_node(moved, pair->from); told;
+         told = told_at(moved, told->next_of_node)) {
+        if (told->at != pair->at || strcmp(told->node, pair->from) != 0)
+            continue;
+        told->due_ms = gt_clock_ms() + after_ms;
+        told->is_failing = is_failing;
+    }
+}
+
 static void moved_note_failure(struct gt_moved_gpus *moved, const struct gt_err *why)
 {
-    gt_log(moved->is_failing ? GT_LOG_DEBUG : GT_LOG_WARNING,
+    gt_log(moved->pair.is_failing ? GT_LOG_DEBUG : GT_LOG_WARNING,
            "what is isolated cannot follow its GPU to another node, it is tried again",
            GT_STR("from", moved->pair.from), GT_STR("to", moved->pair.to), GT_STR("why", gt_err_text(why)));
-    moved->has_failed = moved->is_failing = true;
-    moved->look_ms = gt_clock_ms() + MOVED_AGAIN_MS;
+    moved_set_due(moved, MOVED_AGAIN_MS, true);
 }
 
 static void moved_fail(struct gt_moved_gpus *moved, const struct gt_err *why)
@@ -423,7 +436,7 @@ static bool moved_on_written(struct gt_write_key *key, enum gt_write_outcome out
     return false;
 }
 
-/* ---- rounds ---- */
+/* ---- one pair after the other ---- */
 
 /* NULL: there is nothing to do for it now. */
 static const char *moved_where(struct gt_moved_gpus *moved, struct told_gpu *told, bool *ret_is_silent)
@@ -454,47 +467,39 @@ static const char *moved_where(struct gt_moved_gpus *moved, struct told_gpu *tol
 /* All GPUs that have gone the same way are one pair. */
 static bool moved_begin(struct gt_moved_gpus *moved, struct told_gpu *told)
 {
-    bool is_due = told->is_due, is_silent;
-    told->is_due = false;
-    const char *to = is_due ? moved_where(moved, told, &is_silent) : NULL;
+    struct moved_pair *pair = &moved->pair;
+    bool is_silent;
+    told->due_ms = gt_clock_ms() + MOVED_LOOK_MS;
+    const char *to = moved_where(moved, told, &is_silent);
     if (!to)
         return false;
-    moved->pair = (struct moved_pair){.runs = true, .is_silent = is_silent};
-    gt_text_copy(moved->pair.from, sizeof(moved->pair.from), told->node);
-    gt_text_copy(moved->pair.to, sizeof(moved->pair.to), to);
-    for (struct told_gpu *one = told_of_node(moved, told->node); one; one = told_at(moved, one->next_of_node))
-        one->is_due = one->is_due && (one->at != told->at || strcmp(one->node, told->node) != 0);
+    *pair = (struct moved_pair){
+        .at = told->at, .runs = true, .is_failing = told->is_failing, .is_silent = is_silent};
+    gt_text_copy(pair->from, sizeof(pair->from), told->node);
+    gt_text_copy(pair->to, sizeof(pair->to), to);
+    moved_set_due(moved, MOVED_LOOK_MS, false);
     return true;
-}
-
-static void moved_look(struct gt_moved_gpus *moved, uint64_t now)
-{
-    moved->look_ms = now + MOVED_LOOK_MS;
-    moved->has_failed = false;
-    for (unsigned i = 0; i < moved->count; i++)
-        moved->told[i].is_due = true;
 }
 
 static void moved_on_timer(void *arg)
 {
     struct gt_moved_gpus *moved = arg;
-    uint64_t now = gt_clock_ms();
+    uint64_t now = gt_clock_ms(), next_ms = now + MOVED_LOOK_MS;
     if (!moved->leads || moved->pair.runs)
         return;
     if (!gt_informers_is_synced(moved->env->informers, NULL)) {
         gt_source_arm(moved->timer, MOVED_SETTLE_MS);
         return;
     }
-    if (now >= moved->look_ms)
-        moved_look(moved, now);
-    moved->is_due = false;
-    for (unsigned left = moved->count; left; left--)
-        if (moved_begin(moved, &moved->told[moved->next++ % moved->count])) {
+    for (unsigned left = moved->count; left; left--) {
+        struct told_gpu *told = &moved->told[moved->next++ % moved->count];
+        if (told->due_ms <= now && moved_begin(moved, told)) {
             moved_read(moved, moved->pair.from);
             return;
         }
-    moved->is_failing = moved->has_failed;
-    gt_source_arm(moved->timer, moved->is_due ? MOVED_SETTLE_MS : moved->look_ms - now);
+        next_ms = told->due_ms < next_ms ? told->due_ms : next_ms;
+    }
+    gt_source_arm(moved->timer, next_ms > now ? next_ms - now : 1);
 }
 
 /* ---- creation and end ---- */
@@ -510,7 +515,8 @@ void gt_moved_gpus_lead(struct gt_moved_gpus *moved, bool leads)
     moved->leads = leads;
     gt_source_disarm(moved->timer);
     if (leads) {
-        moved->look_ms = 0;
+        for (unsigned i = 0; i < moved->count; i++)
+            moved->told[i].due_ms = 0;
         gt_source_arm(moved->timer, MOVED_SETTLE_MS);
         return;
     }
