@@ -351,7 +351,7 @@ static void moved_write(struct gt_moved_gpus *moved, const char *node, const cJS
                                             .body = body.data,
                                             .field_manager = GT_MANAGER_COMPANION,
                                             .metadata_only = true};
-    if (gt_buf_check(&body, "patch", &err) >= 0 && gt_write_post(&moved->line, &request, NULL))
+    if (gt_buf_check(&body, "patch", &err) >= 0 && gt_write_post(&moved->line, &request, moved))
         return;
     if (!err)
         gt_fail(&err, ENOMEM, "no memory");
@@ -366,7 +366,7 @@ static void moved_decide(struct gt_moved_gpus *moved)
     const struct gt_isolated_moving moving = {pair->from_object, pair->to_object, pair->is_silent,
                                               time(NULL)};
     int r = gt_isolated_move_make(&moving, &move, &err);
-    if (r >= 0 && move.is_full)
+    if (r >= 0 && move.is_full && !move.leaves && !cJSON_GetArraySize(move.added))
         r = gt_fail(&err, ENOSPC, "node %s has %d isolations already, the most there may be", pair->to,
                     GT_ISOLATIONS_MAX);
     if (r < 0) {
@@ -412,7 +412,7 @@ static void moved_on_read(void *arg, struct gt_kube_answer *answer)
 static bool moved_on_written(struct gt_write_key *key, enum gt_write_outcome outcome,
                              struct gt_kube_answer *answer)
 {
-    struct gt_moved_gpus *moved = key->line->arg;
+    struct gt_moved_gpus *moved = key->of;
     struct moved_pair *pair = &moved->pair;
     bool copies = pair->writes == MOVED_COPIES;
     if (outcome != GT_WRITE_DONE && !(copies && outcome == GT_WRITE_UNKNOWN)) {
@@ -504,12 +504,6 @@ static void moved_on_timer(void *arg)
 
 /* ---- creation and end ---- */
 
-static bool moved_may_send(void *arg)
-{
-    const struct gt_moved_gpus *moved = arg;
-    return moved->leads && moved->env->is_leading(moved->env->leading_arg);
-}
-
 void gt_moved_gpus_lead(struct gt_moved_gpus *moved, bool leads)
 {
     moved->leads = leads;
@@ -535,8 +529,8 @@ int gt_moved_gpus_new(const struct gt_part_env *env, struct gt_moved_gpus **ret,
                                          .body_max = MOVED_BODY_MAX,
                                          .retry_ms = MOVED_AGAIN_MS,
                                          .retry_max_ms = MOVED_AGAIN_MS,
-                                         .may_send = moved_may_send,
-                                         .arg = moved,
+                                         .may_send = env->is_leading,
+                                         .arg = env->leading_arg,
                                          .answered = moved_on_written};
     gt_write_open(gt_kube_writer(env->kube), &moved->line);
     int r = gt_loop_add_timer(env->loop, moved_on_timer, moved, &moved->timer, err);

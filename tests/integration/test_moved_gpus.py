@@ -322,13 +322,20 @@ class Moved(Case):
         self.assertTrue(wait_for(lambda: len(self.patches()) == 2, 30))
 
     def test_no_room(self):
+        """One has none, which holds up no other."""
+        c = {"gpu": "GPU-c-0000000", **ENTRY}
         full = [{"gpu": str(i), **ENTRY} for i in range(64)]
-        self.tell("n2", *full)
-        companion = self.begin()
-        self.move()
-        self.assertTrue(wait_for(lambda: [line for line in companion.lines if "64 isolations already" in str(line)]), companion.lines)
+        self.tell("n1", self.a, c)
         self.tell("n2", *full[1:])
-        self.wait_told(n2=[*full[1:], self.a])
+        companion = self.begin()
+        self.report("n1", "GPU-n1-00000")
+        self.report("n2", "GPU-a-0000000", "GPU-c-0000000")
+        self.wait_told(n1=[self.a, c], n2=[*full[1:], self.a])
+        self.assertTrue(wait_for(lambda: [line for line in companion.lines if "64 isolations already" in str(line)]), companion.lines)
+        self.report("n2", "GPU-a-0000000", "GPU-c-0000000", bad=["GPU-a-0000000"])
+        self.wait_told(n1=[c], n2=[*full[1:], self.a])
+        self.tell("n2", *full[2:], self.a)
+        self.wait_told(n1=[c], n2=[*full[2:], self.a, c])
 
     def test_a_link(self):
         link = {"link": ["GPU-a-0000000", "GPU-n1-00000"], **ENTRY}
