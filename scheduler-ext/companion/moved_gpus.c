@@ -52,8 +52,9 @@ struct told_gpu {
 /* Two nodes that are worked on. */
 struct moved_pair {
     char from[GT_API_NAME_MAX + 1], to[GT_API_NAME_MAX + 1];
-    uint32_t at;                      /* the second */
-    bool runs, is_failing, is_silent; /* the first node's agent is */
+    uint32_t at; /* the second */
+    bool runs, is_failing;
+    bool is_silent; /* the first's agent is */
     struct gt_kube_call *call;
     cJSON *from_object, *to_object;
     cJSON *added; /* to the second's list; NULL: nothing so far */
