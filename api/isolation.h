@@ -60,7 +60,8 @@ void gt_isolated_move_done(struct gt_isolated_move *move);
 #define gt_auto_isolated_move __attribute__((cleanup(gt_isolated_move_done)))
 
 /* The second's list without entries that were added, and that the first does not have any more: somebody has
- * released them meanwhile. NULL: all stay. */
+ * released them meanwhile. One without a list is another object than before, which releases nothing. NULL:
+ * all stay. */
 cJSON *gt_isolated_take_back(const cJSON *from, const cJSON *to, const cJSON *added);
 
 /* The same part of such an object, for a file. */

@@ -71,12 +71,12 @@ static bool isolated_is_obeyed(const struct gt_node *node, const cJSON *entry, c
                                                 node->gpus[gpu].grade != GT_GRADE_NONE);
 }
 
-static bool isolated_has(const cJSON *list, const cJSON *entry)
+static cJSON *isolated_find(const cJSON *list, const cJSON *entry)
 {
-    const cJSON *other = list ? list->child : NULL;
+    cJSON *other = list ? list->child : NULL;
     while (other && !cJSON_Compare(other, entry, true))
         other = other->next;
-    return other != NULL;
+    return other;
 }
 
 /* The copy of it; or a later word on the same GPUs, which replaces it. NULL: there is none. */
@@ -165,19 +165,14 @@ int gt_isolated_move_make(const struct gt_isolated_moving *moving, struct gt_iso
 cJSON *gt_isolated_take_back(const cJSON *from, const cJSON *to, const cJSON *added)
 {
     gt_auto_json cJSON *list = isolated_copy(gt_isolated_entries(to));
-    const cJSON *entry;
+    const cJSON *entry, *left = gt_isolated_entries(from);
     bool changed = false;
     cJSON_ArrayForEach(entry, added)
     {
-        if (isolated_has(gt_isolated_entries(from), entry))
+        if (!left || isolated_find(left, entry))
             continue;
-        for (cJSON *one = list ? list->child : NULL, *next; one; one = next) {
-            next = one->next;
-            if (!cJSON_Compare(one, entry, true))
-                continue;
-            cJSON_Delete(cJSON_DetachItemViaPointer(list, one));
-            changed = true;
-        }
+        for (cJSON *copy; (copy = isolated_find(list, entry)); changed = true)
+            cJSON_Delete(cJSON_DetachItemViaPointer(list, copy));
     }
     return changed ? gt_steal(list) : NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/companion/placement_private.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,6 +9,8 @@
 #include "api/isolation.h"
 #include "api/meta.h"
 #include "api/names.h"
+#include "base/clock.h"
+#include "base/digest.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -26,7 +29,8 @@
  */
 
 enum {
-    TOLD_MAX = 4096, /* further isolations do not follow */
+    TOLD_MAX = 1 << 14, /* further isolations do not follow */
+    TOLD_SLOTS = 1 << 12,
     MOVED_SETTLE_MS = 100,
     MOVED_AGAIN_MS = 5000,
     MOVED_LOOK_MS = 60000, /* an agent that falls silent is no change */
@@ -36,17 +40,21 @@ enum {
 /* What a node's list names by UUID. */
 struct told_gpu {
     char node[GT_API_NAME_MAX + 1];
-    char uuids[2][GT_ID_SIZE]; /* of a link, or the second is "" */
-    uint32_t at;               /* another node that has been seen with them; GT_NONE: none */
-    bool is_said;              /* by the object that is read */
-    bool is_copied;            /* and the old node's agent is silent: nothing to do until it says something */
-    unsigned round;            /* in which it was last looked at */
+    char uuids[2][GT_ID_SIZE];          /* of a link, or the second is "" */
+    uint32_t at;                        /* another node that has been seen with them; GT_NONE: none */
+    unsigned next_of_node, next_of_gpu; /* in the chain of the node's slot, and of the first UUID's */
+    uint64_t due_ms;                    /* when it is to be looked at */
+    bool is_said;                       /* by the object that is read */
+    bool is_lost;                       /* `at` is to be searched in all nodes */
+    bool is_failing;                    /* and that is said */
 };
 
 /* Two nodes that are worked on. */
 struct moved_pair {
     char from[GT_API_NAME_MAX + 1], to[GT_API_NAME_MAX + 1];
-    bool runs, is_silent; /* the first node's agent is */
+    uint32_t at; /* the second */
+    bool runs, is_failing;
+    bool is_silent; /* the first's agent is */
     struct gt_kube_call *call;
     cJSON *from_object, *to_object;
     cJSON *added; /* to the second's list; NULL: nothing so far */
@@ -59,8 +67,11 @@ struct gt_moved_gpus {
     struct gt_write_line line;
     struct told_gpu *told;
     unsigned count, capacity;
-    unsigned round, next; /* its number, and the first of `told` that is not looked at yet */
-    bool leads, is_due, has_failed, is_failing;
+    struct {
+        unsigned of_node, of_gpu;
+    } slots[TOLD_SLOTS]; /* the heads of the chains: a place in `told` and 1; 0: the end */
+    unsigned next;       /* of `told`, to be looked at */
+    bool leads, is_over_max;
     struct moved_pair pair;
 };
 
@@ -69,7 +80,114 @@ static const struct gt_cluster *moved_cluster(const struct gt_moved_gpus *moved)
     return gt_cache_cluster(gt_informers_cache(moved->env->informers));
 }
 
-/* ---- what is told, and where it is ---- */
+/* ---- what is told ---- */
+
+static unsigned told_slot(const char *name)
+{
+    char lower[GT_API_NAME_MAX + 1];
+    size_t len = 0;
+    for (; name[len] && len < GT_API_NAME_MAX; len++)
+        lower[len] = (char)tolower((unsigned char)name[len]);
+    lower[len] = '\0';
+    return gt_digest_hash(gt_digest_keyed(lower)) % TOLD_SLOTS;
+}
+
+static struct told_gpu *told_at(const struct gt_moved_gpus *moved, unsigned link)
+{
+    return link ? &moved->told[link - 1] : NULL;
+}
+
+static struct told_gpu *told_of_node(const struct gt_moved_gpus *moved, const char *node)
+{
+    return told_at(moved, moved->slots[told_slot(node)].of_node);
+}
+
+static struct told_gpu *told_of_gpu(const struct gt_moved_gpus *moved, const char *uuid)
+{
+    return told_at(moved, moved->slots[told_slot(uuid)].of_gpu);
+}
+
+static void told_link(struct gt_moved_gpus *moved, unsigned i)
+{
+    struct told_gpu *told = &moved->told[i];
+    unsigned *of_node = &moved->slots[told_slot(told->node)].of_node;
+    unsigned *of_gpu = &moved->slots[told_slot(told->uuids[0])].of_gpu;
+    told->next_of_node = *of_node;
+    told->next_of_gpu = *of_gpu;
+    *of_node = *of_gpu = i + 1;
+}
+
+static struct told_gpu *told_find(const struct gt_moved_gpus *moved, const char *node,
+                                  const char *const uuids[static 2])
+{
+    struct told_gpu *told = told_of_gpu(moved, uuids[0]);
+    while (told && (strcmp(told->node, node) != 0 || strcmp(told->uuids[0], uuids[0]) != 0 ||
+                    strcmp(told->uuids[1], uuids[1] ? uuids[1] : "") != 0))
+        told = told_at(moved, told->next_of_gpu);
+    return told;
+}
+
+static void moved_due(struct gt_moved_gpus *moved, struct told_gpu *told)
+{
+    uint64_t due_ms = gt_clock_ms() + MOVED_SETTLE_MS;
+    told->due_ms = told->due_ms < due_ms ? told->due_ms : due_ms;
+    if (moved->leads && !moved->pair.runs)
+        gt_source_arm(moved->timer, MOVED_SETTLE_MS);
+}
+
+static struct told_gpu *told_add(struct gt_moved_gpus *moved, const char *node,
+                                 const char *const uuids[static 2])
+{
+    if (moved->count == TOLD_MAX && !moved->is_over_max) {
+        moved->is_over_max = true;
+        gt_warning("too much is isolated by UUID: the rest does not follow its GPUs to other nodes",
+                   GT_INT("limit", TOLD_MAX));
+    }
+    if (moved->count == TOLD_MAX || !GT_GROW(moved->told, moved->count, moved->capacity, 16U))
+        return NULL;
+    struct told_gpu *told = &moved->told[moved->count];
+    *told = (struct told_gpu){.at = GT_NONE, .is_lost = true};
+    gt_text_copy(told->node, sizeof(told->node), node);
+    gt_text_copy(told->uuids[0], sizeof(told->uuids[0]), uuids[0]);
+    gt_text_copy(told->uuids[1], sizeof(told->uuids[1]), uuids[1] ? uuids[1] : "");
+    told_link(moved, moved->count++);
+    return told;
+}
+
+/* What this node tells, `entries` NULL: nothing, takes the place of what it told before. */
+static void moved_replace(struct gt_moved_gpus *moved, const char *node, const cJSON *entries)
+{
+    const char *uuids[2];
+    const cJSON *entry;
+    unsigned kept = 0;
+    bool goes = false;
+    for (struct told_gpu *told = told_of_node(moved, node); told; told = told_at(moved, told->next_of_node))
+        told->is_said = strcmp(told->node, node) != 0;
+    cJSON_ArrayForEach(entry, entries)
+    {
+        if (!gt_isolated_uuids(entry, uuids) || gt_isolated_is_over(entry, time(NULL)))
+            continue;
+        struct told_gpu *told = told_find(moved, node, uuids);
+        if (!told && !(told = told_add(moved, node, uuids)))
+            continue;
+        told->is_said = true;
+        moved_due(moved, told);
+    }
+    for (struct told_gpu *told = told_of_node(moved, node); told; told = told_at(moved, told->next_of_node))
+        goes = goes || !told->is_said;
+    if (!goes)
+        return;
+    for (unsigned i = 0; i < moved->count; i++)
+        if (moved->told[i].is_said)
+            moved->told[kept++] = moved->told[i];
+    moved->count = kept;
+    moved->is_over_max = false;
+    memset(moved->slots, 0, sizeof(moved->slots));
+    for (unsigned i = 0; i < kept; i++)
+        told_link(moved, i);
+}
+
+/* ---- where it is ---- */
 
 static bool moved_node_has(const struct gt_cache *cache, uint32_t node, const char *uuid)
 {
@@ -86,97 +204,49 @@ static bool moved_node_has_all(const struct gt_cache *cache, uint32_t node, cons
            (!told->uuids[1][0] || moved_node_has(cache, node, told->uuids[1]));
 }
 
-static uint32_t moved_find_node(const struct gt_moved_gpus *moved, const struct told_gpu *told)
+/* Notes what other nodes tell of this one's GPUs. */
+static void moved_see(struct gt_moved_gpus *moved, uint32_t node)
 {
     const struct gt_cache *cache = gt_informers_cache(moved->env->informers);
-    uint32_t own = gt_cluster_find_node(moved_cluster(moved), told->node);
-    for (uint32_t node = 0; node < gt_cluster_nodes(moved_cluster(moved)); node++)
-        if (node != own && moved_node_has_all(cache, node, told))
-            return node;
-    return GT_NONE;
-}
-
-static void moved_due(struct gt_moved_gpus *moved)
-{
-    moved->is_due = true;
-    if (moved->leads && !moved->pair.runs)
-        gt_source_arm(moved->timer, MOVED_SETTLE_MS);
-}
-
-static struct told_gpu *moved_find_told(const struct gt_moved_gpus *moved, const char *node,
-                                        const char *const uuids[static 2])
-{
-    for (unsigned i = 0; i < moved->count; i++) {
-        struct told_gpu *told = &moved->told[i];
-        if (strcmp(told->node, node) == 0 && strcmp(told->uuids[0], uuids[0]) == 0 &&
-            strcmp(told->uuids[1], uuids[1] ? uuids[1] : "") == 0)
-            return told;
+    struct gt_cache_node state;
+    struct gt_cluster_node at;
+    const char *id = "";
+    if (!gt_cache_get_node(cache, node, &state) || state.stale || state.outlived ||
+        !gt_cluster_get_node(moved_cluster(moved), node, &at))
+        return;
+    for (unsigned gpu = 0; id && gpu < GT_GPUS_MAX; gpu++) {
+        id = gt_cache_device_id(cache, node, gpu);
+        for (struct told_gpu *told = id ? told_of_gpu(moved, id) : NULL; told;
+             told = told_at(moved, told->next_of_gpu)) {
+            if (strcmp(told->node, at.name) == 0 || strcasecmp(told->uuids[0], id) != 0 ||
+                !moved_node_has_all(cache, node, told))
+                continue;
+            told->at = node;
+            told->is_lost = false;
+            moved_due(moved, told);
+        }
     }
-    return NULL;
 }
 
-static void moved_read_entry(struct gt_moved_gpus *moved, const char *node, const cJSON *entry)
+/* One search finds all that are lost. What is not found is seen when its node's agent reports it. */
+static void moved_search(struct gt_moved_gpus *moved)
 {
-    const char *uuids[2];
-    struct told_gpu *told;
-    if (!gt_isolated_uuids(entry, uuids))
-        return;
-    told = moved_find_told(moved, node, uuids);
-    if (told) {
-        told->is_said = true;
-        told->is_copied = false;
-        return;
-    }
-    if (moved->count == TOLD_MAX || !GT_GROW(moved->told, moved->count, moved->capacity, 16U))
-        return;
-    told = &moved->told[moved->count++];
-    *told = (struct told_gpu){.is_said = true};
-    gt_text_copy(told->node, sizeof(told->node), node);
-    gt_text_copy(told->uuids[0], sizeof(told->uuids[0]), uuids[0]);
-    gt_text_copy(told->uuids[1], sizeof(told->uuids[1]), uuids[1] ? uuids[1] : "");
-    told->at = moved_find_node(moved, told);
-}
-
-/* Drops what this node does not tell any more. */
-static void moved_forget(struct gt_moved_gpus *moved, const char *node)
-{
-    unsigned kept = 0;
     for (unsigned i = 0; i < moved->count; i++)
-        if (moved->told[i].is_said || strcmp(moved->told[i].node, node) != 0)
-            moved->told[kept++] = moved->told[i];
-    moved->count = kept;
+        moved->told[i].is_lost = false;
+    for (uint32_t node = 0; node < gt_cluster_nodes(moved_cluster(moved)); node++)
+        moved_see(moved, node);
 }
 
 void gt_moved_gpus_observe_deleted(struct gt_moved_gpus *moved, const char *node)
 {
-    for (unsigned i = 0; i < moved->count; i++)
-        moved->told[i].is_said = false;
-    moved_forget(moved, node);
+    moved_replace(moved, node, NULL);
 }
 
 void gt_moved_gpus_observe(struct gt_moved_gpus *moved, const cJSON *object)
 {
-    const struct gt_cache *cache = gt_informers_cache(moved->env->informers);
     const char *name = gt_meta_name(object);
-    uint32_t node = gt_cluster_find_node(moved_cluster(moved), name);
-    const cJSON *entry;
-    for (unsigned i = 0; i < moved->count; i++)
-        moved->told[i].is_said = false;
-    cJSON_ArrayForEach(entry, gt_isolated_entries(object))
-    {
-        moved_read_entry(moved, name, entry);
-    }
-    moved_forget(moved, name);
-    for (unsigned i = 0; i < moved->count; i++) {
-        struct told_gpu *told = &moved->told[i];
-        bool is_own = strcmp(told->node, name) == 0;
-        if (!is_own && told->at != node && moved_node_has_all(cache, node, told)) {
-            told->at = node;
-            told->is_copied = false;
-        }
-        if (is_own ? told->at != GT_NONE : told->at == node && node != GT_NONE)
-            moved_due(moved);
-    }
+    moved_replace(moved, name, gt_isolated_entries(object));
+    moved_see(moved, gt_cluster_find_node(moved_cluster(moved), name));
 }
 
 /* ---- one pair ---- */
@@ -191,30 +261,48 @@ static void moved_clear(struct gt_moved_gpus *moved)
     *pair = (struct moved_pair){0};
 }
 
-/* The round goes on. */
+/* The next one, if there is one. */
 static void moved_end(struct gt_moved_gpus *moved)
 {
     moved_clear(moved);
     gt_source_arm(moved->timer, 1);
 }
 
-static void moved_fail(struct gt_moved_gpus *moved, const struct gt_err *why)
+static void moved_set_due(struct gt_moved_gpus *moved, unsigned after_ms, bool is_failing)
 {
-    gt_log(moved->is_failing ? GT_LOG_DEBUG : GT_LOG_WARNING,
+    const struct moved_pair *pair = &moved->pair;
+    for (struct told_gpu *told = told_of_node(moved, pair->from); told;
+         told = told_at(moved, told->next_of_node)) {
+        if (told->at != pair->at || strcmp(told->node, pair->from) != 0)
+            continue;
+        told->due_ms = gt_clock_ms() + after_ms;
+        told->is_failing = is_failing;
+    }
+}
+
+static void moved_note_failure(struct gt_moved_gpus *moved, const struct gt_err *why)
+{
+    gt_log(moved->pair.is_failing ? GT_LOG_DEBUG : GT_LOG_WARNING,
            "what is isolated cannot follow its GPU to another node, it is tried again",
            GT_STR("from", moved->pair.from), GT_STR("to", moved->pair.to), GT_STR("why", gt_err_text(why)));
-    moved->has_failed = moved->is_failing = true;
+    moved_set_due(moved, MOVED_AGAIN_MS, true);
+}
+
+static void moved_fail(struct gt_moved_gpus *moved, const struct gt_err *why)
+{
+    moved_note_failure(moved, why);
     moved_end(moved);
 }
 
 static void moved_tell(const struct gt_moved_gpus *moved, const char *node, const cJSON *entry)
 {
     const char *uuids[2], *by = gt_get_string(entry, "by");
-    char text[512];
+    char reason[201], text[768];
     gt_isolated_uuids(entry, uuids);
-    snprintf(text, sizeof(text), "%s %s%s%s is in node %.100s now, and stays isolated there: %.200s%s%.64s",
+    gt_text_shorten(reason, sizeof(reason), gt_get_string(entry, "reason"));
+    snprintf(text, sizeof(text), "%s %s%s%s is in node %s now, and stays isolated there: %s%s%.64s",
              uuids[1] ? "the link of" : "GPU", uuids[0], uuids[1] ? " and " : "", uuids[1] ? uuids[1] : "",
-             moved->pair.to, gt_get_string(entry, "reason"), *by ? ", says " : "", by);
+             moved->pair.to, reason, *by ? ", says " : "", by);
     const struct gt_event_object event = {.api_version = "v1",
                                           .kind = "Node",
                                           .name = node,
@@ -264,19 +352,11 @@ static void moved_write(struct gt_moved_gpus *moved, const char *node, const cJS
                                             .body = body.data,
                                             .field_manager = GT_MANAGER_COMPANION,
                                             .metadata_only = true};
-    if (gt_buf_check(&body, "patch", &err) >= 0 && gt_write_post(&moved->line, &request, NULL))
+    if (gt_buf_check(&body, "patch", &err) >= 0 && gt_write_post(&moved->line, &request, moved))
         return;
     if (!err)
         gt_fail(&err, ENOMEM, "no memory");
     moved_fail(moved, err);
-}
-
-/* The copies are there, and the old node's agent does not say that the GPUs have gone. */
-static void moved_rest(struct gt_moved_gpus *moved)
-{
-    for (unsigned i = 0; i < moved->count; i++)
-        if (moved->told[i].round == moved->round && strcmp(moved->told[i].node, moved->pair.from) == 0)
-            moved->told[i].is_copied = true;
 }
 
 static void moved_decide(struct gt_moved_gpus *moved)
@@ -287,7 +367,7 @@ static void moved_decide(struct gt_moved_gpus *moved)
     const struct gt_isolated_moving moving = {pair->from_object, pair->to_object, pair->is_silent,
                                               time(NULL)};
     int r = gt_isolated_move_make(&moving, &move, &err);
-    if (r >= 0 && move.is_full)
+    if (r >= 0 && move.is_full && !move.leaves && !cJSON_GetArraySize(move.added))
         r = gt_fail(&err, ENOSPC, "node %s has %d isolations already, the most there may be", pair->to,
                     GT_ISOLATIONS_MAX);
     if (r < 0) {
@@ -297,8 +377,6 @@ static void moved_decide(struct gt_moved_gpus *moved)
         pair->writes = MOVED_COPIES;
         moved_write(moved, pair->to, pair->to_object, move.to);
     } else {
-        if (!move.leaves && pair->is_silent)
-            moved_rest(moved);
         pair->writes = MOVED_TAKES_OUT;
         moved_write(moved, pair->from, pair->from_object, move.leaves ? move.from : NULL);
     }
@@ -335,12 +413,10 @@ static void moved_on_read(void *arg, struct gt_kube_answer *answer)
 static bool moved_on_written(struct gt_write_key *key, enum gt_write_outcome outcome,
                              struct gt_kube_answer *answer)
 {
-    struct gt_moved_gpus *moved = key->line->arg;
+    struct gt_moved_gpus *moved = key->of;
     struct moved_pair *pair = &moved->pair;
     bool copies = pair->writes == MOVED_COPIES;
-    if (copies && (outcome == GT_WRITE_DONE || outcome == GT_WRITE_UNKNOWN))
-        moved_tell_all(moved);
-    if (outcome != GT_WRITE_DONE) {
+    if (outcome != GT_WRITE_DONE && !(copies && outcome == GT_WRITE_UNKNOWN)) {
         moved_fail(moved, answer->error);
         return false;
     }
@@ -352,13 +428,16 @@ static bool moved_on_written(struct gt_write_key *key, enum gt_write_outcome out
         moved_end(moved);
         return false;
     }
+    moved_tell_all(moved);
+    if (outcome == GT_WRITE_UNKNOWN) /* it may be there, and released meanwhile */
+        moved_note_failure(moved, answer->error);
     cJSON_Delete(gt_steal(pair->from_object));
     cJSON_Delete(gt_steal(pair->to_object));
     moved_read(moved, pair->from);
     return false;
 }
 
-/* ---- rounds ---- */
+/* ---- one pair after the other ---- */
 
 /* NULL: there is nothing to do for it now. */
 static const char *moved_where(struct gt_moved_gpus *moved, struct told_gpu *told, bool *ret_is_silent)
@@ -367,16 +446,21 @@ static const char *moved_where(struct gt_moved_gpus *moved, struct told_gpu *tol
     uint32_t from = gt_cluster_find_node(moved_cluster(moved), told->node);
     struct gt_cluster_node node;
     struct gt_cache_node old, new;
-    if (told->is_copied || told->at == GT_NONE)
+    *ret_is_silent = from == GT_NONE || !gt_cache_get_node(cache, from, &old) || !old.has_node || old.stale ||
+                     old.outlived || !old.ready;
+    if (!*ret_is_silent && moved_node_has_all(cache, from, told))
+        return NULL;
+    if (told->is_lost)
+        moved_search(moved);
+    if (told->at == GT_NONE)
         return NULL;
     if (!moved_node_has_all(cache, told->at, told)) {
-        told->at = moved_find_node(moved, told);
+        told->at = GT_NONE;
+        told->is_lost = true;
+        moved_due(moved, told);
         return NULL;
     }
-    *ret_is_silent =
-        from == GT_NONE || !gt_cache_get_node(cache, from, &old) || !old.has_node || old.stale || !old.ready;
-    if (!gt_cache_get_node(cache, told->at, &new) || new.stale || new.outlived ||
-        (!*ret_is_silent && moved_node_has_all(cache, from, told)))
+    if (!gt_cache_get_node(cache, told->at, &new) || new.stale || new.outlived)
         return NULL;
     return gt_cluster_get_node(moved_cluster(moved), told->at, &node) ? node.name : NULL;
 }
@@ -384,61 +468,53 @@ static const char *moved_where(struct gt_moved_gpus *moved, struct told_gpu *tol
 /* All GPUs that have gone the same way are one pair. */
 static bool moved_begin(struct gt_moved_gpus *moved, struct told_gpu *told)
 {
+    struct moved_pair *pair = &moved->pair;
     bool is_silent;
-    const char *to = told->round == moved->round ? NULL : moved_where(moved, told, &is_silent);
+    told->due_ms = gt_clock_ms() + MOVED_LOOK_MS;
+    const char *to = moved_where(moved, told, &is_silent);
     if (!to)
         return false;
-    moved->pair = (struct moved_pair){.runs = true, .is_silent = is_silent};
-    gt_text_copy(moved->pair.from, sizeof(moved->pair.from), told->node);
-    gt_text_copy(moved->pair.to, sizeof(moved->pair.to), to);
-    for (unsigned i = 0; i < moved->count; i++)
-        if (moved->told[i].at == told->at && strcmp(moved->told[i].node, told->node) == 0)
-            moved->told[i].round = moved->round;
+    *pair = (struct moved_pair){
+        .at = told->at, .runs = true, .is_failing = told->is_failing, .is_silent = is_silent};
+    gt_text_copy(pair->from, sizeof(pair->from), told->node);
+    gt_text_copy(pair->to, sizeof(pair->to), to);
+    moved_set_due(moved, MOVED_LOOK_MS, false);
     return true;
 }
 
 static void moved_on_timer(void *arg)
 {
     struct gt_moved_gpus *moved = arg;
+    uint64_t now = gt_clock_ms(), next_ms = now + MOVED_LOOK_MS;
     if (!moved->leads || moved->pair.runs)
         return;
     if (!gt_informers_is_synced(moved->env->informers, NULL)) {
         gt_source_arm(moved->timer, MOVED_SETTLE_MS);
         return;
     }
-    if (!moved->next) {
-        moved->round++;
-        moved->is_due = moved->has_failed = false;
-    }
-    while (moved->next < moved->count)
-        if (moved_begin(moved, &moved->told[moved->next++])) {
+    for (unsigned left = moved->count; left; left--) {
+        struct told_gpu *told = &moved->told[moved->next++ % moved->count];
+        if (told->due_ms <= now && moved_begin(moved, told)) {
             moved_read(moved, moved->pair.from);
             return;
         }
-    moved->next = 0;
-    moved->is_failing = moved->has_failed;
-    gt_source_arm(moved->timer, moved->has_failed ? MOVED_AGAIN_MS
-                                : moved->is_due   ? MOVED_SETTLE_MS
-                                                  : MOVED_LOOK_MS);
+        next_ms = told->due_ms < next_ms ? told->due_ms : next_ms;
+    }
+    gt_source_arm(moved->timer, next_ms > now ? next_ms - now : 1);
 }
 
 /* ---- creation and end ---- */
-
-static bool moved_may_send(void *arg)
-{
-    const struct gt_moved_gpus *moved = arg;
-    return moved->leads && moved->env->is_leading(moved->env->leading_arg);
-}
 
 void gt_moved_gpus_lead(struct gt_moved_gpus *moved, bool leads)
 {
     moved->leads = leads;
     gt_source_disarm(moved->timer);
     if (leads) {
-        moved_due(moved);
+        for (unsigned i = 0; i < moved->count; i++)
+            moved->told[i].due_ms = 0;
+        gt_source_arm(moved->timer, MOVED_SETTLE_MS);
         return;
     }
-    moved->next = 0;
     moved_clear(moved);
     gt_write_clear(&moved->line);
 }
@@ -454,8 +530,8 @@ int gt_moved_gpus_new(const struct gt_part_env *env, struct gt_moved_gpus **ret,
                                          .body_max = MOVED_BODY_MAX,
                                          .retry_ms = MOVED_AGAIN_MS,
                                          .retry_max_ms = MOVED_AGAIN_MS,
-                                         .may_send = moved_may_send,
-                                         .arg = moved,
+                                         .may_send = env->is_leading,
+                                         .arg = env->leading_arg,
                                          .answered = moved_on_written};
     gt_write_open(gt_kube_writer(env->kube), &moved->line);
     int r = gt_loop_add_timer(env->loop, moved_on_timer, moved, &moved->timer, err);

@@ -32,6 +32,19 @@ class Answer:
         handler.answer(200, json.dumps(self.case.objects(TOPOLOGIES)[self.node]).encode(), {})
 
 
+class Unknown:
+    """It is done, and the answer is an error; then something else happens."""
+
+    def __init__(self, case, after):
+        self.case, self.after = case, after
+
+    def run(self, handler):
+        request = self.case.patches()[-1]
+        self.case.put(request.path.split("/")[-1], spec=json.loads(request.body)["spec"])
+        self.after()
+        handler.answer(500, b"{}", {})
+
+
 class Case(companion_case.Case):
     def begin(self, *arguments, **more):
         return self.start(*arguments, only="placement", **more)
@@ -136,13 +149,49 @@ class Moved(Case):
         self.wait_told(n2=[self.a])
         self.report("n2", "GPU-b-0000000", "GPU-n2-00000", "GPU-a-0000000", bad=["GPU-a-0000000"])
         self.stays(n1=[*self.rest, self.a], n2=[self.a])
-        reads = len(self.api.asked(method="GET", path=f"{TOPOLOGIES}/n1"))
         for i in range(5):
             self.report("n2", "GPU-b-0000000", "GPU-n2-00000", "GPU-a-0000000", f"GPU-more-{i:04}", bad=["GPU-a-0000000"])
             time.sleep(0.3)
-        self.assertEqual(len(self.api.asked(method="GET", path=f"{TOPOLOGIES}/n1")), reads)
+        self.assertEqual(len(self.patches()), 1)
         self.report("n1", "GPU-n1-00000")
         self.finished()
+
+    def test_one_of_two_cards_of_a_node_that_is_off_cannot_follow_yet(self):
+        """That the other's copy is there says nothing about it."""
+        c = {"gpu": "GPU-c-0000000", **ENTRY}
+        self.tell("n1", self.a, c)
+        self.report("n3", "GPU-n3-00000", "GPU-c-0000000")
+        self.report("n2", "GPU-n2-00000", "GPU-a-0000000")
+        self.ready("n1", False)
+        self.api.fail(Status(403, "forbidden"), times=2, method="PATCH", path="/nodegputopologies/n2$")
+        self.begin()
+        self.wait_told(n2=[self.a], n3=[c], n1=[self.a, c])
+
+    def test_it_is_not_there_for_a_moment(self):
+        self.ready("n1", False)
+        self.begin()
+        self.api.fail(Answer(self, "n2", lambda: self.report("n2", "GPU-n2-00000")), method="GET", path="/nodegputopologies/n2$")
+        self.report("n2", "GPU-n2-00000", "GPU-a-0000000")
+        self.stays(n1=[*self.rest, self.a], n2=[])
+        self.report("n2", "GPU-n2-00000", "GPU-a-0000000")
+        self.wait_told(n2=[self.a], n1=[*self.rest, self.a])
+
+    def test_the_last_card_of_a_node(self):
+        """The new node's agent obeys much later, and the old one says nothing more."""
+        self.begin()
+        self.report("n1")
+        self.report("n2", "GPU-n2-00000", "GPU-a-0000000")
+        self.wait_told(n2=[self.a])
+        self.stays(n1=[*self.rest, self.a])
+        self.report("n2", "GPU-n2-00000", "GPU-a-0000000", bad=["GPU-a-0000000"])
+        self.finished()
+
+    def test_the_old_node_is_another_machine_now(self):
+        """What its NodeGPUTopology says is of before, and is deleted soon."""
+        self.put("n1", metadata={"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "before"}]})
+        self.begin()
+        self.report("n2", "GPU-b-0000000", "GPU-n2-00000", "GPU-a-0000000")
+        self.wait_told(n2=[self.a])
 
     def test_a_later_word_counts(self):
         """On the new node, while the old one is off: what would follow it does not come again."""
@@ -190,6 +239,13 @@ class Moved(Case):
         self.assertTrue(wait_for(lambda: len(self.patches()) == 2))
         self.wait_told(n1=self.rest, n2=[])
         self.stays(n1=self.rest, n2=[])
+
+    def test_released_while_nobody_knows_whether_it_is_copied(self):
+        self.api.fail(Unknown(self, lambda: self.tell("n1", *self.rest)), method="PATCH", path="/nodegputopologies/n2$")
+        self.begin()
+        self.move()
+        self.assertTrue(wait_for(lambda: len(self.patches()) == 2))
+        self.wait_told(n1=self.rest, n2=[])
 
     def test_changed_meanwhile(self):
         later = {**self.a, "until": "2036-01-01T00:00:00Z"}
@@ -256,14 +312,30 @@ class Moved(Case):
         self.assertEqual(len(companion.events("what is isolated cannot follow its GPU to another node, it is tried again")), 1)
         self.assertEqual((self.told("n1"), self.told("n2"), self.events()), ([*self.rest, self.a], [], []))
 
-    def test_no_room(self):
-        full = [{"gpu": str(i), **ENTRY} for i in range(64)]
-        self.tell("n2", *full)
-        companion = self.begin()
+    def test_nobody_knows_whether_it_is_written(self):
+        self.api.fail(Status(500), times=1000, method="PATCH", path="/nodegputopologies/n2$")
+        self.begin()
         self.move()
-        self.assertTrue(wait_for(lambda: [line for line in companion.lines if "64 isolations already" in str(line)]), companion.lines)
+        self.assertTrue(wait_for(lambda: self.patches()))
+        self.stays(n1=[*self.rest, self.a], n2=[])
+        self.assertEqual(len(self.patches()), 1)
+        self.assertTrue(wait_for(lambda: len(self.patches()) == 2, 30))
+
+    def test_no_room(self):
+        """One has none, which holds up no other."""
+        c = {"gpu": "GPU-c-0000000", **ENTRY}
+        full = [{"gpu": str(i), **ENTRY} for i in range(64)]
+        self.tell("n1", self.a, c)
         self.tell("n2", *full[1:])
-        self.wait_told(n2=[*full[1:], self.a])
+        companion = self.begin()
+        self.report("n1", "GPU-n1-00000")
+        self.report("n2", "GPU-a-0000000", "GPU-c-0000000")
+        self.wait_told(n1=[self.a, c], n2=[*full[1:], self.a])
+        self.assertTrue(wait_for(lambda: [line for line in companion.lines if "64 isolations already" in str(line)]), companion.lines)
+        self.report("n2", "GPU-a-0000000", "GPU-c-0000000", bad=["GPU-a-0000000"])
+        self.wait_told(n1=[c], n2=[*full[1:], self.a])
+        self.tell("n2", *full[2:], self.a)
+        self.wait_told(n1=[c], n2=[*full[2:], self.a, c])
 
     def test_a_link(self):
         link = {"link": ["GPU-a-0000000", "GPU-n1-00000"], **ENTRY}

@@ -391,6 +391,8 @@ static void what_is_released_meanwhile_is_taken_back(void **state)
     gt_auto_json cJSON *again = gt_isolated_take_back(changed, to, added);
     assert_int_equal(cJSON_GetArraySize(again), 1);
     assert_null(gt_isolated_take_back(released, released, added));
+    gt_auto_json cJSON *made_again = cJSON_Parse("{\"metadata\": {\"name\": \"n1\"}}");
+    assert_null(gt_isolated_take_back(made_again, to, added));
 }
 
 static unsigned moved_left;
