@@ -479,6 +479,28 @@ class PlacementRunningTest(PlacementCase):
         self.wait_lifted(*names)
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "placed"), self.host.job("ns/Job/a"))
 
+    def test_a_scheduler_that_waits_for_more_gets_them_after_a_refusal(self):
+        """It starts together what no PodGroup says here: pods that it does not take are on the way to no kubelet."""
+        self.world(3)
+        self.start(unschedulable=60000)
+        names = self.add_gang("a", 6, 8)
+        self.wait_lifted(*names)
+        for name in names[4:]:
+            self.bind(name)
+        self.refuse_by_kubelet(names[0])
+        for name in names[1:4]:
+            self.end(name)
+        self.api.remove(PODS, names[0])
+        for i in range(4):
+            self.add_pod(names[i], indexed_pod("a", i, group=8))
+        told = set()
+        while len(told) < 4:
+            self.assertTrue(wait_for(lambda: any(self.is_lifted(name) for name in names[:4] if name not in told)), told)
+            for name in names[:4]:
+                if name not in told and self.is_lifted(name):
+                    self.refuse(name, "3 of 4 pods are not there")
+                    told.add(name)
+
     def test_pods_that_begin_together_do_so_after_a_refusal(self):
         """The scheduler takes none of a PodGroup of Kubernetes while another one has a gate."""
         self.world(3)
