@@ -102,7 +102,7 @@ void gt_backoff_refusal(struct backoffs *backoffs, const struct gt_cluster *clus
         "the kubelet of node %s refuses pod %s (%s): pods of the job are not planned there for %d minutes%s",
         pod->node_name, pod->meta.name, pod->failed_for, BACKOFF_REFUSALS_MS / 60000,
         gt_backoff_refused_until(backoffs, key, now_ms)
-            ? ", and wait meanwhile, since it is not the first one"
+            ? ", and wait meanwhile, since kubelets have refused several"
             : "");
 }
 

@@ -68,8 +68,10 @@ static const struct gt_cache_pod *model_of(const struct pjob *pjob, const struct
 
 static bool admit_is_settled(struct gt_placement *placement, const struct pjob *pjob)
 {
-    /* While pods have to leave, their successors get the gate. */
-    return !pjob->move.moving && !pjob->tenant->yielded &&
+    uint64_t refused_ms;
+    gt_backoff_refusals(&placement->backoffs, pjob->job->key, gt_clock_ms(), &refused_ms);
+    /* While pods have to leave, their successors get the gate. So do all after a kubelet has refused one. */
+    return !refused_ms && !pjob->move.moving && !pjob->tenant->yielded &&
            (pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED) && !pjob->wait.queued &&
            gt_backoff_job_until(&placement->backoffs, pjob->job->key) <= gt_clock_ms();
 }

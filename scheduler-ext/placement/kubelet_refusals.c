@@ -8,7 +8,8 @@
  * one at once. The node is left out for the job for a while, and after some of them its pods wait.
  *
  * The first pods of a job begin together, and so kubelets may refuse all of them before the first refusal is
- * seen. From then on no more may be refused in a while than the limit: those on their way to a kubelet count.
+ * seen. From then on no more may be refused in a while than the limit: those on their way to a kubelet count,
+ * unless their scheduler has said that it does not take them.
  */
 
 void gt_kubelet_refusals_see(struct gt_placement *placement, const struct gt_cache_pod *known,
@@ -41,7 +42,8 @@ uint32_t gt_kubelet_refusals_left(const struct reconcile *reconcile)
         bool runs = pod->started || pod->state == GT_CACHE_RUNNING;
         bool waits = pod->state == GT_CACHE_GATED && !(record && record->lifted);
         judged += runs;
-        unjudged += !runs && !waits && !pod->deleting;
+        bool stays = record && record->unschedulable_ms; /* its scheduler may wait for more of them */
+        unjudged += !runs && !waits && !stays && !pod->deleting;
         taken = taken || (runs && (int64_t)pod->created_s >= gt_placement_unix_s(last));
     }
     if ((taken && !recent) || gt_reconcile_together(reconcile) > judged + unjudged)

@@ -63,7 +63,7 @@ static bool is_called(const struct gt_cache_job *job, const char *name, const ch
             return false;
         text += len + 1;
     }
-    return true;
+    return *name;
 }
 
 /* The name of the object that has several jobs. */

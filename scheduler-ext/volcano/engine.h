@@ -70,6 +70,7 @@ struct volcano_job {
     char *sentence;   /* why it is refused or does not fit; NULL: none */
     struct gt_job_view *view;
     struct gt_node_set suitable, refused; /* as the predicates of Volcano's other plugins say */
+    struct gt_node_set kubelets_refuse;   /* nodes of which kubelets refused pods, also in `refused` */
     uint64_t asked;                       /* number of the last question about its group; see job.c */
     uint32_t allocated;                   /* members that the session has allocated */
     bool planned;                         /* the session planned it */

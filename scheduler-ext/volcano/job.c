@@ -40,6 +40,7 @@ void gt_volcano_job_free(struct gt_volcano *volcano, struct volcano_job *job)
     forget_view(job);
     gt_node_set_done(&job->suitable);
     gt_node_set_done(&job->refused);
+    gt_node_set_done(&job->kubelets_refuse);
     free(job->sentence);
     gt_reservations_done(&job->reservations, gt_cache_cluster(volcano->cache));
     free(job);
@@ -131,6 +132,14 @@ static void judge(struct gt_volcano *volcano, struct volcano_job *job)
         job->verdict = job->view->grouped;
 }
 
+/* Those of which kubelets have refused pods of the job. */
+static void set_refusing_nodes(const struct gt_volcano *volcano, const struct volcano_job *job,
+                               struct gt_node_set *to)
+{
+    gt_node_set_clear(to);
+    gt_backoff_nodes(&volcano->backoffs, gt_cache_cluster(volcano->cache), job->job->key, gt_clock_ms(), to);
+}
+
 struct volcano_job *gt_volcano_job_of(struct gt_volcano *volcano, const struct volcano_task *task)
 {
     struct gt_cache_job *of = task->pod->job;
@@ -150,9 +159,8 @@ struct volcano_job *gt_volcano_job_of(struct gt_volcano *volcano, const struct v
         job->planned = false;
         job->tried = 0;
         gt_node_set_clear(&job->suitable);
-        gt_node_set_clear(&job->refused);
-        gt_backoff_nodes(&volcano->backoffs, gt_cache_cluster(volcano->cache), of->key, gt_clock_ms(),
-                         &job->refused);
+        set_refusing_nodes(volcano, job, &job->refused);
+        set_refusing_nodes(volcano, job, &job->kubelets_refuse);
         job->next = volcano->session.jobs;
         volcano->session.jobs = job;
         judge(volcano, job);

@@ -92,7 +92,9 @@ int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t number, const uint
     bool had_plan = job->planned;
     if (had_plan)
         gt_volcano_give_back(volcano, job);
-    job->view->refused = NULL; /* who goes may be why a predicate refuses a node: the caller asks again */
+    /* Who goes may be why a predicate refuses a node: the caller asks again. A kubelet would refuse it again.
+     */
+    job->view->refused = &job->kubelets_refuse;
     gt_auto_free struct gt_running_pod *victims = calloc((size_t)session->task_count + 1, sizeof(*victims));
     gt_auto_free uint32_t *tasks = calloc((size_t)session->task_count + 1, sizeof(*tasks));
     if (!victims || !tasks)

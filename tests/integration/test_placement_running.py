@@ -11,7 +11,7 @@ import side_by_side
 from api_double import Silence
 from daemon_driver import wait_for
 from placement_case import JOBS, PODS, PYTORCH, TOPOLOGIES, PlacementCase
-from placement_driver import (GROUP, PLAN, gates, indexed_pod, planned_node, pod_spec, pytorch_pod, replica, template,
+from placement_driver import (GROUP, PLAN, apply_patch, gates, indexed_pod, planned_node, pod_spec, pytorch_pod, replica, template,
                               topology)
 
 REPLICASETS = "/apis/apps/v1/namespaces/ns/replicasets"
@@ -478,6 +478,47 @@ class PlacementRunningTest(PlacementCase):
             self.bind(name)
         self.wait_lifted(*names)
         self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["state"] == "placed"), self.host.job("ns/Job/a"))
+
+    def test_after_a_refusal_no_pod_is_made_with_its_plan(self):
+        """It would begin at once, however many others do."""
+        self.world(2)
+        self.start(unschedulable=60000, missing=60000, **{"return": 60000})
+        names = self.add_gang("a", 4, 8)
+        self.wait_lifted(*names)
+        for name in names[:3]:
+            self.bind(name)
+        for name in names[1:3]:
+            self.end(name)
+
+        def made(index):
+            pod = indexed_pod("a", index, group=8, gated=False)
+            return apply_patch(pod, self.review("mutate", pod)[1])
+        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 16), self.host.counters())
+        self.assertFalse(gates(made(1)))
+        self.refuse_by_kubelet(names[3])
+        self.assertTrue(gates(made(2)))
+
+    def test_a_scheduler_that_waits_for_more_gets_them_after_a_refusal(self):
+        """It starts together what no PodGroup says here: pods that it does not take are on the way to no kubelet."""
+        self.world(3)
+        self.start(unschedulable=60000)
+        names = self.add_gang("a", 6, 8)
+        self.wait_lifted(*names)
+        for name in names[4:]:
+            self.bind(name)
+        self.refuse_by_kubelet(names[0])
+        for name in names[1:4]:
+            self.end(name)
+        self.api.remove(PODS, names[0])
+        for i in range(4):
+            self.add_pod(names[i], indexed_pod("a", i, group=8))
+        told = set()
+        while len(told) < 4:
+            self.assertTrue(wait_for(lambda: any(self.is_lifted(name) for name in names[:4] if name not in told)), told)
+            for name in names[:4]:
+                if name not in told and self.is_lifted(name):
+                    self.refuse(name, "3 of 4 pods are not there")
+                    told.add(name)
 
     def test_pods_that_begin_together_do_so_after_a_refusal(self):
         """The scheduler takes none of a PodGroup of Kubernetes while another one has a gate."""

@@ -29,7 +29,7 @@ struct gt_group_options {
     double quota;              /* fraction of the GPUs that a namespace may use; 0: all */
     uint64_t seed;             /* of the random numbers of policy and failures */
     double loss_weight;        /* of gpu-aware */
-    unsigned close;            /* likewise; as in struct gt_group_setup */
+    unsigned close;            /* of gputopo; as in struct gt_group_setup */
     bool check;                /* recount the whole state sometimes: slow, for tests */
     struct gt_sim_watch watch;
 };

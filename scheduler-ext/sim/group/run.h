@@ -36,7 +36,6 @@ double gt_links_share(const struct gt_links *links);
 double gt_links_fragmentation(const struct gt_links *links, uint64_t (*free)(const void *arg, uint32_t node),
                               const void *arg);
 
-/* What is measured while jobs run, from the first job after the warm-up to the last. */
 /* Jobs by size: up to a node, up to a supernode, larger. */
 enum gt_meter_class { GT_METER_NODE, GT_METER_SUPERNODE, GT_METER_LARGER, GT_METER_CLASSES };
 
@@ -49,6 +48,7 @@ struct gt_meter_tier {
     double sum, bound_sum; /* domains of these jobs; the fewest that hold them in the empty cluster */
 };
 
+/* What is measured while jobs run, from the first job after the warm-up to the last. */
 struct gt_meter {
     struct gt_world *world;
     const struct gt_jobs *jobs;

@@ -78,6 +78,7 @@ static void test_who_is_meant(void **state)
     assert_says(cache, "pod=ns/a", 404, "there is no pod \"ns/a\"");
     assert_says(cache, "pod=other/lone", 404, "there is no pod");
     assert_says(cache, "job=n/a", 404, "there is no job");
+    assert_says(cache, "job=ns/", 404, "there is no job");
     assert_says(cache, "job=ns/Job/a", 404, "there is no job");
     assert_says(cache, "name=%22%0a", 404, "\"\\\"\\n\"");
     assert_says(cache, NULL, 400, "expected ?pod=");

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/names.h"
-#include "base/cleanup.h"
-#include "base/json.h"
 #include "scheduler-ext/volcano/volcano.h"
 
 #include <errno.h>
@@ -567,18 +565,11 @@ static void test_kubelets_refuse_pods(void **state)
         seen |= 1U << node;
         gt_volcano_allocated(volcano, first, node);
         gt_volcano_close(volcano);
-        PUT_POD(volcano, .job = "k", .index = 0, .gpus = 8, .group = "8", .node = node + 1);
-        gt_auto_json cJSON *failed = world_pod(
-            POD(.name = "k-0", .spec = "", .gpus = 8, .node = node_name(node),
-                .phase = "Failed\",\"reason\":\"OutOfmetax-tech.com/gpu",
-                .labels =
-                    "\"batch.kubernetes.io/job-name\":\"k\",\"batch.kubernetes.io/job-completion-index\":"
-                    "\"0\"",
-                .annotations = "\"metax-tech.com/gpu-group-size\":\"8\","));
-        gt_auto_free char *json = cJSON_PrintUnformatted(failed);
-        assert_int_equal(gt_volcano_put(volcano, number_of("pods"), json, strlen(json), volcano_error), 1);
+        const struct pod bound = {.job = "k", .gpus = 8, .group = "8", .node = node + 1};
+        put_pod(volcano, &bound);
+        assert_int_equal(refuse_pod(volcano, &bound), 1);
         assert_non_null(strstr(volcano_error, "refuses pod k-0 (OutOfmetax-tech.com/gpu)"));
-        assert_int_equal(gt_volcano_put(volcano, number_of("pods"), json, strlen(json), volcano_error), 0);
+        assert_int_equal(refuse_pod(volcano, &bound), 0);
         gt_volcano_remove(volcano, number_of("pods"), "ns", "k-0");
     }
     gt_volcano_free(volcano);

@@ -240,6 +240,28 @@ static void test_nobody_goes_where_it_would_not_do(void **state)
     gt_volcano_free(volcano);
 }
 
+/* Evictions would be in vain there. */
+static void test_no_room_on_a_node_that_refuses(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = full_world();
+    struct session session;
+    const struct pod bound = {.job = "high", .gpus = 8, .group = "32", .node = 5},
+                     next = {.job = "high", .gpus = 8, .group = "32"};
+    uint32_t ret[TASKS_MAX], high = open_full(volcano, &session, 0);
+    check_waits(volcano, high);
+    gt_volcano_close(volcano);
+    assert_int_equal(refuse_pod(volcano, &bound), 1);
+    put_pod(volcano, &next);
+    high = open_full(volcano, &session, 0);
+    check_waits(volcano, high);
+    assert_true(gt_volcano_wants_room(volcano, high));
+    assert_int_equal(make_room(volcano, high, 0x0f7, ret), -EAGAIN);
+    assert_int_equal(make_room(volcano, high, 0xfff, ret), 8);
+    assert_int_not_equal(ret[high] / NODES_EACH, 1);
+    gt_volcano_free(volcano);
+}
+
 /* No pod is evicted if pods end by themselves; the first job gets their places, for this session. */
 static void test_pods_that_leave_of_themselves(void **state)
 {
@@ -524,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_an_eviction_that_fails),
         cmocka_unit_test(test_a_planned_node_is_lost),
         cmocka_unit_test(test_nobody_goes_where_it_would_not_do),
+        cmocka_unit_test(test_no_room_on_a_node_that_refuses),
         cmocka_unit_test(test_pods_that_leave_of_themselves),
         cmocka_unit_test(test_random_evictions),
         cmocka_unit_test(test_room_is_published),

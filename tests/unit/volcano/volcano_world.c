@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/volcano/volcano_world.h"
 
+#include "base/cleanup.h"
+#include "base/json.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +77,7 @@ void fill_world(struct gt_volcano *volcano)
     }
 }
 
-void put_pod(struct gt_volcano *volcano, const struct pod *pod)
+static cJSON *pod_object(const struct pod *pod, const char *phase)
 {
     char name[32], labels[256], annotations[128] = "", spec[32];
     snprintf(name, sizeof(name), "%s-%u", pod->job, pod->index);
@@ -84,11 +87,22 @@ void put_pod(struct gt_volcano *volcano, const struct pod *pod)
     if (pod->group)
         snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%s\",", pod->group);
     snprintf(spec, sizeof(spec), "\"priority\":%d,", pod->priority);
-    put(volcano, "pods",
-        world_pod(POD(.name = name, .spec = spec, .gpus = pod->gpus, .gated = pod->gated,
-                      .deleting = pod->deleting, .labels = labels, .annotations = annotations,
-                      .node = pod->node ? node_name(pod->node - 1) : NULL, .plan_node = pod->plan_node,
-                      .plan_mask = pod->plan_node ? 0xff : 0)));
+    return world_pod(POD(.name = name, .spec = spec, .gpus = pod->gpus, .gated = pod->gated,
+                         .deleting = pod->deleting, .labels = labels, .annotations = annotations,
+                         .node = pod->node ? node_name(pod->node - 1) : NULL, .phase = phase,
+                         .plan_node = pod->plan_node, .plan_mask = pod->plan_node ? 0xff : 0));
+}
+
+void put_pod(struct gt_volcano *volcano, const struct pod *pod)
+{
+    put(volcano, "pods", pod_object(pod, NULL));
+}
+
+int refuse_pod(struct gt_volcano *volcano, const struct pod *pod)
+{
+    gt_auto_json cJSON *failed = pod_object(pod, "Failed\",\"reason\":\"OutOfmetax-tech.com/gpu");
+    gt_auto_free char *json = cJSON_PrintUnformatted(failed);
+    return gt_volcano_put(volcano, number_of("pods"), json, strlen(json), volcano_error);
 }
 
 void put_job(struct gt_volcano *volcano, const char *job, unsigned pods, unsigned gpus, const char *group)

@@ -41,6 +41,8 @@ struct gt_volcano *new_world(void);
 struct gt_volcano *new_world_beside(const char *namespace_); /* of the companion */
 void fill_world(struct gt_volcano *volcano);                 /* with the racks and their nodes */
 void put_pod(struct gt_volcano *volcano, const struct pod *pod);
+/* Its kubelet has refused it; as gt_volcano_put(). */
+int refuse_pod(struct gt_volcano *volcano, const struct pod *pod);
 void put_job(struct gt_volcano *volcano, const char *job, unsigned pods, unsigned gpus, const char *group);
 /* A node whose GPUs are all used by that pod; NULL: they are free. */
 void put_user(struct gt_volcano *volcano, unsigned node, const char *pod);

@@ -32,6 +32,9 @@ type objectName struct {
 	namespace, name string
 }
 
+// failedMax pods are kept, the last ones, where no session takes them.
+const failedMax = 4096
+
 // failedPod is a pod that has failed. The next one may have its name before a session has seen that.
 type failedPod struct {
 	name  objectName
@@ -183,6 +186,7 @@ func (f *feed) keep(list []any, gone, relisted bool) (err error) {
 	}
 	maps.Copy(f.changes, changes)
 	f.failed = append(f.failed, failed...)
+	f.failed = f.failed[max(0, len(f.failed)-failedMax):]
 	return nil
 }
 
