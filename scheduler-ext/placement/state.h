@@ -101,6 +101,7 @@ struct pjob_wait {
 /* The places that it has. */
 struct pjob_place {
     struct gt_reservations reservations;
+    bool in_plan_order;     /* they are from an earlier leader's plan, and not by member yet */
     bool wants;             /* some of them are WANTED */
     bool is_reserving;      /* some of them are for pods that never existed */
     uint32_t too_many_gpus; /* GPUs of missing pods, where they exceed the limit for reservations; else 0 */
