@@ -333,6 +333,29 @@ class Rebalance(PlacementCase):
         self.occupy("other", next(node for node in self.nodes if node != home))
         return home, made
 
+    def test_a_job_that_ends_while_nobody_leads(self):
+        """It is suspended or deleted, and its last pod is still there: the next leader keeps no place for it."""
+        for deleted in (False, True):
+            with self.subTest(deleted=deleted):
+                if self.host:
+                    self.host.close()
+                    self.api.stop()
+                    self.setUp()
+                self.leave_alone()
+                self.host.kill()
+                if deleted:
+                    self.api.remove(JOBS, "x")
+                else:
+                    self.add_job("x", 1, 8, suspend=True)
+                self.start(patience=300, retry=200)
+                self.add_gang("y", 1, 8)
+                self.wait_lifted("y-0")
+                time.sleep(1)
+                self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+                self.end("x-0")
+                self.assertTrue(wait_for(lambda: not self.status("job-x")))
+                self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+
     def test_a_place_that_the_next_leader_keeps_ends(self):
         """No successor comes."""
         self.leave_alone()
