@@ -333,6 +333,36 @@ class Rebalance(PlacementCase):
         self.occupy("other", next(node for node in self.nodes if node != home))
         return home, made
 
+    def test_the_next_leader_keeps_the_places_of_a_unit(self):
+        """Its pods come one after the other, and somebody else waits for a place."""
+        self.world(2, nodes_each=2)
+        self.start(patience=300, retry=200, missing=3000)
+        names = self.add_gang("x", 2, 16)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        home = planned_node(self.pod("x-0"))[:2]
+        free = sorted(node for node in self.nodes if not node.startswith(home))
+        self.ask(list(zip(names, free)))
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == names), self.host.job("ns/Job/x"))
+        for name in names:
+            self.end(name)
+        self.assertTrue(wait_for(lambda: self.host.counters()["jobs"]["placed"] == 0), self.host.counters())
+        self.host.kill()
+        self.start(patience=300, retry=200, missing=5000)
+        for node in self.nodes:
+            if node.startswith(home):
+                self.occupy(f"v-{node}", node)
+        self.add_gang("y", 1, 8)
+        self.assertTrue(wait_for(lambda: "16 GPUs are reserved for ns/Job/x until" in self.host.job("ns/Job/y").get("text", "")),
+                        self.host.job("ns/Job/y"))
+        self.add_pod("x-0-next", indexed_pod("x", 0, group=16))
+        time.sleep(1.5)
+        self.assertFalse(self.is_lifted("y-0"))
+        self.add_pod("x-1-next", indexed_pod("x", 1, group=16))
+        self.wait_lifted("x-0-next", "x-1-next")
+        self.assertEqual(sorted(planned_node(self.pod(f"x-{i}-next")) for i in range(2)), free)
+
     def test_a_job_that_ends_while_nobody_leads(self):
         """It is suspended or deleted, and its last pod is still there: the next leader keeps no place for it."""
         for deleted in (False, True):
