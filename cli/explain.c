@@ -113,7 +113,7 @@ static int cli_explain_run(struct cli_call *call)
     if (!strchr(options->service, '/'))
         return cli_misuse(call, "--service: expected NAMESPACE/NAME, is '%.100s'", options->service);
     if (!list && (!name || !*name))
-        return cli_misuse(call, "expected the name of a pod or of a job");
+        return cli_misuse(call, "expected the name of a pod, job or node");
     if (!list && options->namespace_ && strchr(name, '/'))
         return cli_misuse(call, "-n: '%.100s' names the namespace already", name);
     if (options->companion && names_cluster(options))

@@ -422,7 +422,7 @@ static int cli_plan_run(struct cli_call *call)
         return cli_misuse(call, "--advise and --relocate: expected one of the two");
     cli_progress("reading the cluster");
     GT_TRY(plan_read(call, &file));
-    cli_progress("placing %u pods", (unsigned)options->pods);
+    cli_progress("placing the pods");
     GT_TRY(options->chain.count ? gt_chain_set(file->cluster, &options->chain, call->err) : 0);
     GT_TRY(cli_plan_answer(call, file, &plan));
     (options->parse.format == CLI_TEXT ? cli_plan_text : cli_plan_json)(plan, call->text);

@@ -187,7 +187,6 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         gt_reconcile_enter_queue(reconcile);
         gt_wait_end(reconcile);
         pjob->wait.since_ms = 0;
-        pjob->wait.preempts = false;
         pjob->place.reserved_until_ms = 0;
         pjob->lift.late_ms = 0;
         pjob->lift.new_pod_ms = reconcile->now; /* the time for the next pod begins now */

@@ -207,7 +207,8 @@ static void keep_moving(struct pjob *pjob, uint64_t now)
     }
 }
 
-/* A new leader reserves what the object of a job without pods has promised their successors. */
+/* A new leader reserves what the object of a job without pods has promised their successors. Which member has
+ * which place is known when pods come: until then the places have the plan's order. */
 static void adopt_moving(struct pjob *pjob, uint64_t now)
 {
     struct gt_placement *placement = pjob->placement;
@@ -218,30 +219,34 @@ static void adopt_moving(struct pjob *pjob, uint64_t now)
         !gt_placement_object_plan(&placement->objects, pjob->object, &plan) ||
         gt_reservations_resize(reservations, cluster, gt_placement_plan_pods(&plan), NULL) < 0)
         return;
-    for (uint32_t rank = 0; rank < reservations->count; rank++) {
+    for (uint32_t i = 0; i < reservations->count; i++) {
         struct gt_cluster_node node;
         struct gt_promise place = {0};
-        const char *name = gt_placement_plan_place(&plan, rank, &place.mask);
-        place.node = name ? gt_cluster_find_node(cluster, name) : GT_NONE;
+        place.node = gt_cluster_find_node(cluster, gt_placement_plan_at(&plan, i, &place.mask));
         if (!gt_cluster_get_node(cluster, place.node, &node) || place.mask & ~node.available)
             continue;
-        gt_reservations_reserve(reservations, cluster, rank, &place,
+        gt_reservations_reserve(reservations, cluster, i, &place,
                                 now + 2 * placement->spec.options.reserve_missing_ms);
-        gt_reservations_set_moving(reservations, rank);
+        gt_reservations_set_moving(reservations, i);
     }
     gt_reservations_sync(reservations, cluster, now);
+    pjob->place.in_plan_order = reservations->moving;
 }
 
-bool gt_placement_awaits_successor(struct pjob *pjob, uint64_t now)
+static bool all_leave(const struct gt_cache_job *job)
 {
-    struct gt_reservations *reservations = &pjob->place.reservations;
-    for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next)
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
         if (gt_job_view_counts(pod))
             return false;
-    if (!pjob->lift.adopted) {
+    return true;
+}
+
+static bool keeps_places(struct pjob *pjob, uint64_t now)
+{
+    struct gt_reservations *reservations = &pjob->place.reservations;
+    if (!pjob->lift.adopted && !pjob->place.in_plan_order) {
         reservations->owner = pjob->job->number;
         adopt_moving(pjob, now);
-        pjob->lift.adopted = reservations->moving;
     }
     if (reservations->moving && is_last(pjob->placement, pjob->job->pods))
         release_moving(pjob, now);
@@ -252,6 +257,16 @@ bool gt_placement_awaits_successor(struct pjob *pjob, uint64_t now)
     gt_reservations_sync(reservations, gt_cache_cluster(pjob->placement->spec.cache), now);
     gt_placement_due(pjob, gt_reservations_next_end(reservations));
     return reservations->moving;
+}
+
+bool gt_placement_awaits_successor(struct pjob *pjob, uint64_t now)
+{
+    bool awaits = all_leave(pjob->job) && keeps_places(pjob, now);
+    if (!awaits && pjob->place.in_plan_order) { /* its members are known: the places are adopted by them */
+        release_places(pjob);
+        pjob->place.in_plan_order = pjob->lift.adopted = false;
+    }
+    return awaits;
 }
 
 static void join_parked(struct pjob *pjob)

@@ -286,6 +286,15 @@ const char *gt_placement_plan_place(const struct placement_plan *plan, uint32_t 
     return NULL;
 }
 
+const char *gt_placement_plan_at(const struct placement_plan *plan, uint32_t at, uint64_t *ret_gpus)
+{
+    uint32_t i = 0;
+    while (at >= plan->slices[i]->pod_count)
+        at -= plan->slices[i++]->pod_count;
+    *ret_gpus = plan->slices[i]->pods[at].gpus;
+    return (const char *)plan->slices[i]->pods + plan->slices[i]->pods[at].node;
+}
+
 uint32_t gt_placement_plan_pods(const struct placement_plan *plan)
 {
     uint32_t pods = 0;

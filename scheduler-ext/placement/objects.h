@@ -88,6 +88,8 @@ bool gt_placement_object_plan(const struct placement_objects *objects, const str
                               struct placement_plan *ret);
 /* The node of the pod of a rank, and the mask of its GPUs; NULL: the plan has no place for it. */
 const char *gt_placement_plan_place(const struct placement_plan *plan, uint32_t rank, uint64_t *ret_gpus);
+/* The same of its pod number `at`, counted from 0 in the plan's order. */
+const char *gt_placement_plan_at(const struct placement_plan *plan, uint32_t at, uint64_t *ret_gpus);
 /* Number of pods with a place in the plan. */
 uint32_t gt_placement_plan_pods(const struct placement_plan *plan);
 

@@ -287,15 +287,17 @@ static bool preempt_is_due(const struct reconcile *reconcile)
            !preempt_is_braked(reconcile);
 }
 
-/* It holds no nodes any more before it has waited for --patience, as others do. */
-static void preempt_in_vain(struct pjob *pjob)
+/* Before it has waited for --patience it holds no nodes any more, as others do; nor those that an earlier
+ * leader's preemption held. */
+static void preempt_in_vain(const struct reconcile *reconcile)
 {
-    struct gt_placement *placement = pjob->placement;
+    struct gt_placement *placement = reconcile->placement;
+    struct pjob *pjob = reconcile->pjob;
     if (placement->preempt.job == pjob)
         gt_preempt_end(placement);
-    if (!pjob->wait.preempts)
+    if (!pjob->place.reserved_until_ms ||
+        reconcile->now - pjob->wait.since_ms >= placement->spec.options.patience_ms)
         return;
-    pjob->wait.preempts = false;
     pjob->place.reserved_until_ms = 0;
     gt_queue_end_hold(placement->queue, pjob);
 }
@@ -322,11 +324,10 @@ bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure
     if (!preempt_is_due(reconcile))
         return false;
     if (!preempt_search(reconcile, priority)) {
-        preempt_in_vain(pjob);
+        preempt_in_vain(reconcile);
         pjob->wait.preempt_after_ms = reconcile->now + placement->times.retry_ms;
         return false;
     }
-    pjob->wait.preempts = true;
     say_left(placement, text);
     return true;
 }

@@ -86,7 +86,6 @@ struct pjob_wait {
     bool awaits_admission;     /* it waits for its PodGroup, or the queue of that */
     bool ended;                /* a plan was found for it that is not in its object yet */
     bool moves_told;           /* an Event has said which pods could move for it */
-    bool preempts;             /* pods were chosen to leave for it, and nodes held */
     uint64_t preempt_after_ms; /* no pods are chosen to leave for it before */
     unsigned size;             /* index in gt_wait_size_names; set with `ended` */
     uint64_t since_ms;         /* since when it waits for room; 0: it does not */
@@ -101,6 +100,7 @@ struct pjob_wait {
 /* The places that it has. */
 struct pjob_place {
     struct gt_reservations reservations;
+    bool in_plan_order;     /* they are from an earlier leader's plan, and not by member yet */
     bool wants;             /* some of them are WANTED */
     bool is_reserving;      /* some of them are for pods that never existed */
     uint32_t too_many_gpus; /* GPUs of missing pods, where they exceed the limit for reservations; else 0 */

@@ -277,19 +277,31 @@ class Preempt(PlacementCase):
         self.assertEqual({planned_node(self.pod(f"hi-{i}")) for i in range(2)}, {home, near[0]})
 
     def test_nodes_after_a_preemption_in_vain(self):
-        """What became free cannot be used, and there is nothing else: the job waits as others do, and holds no nodes."""
-        self.world(1)
-        self.start(retry=200, preemptafter=300, eviction=1000, patience=60000, preempt=1)
-        for number, priority in enumerate((0, 20, 20)):
-            self.single(f"x-{number}", f"s0-n{number}", priority)
-        self.hi(10)
-        self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]), self.host.job("ns/Job/hi"))
-        self.api.add("/api/v1/nodes", "s0-n0", spec={"unschedulable": True}, status=node_status())
-        self.end("x-0")
-        self.add_gang("one", 1, 8, priority=1)
-        self.wait_lifted("one-0", seconds=10)
-        self.assertEqual(planned_node(self.pod("one-0")), "s0-n3")
-        self.assertEqual(self.host.counters()["reservedNodes"], 0)
+        """Somebody else takes what became free, and there is nothing else: the job waits as others do, and holds no nodes."""
+        for killed in (False, True):
+            with self.subTest(killed=killed):
+                if self.host:
+                    self.host.close()
+                    self.api.stop()
+                    self.setUp()
+                self.world(1)
+                options = {"retry": 200, "preemptafter": 300, "eviction": 1000, "patience": 60000, "preempt": 1}
+                self.start(**options)
+                for number, priority in enumerate((0, 20, 20)):
+                    self.single(f"x-{number}", f"s0-n{number}", priority)
+                self.hi(10)
+                self.assertTrue(wait_for(lambda: self.api.evicted == ["x-0"]), self.host.job("ns/Job/hi"))
+                self.assertTrue(wait_for(lambda: self.status("job-hi").get("reservedUntil")), self.status("job-hi"))
+                if killed:  # the next leader finds that nodes are held for the job
+                    self.host.kill()
+                self.end("x-0")
+                self.single("x-3", "s0-n0", 20)
+                if killed:
+                    self.start(**options)
+                self.add_gang("one", 1, 8, priority=1)
+                self.wait_lifted("one-0", seconds=10)
+                self.assertEqual(planned_node(self.pod("one-0")), "s0-n3")
+                self.assertEqual(self.host.counters()["reservedNodes"], 0)
 
     def test_nodes_after_a_refusal(self):
         """Likewise where a budget keeps the only pods that could leave."""

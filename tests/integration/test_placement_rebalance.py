@@ -11,8 +11,10 @@ import unittest
 
 from daemon_driver import wait_for
 from placement_case import JOBS, PODS, SUPERNODES, TOPOLOGIES, PlacementCase
-from placement_driver import gates, indexed_pod, node_status, planned_node, pod_spec, replica, supernode_status, topology
+from placement_driver import (GROUP, gates, indexed_pod, node_status, planned_node, pod_spec, pytorch_pod, replica, supernode_status,
+                              template, topology)
 
+PYTORCH_JOBS = "/apis/kubeflow.org/v1/namespaces/ns/pytorchjobs"
 COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=([^\s;]+)")
 
 
@@ -268,6 +270,121 @@ class Rebalance(PlacementCase):
                 self.wait_lifted("x-0-next")
                 self.assertEqual(planned_node(self.pod("x-0-next")), free)
                 self.assertEqual(self.api.evicted, ["x-0"])
+
+    def test_the_next_leader_keeps_places_by_rank(self):
+        """The plan's ranks do not begin with 0: another pod has ended, or the job has one without GPUs."""
+        for ended in (True, False):
+            with self.subTest(ended=ended):
+                if self.host:
+                    self.host.close()
+                    self.api.stop()
+                    self.setUp()
+                self.world(3, nodes_each=1)
+                self.start(patience=300, retry=200, missing=3000)
+                home, made = self.ended_sibling() if ended else self.lone_worker()
+                key = f"ns/{'Job' if ended else 'PyTorchJob'}/x"
+                [free] = [node for node in self.nodes if not self.users(node)]
+                self.ask([("x-1", free)])
+                self.assertTrue(wait_for(lambda: self.api.evicted == ["x-1"]), self.host.job(key))
+                self.end("x-1")
+                self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 8), self.host.counters())
+                self.host.kill()
+                self.start(patience=300, retry=200, missing=5000)
+                self.occupy("v", home)
+                self.add_gang("y", 1, 8)
+                self.assertTrue(wait_for(lambda: f"8 GPUs are reserved for {key} until" in self.host.job("ns/Job/y").get("text", "")),
+                                self.host.job("ns/Job/y"))
+                self.add_pod("x-1-next", made)
+                self.wait_lifted("x-1-next")
+                self.assertEqual(planned_node(self.pod("x-1-next")), free)
+
+    def users(self, node):
+        with self.api.lock:
+            collection, _, _ = self.api.place(TOPOLOGIES + "/x")
+            return self.api.objects[collection, node]["status"]["owners"]
+
+    def occupy(self, name, node):
+        self.add_pod(name, {"metadata": {}, "spec": pod_spec(8, False)})
+        self.run_on(name, node, range(8))
+
+    def ended_sibling(self):
+        """Of two units of one pod, the first has ended, and somebody else has its node."""
+        names = self.add_gang("x", 2, 8)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        self.end("x-0", "Succeeded")
+        self.api.add(JOBS, "x", spec={"completionMode": "Indexed", "completions": 2, "parallelism": 2, "template": template(8, 8)},
+                     status={"succeeded": 1, "completedIndexes": "0"})
+        self.occupy("other", planned_node(self.pod("x-0")))
+        return planned_node(self.pod("x-1")), indexed_pod("x", 1, group=8)
+
+    def lone_worker(self):
+        """The job's master has no GPUs; somebody else has another node."""
+        self.api.add(PYTORCH_JOBS, "x", spec={"pytorchReplicaSpecs": {
+            "Master": {"replicas": 1, "template": {"metadata": {}, "spec": {"containers": [{"name": "main"}]}}},
+            "Worker": {"replicas": 1, "template": template(8, 8)}}})
+        made = pytorch_pod("x", "worker", 0)
+        made["metadata"]["annotations"] = {GROUP: "8"}
+        self.add_pod("x-1", made)
+        self.wait_lifted("x-1")
+        self.bind("x-1")
+        home = planned_node(self.pod("x-1"))
+        self.occupy("other", next(node for node in self.nodes if node != home))
+        return home, made
+
+    def test_the_next_leader_keeps_the_places_of_a_unit(self):
+        """Its pods come one after the other, and somebody else waits for a place."""
+        self.world(2, nodes_each=2)
+        self.start(patience=300, retry=200, missing=3000)
+        names = self.add_gang("x", 2, 16)
+        self.wait_lifted(*names)
+        for name in names:
+            self.bind(name)
+        home = planned_node(self.pod("x-0"))[:2]
+        free = sorted(node for node in self.nodes if not node.startswith(home))
+        self.ask(list(zip(names, free)))
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == names), self.host.job("ns/Job/x"))
+        for name in names:
+            self.end(name)
+        self.assertTrue(wait_for(lambda: self.host.counters()["jobs"]["placed"] == 0), self.host.counters())
+        self.host.kill()
+        self.start(patience=300, retry=200, missing=5000)
+        for node in self.nodes:
+            if node.startswith(home):
+                self.occupy(f"v-{node}", node)
+        self.add_gang("y", 1, 8)
+        self.assertTrue(wait_for(lambda: "16 GPUs are reserved for ns/Job/x until" in self.host.job("ns/Job/y").get("text", "")),
+                        self.host.job("ns/Job/y"))
+        self.add_pod("x-0-next", indexed_pod("x", 0, group=16))
+        time.sleep(1.5)
+        self.assertFalse(self.is_lifted("y-0"))
+        self.add_pod("x-1-next", indexed_pod("x", 1, group=16))
+        self.wait_lifted("x-0-next", "x-1-next")
+        self.assertEqual(sorted(planned_node(self.pod(f"x-{i}-next")) for i in range(2)), free)
+
+    def test_a_job_that_ends_while_nobody_leads(self):
+        """It is suspended or deleted, and its last pod is still there: the next leader keeps no place for it."""
+        for deleted in (False, True):
+            with self.subTest(deleted=deleted):
+                if self.host:
+                    self.host.close()
+                    self.api.stop()
+                    self.setUp()
+                self.leave_alone()
+                self.host.kill()
+                if deleted:
+                    self.api.remove(JOBS, "x")
+                else:
+                    self.add_job("x", 1, 8, suspend=True)
+                self.start(patience=300, retry=200)
+                self.add_gang("y", 1, 8)
+                self.wait_lifted("y-0")
+                time.sleep(1)
+                self.assertEqual(self.host.counters()["reservedGPUs"], 0)
+                self.end("x-0")
+                self.assertTrue(wait_for(lambda: not self.status("job-x")))
+                self.assertEqual(self.host.counters()["reservedGPUs"], 0)
 
     def test_a_place_that_the_next_leader_keeps_ends(self):
         """No successor comes."""
