@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """daemonset/chart on Kubernetes before 1.30: what the cluster lacks is left out or refused, and the rest works."""
+import json
+import shutil
+
 from cases_chart import CHART, INSTALLED, NODE_PROFILE, SETS, ChartCases
 from cases_policies import PolicyCases
-from harness.install import NAMESPACE
+from harness.install import DAEMONSET, NAMESPACE, commands, follow
 from harness.report import quick
 from harness.waiting import Failed, same, until
 
@@ -80,6 +83,32 @@ class OlderCases(ChartCases):
         return seconds
 
     @quick
+    def strict(self):
+        """By the lines of permissions.md. What follows runs with these system calls alone, as containerd has them from the file."""
+        profile = DAEMONSET / "seccomp/gputopo.json"
+        for number in self.nodes:
+            place = self.cluster.kubelet_dir(number) / "seccomp"
+            place.mkdir(exist_ok=True)
+            shutil.copy(profile, place)
+        lines, = commands("docs/reference/permissions.md", "A stricter seccomp profile")
+        follow(self.cluster, lines)
+        for what in "daemonset/gputopo-agent", "deployment/gputopo-scheduler":
+            self.cluster.kubectl("rollout", "status", what, "-n", NAMESPACE, "--timeout=290s")
+        wanted, confined = json.loads(profile.read_text()), []
+        for item in self.cluster.get("pods", "-n", NAMESPACE)["items"]:
+            name = item["metadata"]["labels"].get("app.kubernetes.io/name")
+            if name in ("gputopo-agent", "gputopo-scheduler") and "deletionTimestamp" not in item["metadata"]:
+                started, = item["status"]["containerStatuses"]
+                spec = json.loads(self.cluster.ask(item["spec"]["nodeName"].removeprefix("node"), "ctr", "containers", "info",
+                                                   started["containerID"].split("//")[1]))["Spec"]
+                given = spec["linux"]["seccomp"]
+                same((given["defaultAction"], given["syscalls"][0]["names"], started["restartCount"]),
+                     (wanted["defaultAction"], wanted["syscalls"][0]["names"], 0), f"the profile and restarts of {item['metadata']['name']}")
+                confined.append(name)
+        same(sorted(confined), ["gputopo-agent"] * 2 + ["gputopo-scheduler"] * 2, "containers with the profile")
+        return f"{len(wanted['syscalls'][0]['names'])} system calls"
+
+    @quick
     def used(self):
         """Pods get GPUs, of which the kubelet's table and the published owners agree."""
         self.run_pod("two", 1, 2)
@@ -111,6 +140,7 @@ class OlderCases(ChartCases):
         case("every set of values renders, and the API server takes it", self.taken)
         if case("the image is built and imported", self.new_image) and \
                 case("helm install: nodes have GPUs and objects", self.installed_with) and \
+                case("agents and companions with the stricter seccomp profile", self.strict) and \
                 case("a job is placed and runs", self.placed):
             case("gputopo explain asks by the API server", self.explained)
             case("the webhook refuses what the admission policies refuse elsewhere", PolicyCases(self, by_webhook=True).enforced)
@@ -122,6 +152,7 @@ class OlderCases(ChartCases):
         case("helm install with placement is refused as a whole", self.refused_whole)
         if case("the image is built and imported", self.new_image) and \
                 case("helm install without placement: nodes have GPUs, objects and annotations", self.node_profile):
+            case("agents and companions with the stricter seccomp profile", self.strict)
             case("pods get GPUs, and the objects say who has them", self.used)
             case("kube-scheduler's extender answers by TLS", self.extender)
             if case("helm uninstall takes back what was written", self.removed):
