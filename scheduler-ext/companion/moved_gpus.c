@@ -86,7 +86,7 @@ static unsigned told_slot(const char *name)
 {
     char lower[GT_API_NAME_MAX + 1];
     size_t len = 0;
-    for (; name[len] && len < GT_API_NAME_MAX; len++)
+    for (; len < GT_API_NAME_MAX && name[len]; len++)
         lower[len] = (char)tolower((unsigned char)name[len]);
     lower[len] = '\0';
     return gt_digest_hash(gt_digest_keyed(lower)) % TOLD_SLOTS;

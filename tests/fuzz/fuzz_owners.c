@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/identity.h"
 #include "api/custom_kinds.h"
+#include "api/identity.h"
 #include "api/workload.h"
 #include "scheduler-ext/owners/owners.h"
 #include "scheduler-ext/owners/pod_groups.h"

@@ -315,7 +315,7 @@ class Program(Case):
         for arguments, word in ((["--only=nothing"], "nothing"), (["--only="], "--only"), (["--nonsense"], "--nonsense"),
                                 (["--http=x"], "--http"), (["--leader-elect=perhaps"], "perhaps"), (["x"], "x"),
                                 (["--project=a,hypernodes"], "'a'"), (["--supernode-label=a/b/c"], "a/b/c"),
-                                (["--supernodes-config=a b"], "a b"), (["--config=/nowhere"], "--config is gone"),
+                                (["--supernodes-config=a b"], "a b"), (["--config=/nowhere"], "--config"),
                                 (["--namespace=A b"], "A b"), (["--kubeconfig"], "--kubeconfig"), (["--help=1"], "--help")):
             with self.subTest(arguments):
                 done = self.run_it(*arguments)
