@@ -24,6 +24,13 @@ def content(command):
     return hashlib.sha256(done.stdout) if done.returncode == 0 else None
 
 
+def keep(cache, stamps):
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    part = cache.with_suffix(f".{os.getpid()}")
+    part.write_text("\n".join(sorted(stamps)) + "\n", encoding="ascii")
+    part.rename(cache)
+
+
 def main():
     build, files = sys.argv[1], sys.argv[2:]
     commands = {os.path.relpath(c["file"]): c for c in json.load(open(f"{build}/compile_commands.json", encoding="utf-8"))}
@@ -45,16 +52,15 @@ def main():
         stamps = dict(zip(files, pool.map(stamp, files)))
         left = [file for file in files if stamps[file] not in passed]
         parts = [left[i:i + AT_ONCE] for i in range(0, len(left), AT_ONCE)]
-        bad = set()
+        is_bad, good = False, {stamps[file] for file in files} & passed
         for part, done in zip(parts, pool.map(run, parts)):
             if done.returncode or done.stdout.strip():
-                bad.update(part)
+                is_bad = True
                 print(done.stdout, end="")
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    part = cache.with_suffix(f".{os.getpid()}")
-    part.write_text("\n".join(sorted({stamps[f] for f in files if f not in bad} - {None})) + "\n", encoding="ascii")
-    part.rename(cache)
-    return bool(bad)
+            else:
+                good.update(stamps[file] for file in part)
+                keep(cache, good - {None})  # what passed is known, also where this one is ended
+    return is_bad
 
 
 sys.exit(main())
