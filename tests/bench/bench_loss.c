@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -184,7 +185,7 @@ static void small(void)
         snprintf(name, sizeof(name), "build, %u GPUs", n);
         measure(name, build_ns(&weights, 2000) / 1e3, "us", n == 8 ? "<30" : "<100");
         snprintf(name, sizeof(name), "memory of a class, %u GPUs", n);
-        measure(name, (double)gt_class_bytes(class) / 1024, "KiB", n == 8 ? "<10" : "<16");
+        measure(name, (double)malloc_usable_size(class) / 1024, "KiB", n == 8 ? "<10" : "<16");
         snprintf(name, sizeof(name), "choose any k of any free set of %u, mean", n);
         measure(name, choose_mean_ns(class), "ns", n == 8 ? "<50" : "<1000");
         snprintf(name, sizeof(name), "choose %u of %u, all free", n / 4, n);

@@ -60,7 +60,6 @@ unsigned gt_class_gpus(const struct gt_class *class);
 const struct gt_numa *gt_class_numa(const struct gt_class *class);
 /* Whether it is the class of these weights. */
 bool gt_class_is_of(const struct gt_class *class, const struct gt_weights *weights);
-size_t gt_class_bytes(const struct gt_class *class);
 
 /* S(mask); a few look-ups for up to 16 GPUs. Bits beyond n are ignored. */
 uint32_t gt_class_sum(const struct gt_class *class, uint64_t mask);

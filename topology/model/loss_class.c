@@ -130,7 +130,6 @@ static struct gt_class *loss_class_reserve(unsigned n)
     if (!class)
         return NULL;
     class->n = n;
-    class->bytes = bytes;
     class->sums = small ? (uint32_t(*)[256])(class + 1) : NULL;
     class->answers = small ? (atomic_uint *)((char *)(class + 1) + sums) : NULL;
     class->answer_count = answers;
@@ -195,11 +194,6 @@ bool gt_class_is_of(const struct gt_class *class, const struct gt_weights *weigh
         if (memcmp(class->w + (size_t)i * class->n, weights->w[i], class->n * sizeof(uint16_t)) != 0)
             return false;
     return true;
-}
-
-size_t gt_class_bytes(const struct gt_class *class)
-{
-    return class->bytes;
 }
 
 /* S(mask), for a class of any size */

@@ -18,7 +18,6 @@ struct gt_class {
     atomic_uint references;
     unsigned n;
     struct gt_numa numa;
-    size_t bytes;
     atomic_uint best_score[GT_GPUS_MAX + 1]; /* the score + 1 when it is known, else 0 */
     uint32_t (*sums)[256];                   /* NULL above 16 GPUs */
     atomic_uint *answers;  /* the latest answers: free mask << 16 | chosen mask; NULL above 16 GPUs */
