@@ -180,15 +180,19 @@ struct isolate_change {
     cJSON *released; /* then: what is named, and what the node had of that */
 };
 
+/* False without memory. */
 static bool isolate_note_released(const struct isolated_target *target, unsigned i, cJSON *released)
 {
-    cJSON *entry = cJSON_CreateObject();
     const char *const link[] = {target->gpus[0], target->gpus[1]};
-    if (target->link)
-        cJSON_AddItemToObject(entry, "link", cJSON_CreateStringArray(link, 2));
-    else
-        cJSON_AddStringToObject(entry, "gpu", target->gpus[i]);
-    return cJSON_AddItemToArray(released, entry);
+    cJSON *entry = cJSON_CreateObject(),
+          *what = target->link ? cJSON_CreateStringArray(link, 2) : cJSON_CreateString(target->gpus[i]);
+    bool whole = cJSON_AddItemToObject(entry, target->link ? "link" : "gpu", what);
+    if (!whole)
+        cJSON_Delete(what);
+    if (whole && cJSON_AddItemToArray(released, entry))
+        return true;
+    cJSON_Delete(entry);
+    return false;
 }
 
 static int isolate_change_list(cJSON *list, const struct gt_node *node, struct isolated_target target,
@@ -254,7 +258,8 @@ static int isolate_change(struct cli_api *api, const struct isolated_target *tar
 
 struct isolated_elsewhere {
     const cJSON *released;
-    cJSON *found; /* [{node, version, list: without what is released}] */
+    cJSON *found;    /* [{node, version, list: without what is released}] */
+    bool has_failed; /* without memory: something may be missing in it */
 };
 
 static void elsewhere_on_begin(void *arg)
@@ -262,14 +267,14 @@ static void elsewhere_on_begin(void *arg)
     struct isolated_elsewhere *elsewhere = arg;
     cJSON_Delete(elsewhere->found);
     elsewhere->found = cJSON_CreateArray();
+    elsewhere->has_failed = !elsewhere->found;
 }
 
 static void elsewhere_on_object(void *arg, cJSON *object)
 {
     struct isolated_elsewhere *elsewhere = arg;
-    gt_auto_json cJSON *list = cJSON_Duplicate(gt_isolated_entries(object), true);
-    int before = cJSON_GetArraySize(list);
-    const cJSON *released;
+    const cJSON *entries = gt_isolated_entries(object), *released;
+    gt_auto_json cJSON *list = cJSON_Duplicate(entries, true);
     cJSON_ArrayForEach(released, elsewhere->released)
     {
         for (cJSON *entry = list ? list->child : NULL, *next; entry; entry = next) {
@@ -278,15 +283,18 @@ static void elsewhere_on_object(void *arg, cJSON *object)
                 cJSON_Delete(cJSON_DetachItemViaPointer(list, entry));
         }
     }
-    if (cJSON_GetArraySize(list) == before)
+    if (!entries || (list && cJSON_GetArraySize(list) == cJSON_GetArraySize(entries)))
         return;
-    cJSON *found = cJSON_CreateObject();
-    cJSON_AddStringToObject(found, "node", gt_meta_name(object));
-    cJSON_AddStringToObject(found, "version", gt_meta_version(object));
-    if (cJSON_AddItemToObject(found, "list", list))
+    gt_auto_json cJSON *found = cJSON_CreateObject();
+    bool whole = cJSON_AddStringToObject(found, "node", gt_meta_name(object)) &&
+                 cJSON_AddStringToObject(found, "version", gt_meta_version(object)) &&
+                 cJSON_AddItemToObject(found, "list", list);
+    if (whole)
         list = NULL;
-    if (!cJSON_AddItemToArray(elsewhere->found, found))
-        cJSON_Delete(found);
+    whole = whole && cJSON_AddItemToArray(elsewhere->found, found);
+    if (whole)
+        found = NULL;
+    elsewhere->has_failed = elsewhere->has_failed || !whole;
 }
 
 static bool isolated_names_uuid(const cJSON *entries)
@@ -311,6 +319,8 @@ static int isolate_release_elsewhere(struct cli_api *api, const cJSON *released,
     const cJSON *found;
     for (unsigned tries = 0; r >= 0 && tries < CONFLICTS_MAX && isolated_names_uuid(released); tries++) {
         r = cli_api_list(api, &list, call->err);
+        if (r >= 0 && elsewhere.has_failed)
+            r = gt_fail(call->err, ENOMEM, "no memory for what other nodes have isolated");
         if (r < 0 || !cJSON_GetArraySize(elsewhere.found))
             break;
         cJSON_ArrayForEach(found, elsewhere.found)
@@ -340,7 +350,8 @@ static int isolate_release(struct cli_api *api, const struct isolated_target *ta
     const struct isolate_change change = {.options = options, .released = released};
     unsigned count = 0;
     for (unsigned i = 0; i < (target->link ? 1 : target->count); i++) /* the node may be gone, too */
-        isolate_note_released(target, i, released);
+        if (!isolate_note_released(target, i, released))
+            return gt_fail(call->err, ENOMEM, "no memory for what is released");
     int r = isolate_change(api, target, &change, call->err);
     if (r < 0 && r != -ENOENT)
         return r;
