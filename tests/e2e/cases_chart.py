@@ -787,9 +787,10 @@ class ChartCases:
             return
         if case("a job is placed and runs", self.placed):
             case("gputopo explain asks by the API server", self.explained)
-            case("the admission policies refuse what they should", PolicyCases(self).enforced)
             if releases.old:
                 case("the release before is upgraded under running pods by what install.md says", releases.upgrade)
+            case("the admission policies refuse what they should", PolicyCases(self).enforced)
+            if releases.old:
                 case("helm rollback under running pods", releases.rollback)
             if case("agents are replaced by hand, one after the other", self.by_hand) and not short:
                 NetworkCases(self).run()
