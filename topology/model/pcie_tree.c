@@ -34,7 +34,8 @@ static unsigned pcie_tree_find_or_add(struct gt_tree *tree, unsigned parent, enu
     return pcie_tree_add_item(tree, parent, type, number, name);
 }
 
-/* The panel of a device. Many GPUs whose NUMA node nobody knows fill two, and all below one host bridge are in one. */
+/* The panel of a device. Many GPUs whose NUMA node nobody knows fill two, and all below one host bridge are
+ * in one. */
 static unsigned add_panel(struct gt_tree *tree, const struct gt_node *node, int numa,
                           const struct gt_pcie_path *path, unsigned gpu)
 {
