@@ -537,6 +537,7 @@ class BadInput(Case):
 
     def test_unreadable_files(self):
         self.refused(1, "show", "--from", self.path("absent.json"), says="absent.json: No such file")
+        self.refused(1, "show", "--from", self.write("empty.txt", " \n"), says="empty.txt: is empty: expected a recording")
         self.refused(1, "show", "--from", "", says="show: ")
         with open(self.path("huge.json"), "wb") as file:
             file.truncate(100 << 20)
