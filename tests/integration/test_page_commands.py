@@ -103,8 +103,9 @@ def commands():
             script = scripts(block)
             if re.search(r"\b(kubectl|helm) ", script):
                 yield page, script
-        for line in re.findall(r"(?<!`)`((?:kubectl|helm) [^`]+)`", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S)):
-            yield from ((page, part) for part in re.split(r" \\?\| ", line))
+        for line in re.findall(r"(?<!`)`((?:kubectl|helm) [^`]+)`|^ {4}((?:kubectl|helm) .*)",
+                               re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S), re.M):
+            yield from ((page, part) for part in re.split(r" \\?\| ", line[0] or line[1]))
 
 
 class Kubelet(http.server.BaseHTTPRequestHandler):
