@@ -1,6 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # fish completion for gputopo
 
+# Names of the cluster, of what `gputopo $argv[1]` shows, with the options that were typed.
+function __gputopo_names
+    set -l asked gputopo $argv[1] -o name
+    set -l option
+    for word in (commandline -opc)
+        if test -n "$option"
+            set -a asked $option (string replace -r '^~/' "$HOME/" -- $word)
+            set option
+        else if string match -qr -- '^--(kubeconfig|context|service|companion|namespace)=' $word
+            set -a asked $word
+        else if string match -qr -- '^(--(kubeconfig|context|service|companion|namespace)|-n)$' $word
+            set option $word
+        end
+    end
+    timeout 3 $asked </dev/null 2>/dev/null
+end
+
 set -l verbs show record loss plan simulate try cluster supernodes explain isolate release isolated drain check-node bundle replay withdraw apply-crds
 complete -c gputopo -f
 complete -c gputopo -n "not __fish_seen_subcommand_from $verbs" -a show -d "Print how the GPUs of a node are wired"
@@ -28,13 +45,13 @@ complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node"
 complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node" -l vendor -x -d "PCI vendor id of the GPUs"
 complete -c gputopo -n "__fish_seen_subcommand_from show record loss check-node" -l probe -r -F -a none -d "How the vendor library is asked"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -s o -l output -x -a "text json yaml dot svg" -d "Format"
-complete -c gputopo -n "__fish_seen_subcommand_from show" -l node -x -a "(timeout 3 gputopo cluster -o name </dev/null 2>/dev/null)" -d "A node of the cluster"
+complete -c gputopo -n "__fish_seen_subcommand_from show" -l node -x -a "(__gputopo_names cluster)" -d "A node of the cluster"
 complete -c gputopo -n "__fish_seen_subcommand_from show" -l agent -x -a none -d "Who knows what uses the GPUs"
 complete -c gputopo -n "__fish_seen_subcommand_from show try cluster supernodes explain isolate release isolated drain bundle withdraw apply-crds" -l kubeconfig -r -F -d "How to reach the cluster"
 complete -c gputopo -n "__fish_seen_subcommand_from show try cluster supernodes explain isolate release isolated drain bundle withdraw apply-crds" -l context -x -d "Which context of that file"
 complete -c gputopo -n "__fish_seen_subcommand_from apply-crds" -F
-complete -c gputopo -n "__fish_seen_subcommand_from isolate release isolated" -x -a "(timeout 3 gputopo cluster -o name </dev/null 2>/dev/null)"
-complete -c gputopo -n "__fish_seen_subcommand_from drain" -x -a "(timeout 3 gputopo supernodes -o name </dev/null 2>/dev/null)"
+complete -c gputopo -n "__fish_seen_subcommand_from isolate release isolated" -x -a "(__gputopo_names cluster)"
+complete -c gputopo -n "__fish_seen_subcommand_from drain" -x -a "(__gputopo_names supernodes)"
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l reason -x -d "Why"
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l grade -x -a "bad slow suspect" -d "How bad"
 complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l value -x -d "How slow"
@@ -48,7 +65,7 @@ complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l dry-run -d "Lis
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l yes -d "Do not ask"
 complete -c gputopo -n "__fish_seen_subcommand_from cluster supernodes explain" -l watch -d "Print what changes"
 complete -c gputopo -n "__fish_seen_subcommand_from cluster" -l nodes -x -a "all free wrong none" -d "Which nodes"
-complete -c gputopo -n "__fish_seen_subcommand_from cluster" -l supernode -x -a "(timeout 3 gputopo supernodes -o name </dev/null 2>/dev/null)" -d "Only this supernode"
+complete -c gputopo -n "__fish_seen_subcommand_from cluster" -l supernode -x -a "(__gputopo_names supernodes)" -d "Only this supernode"
 complete -c gputopo -n "__fish_seen_subcommand_from cluster" -s o -l output -x -a "text json yaml name svg" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from try" -l supernode-label -x -d "Labels that name a supernode"
 complete -c gputopo -n "__fish_seen_subcommand_from try" -l resource-name -x -d "The resource of GPUs"
@@ -58,7 +75,7 @@ complete -c gputopo -n "__fish_seen_subcommand_from explain" -s n -l namespace -
 complete -c gputopo -n "__fish_seen_subcommand_from explain" -l service -x -d "The Service of gputopo-scheduler"
 complete -c gputopo -n "__fish_seen_subcommand_from explain" -l companion -x -d "Ask gputopo-scheduler at this address"
 complete -c gputopo -n "__fish_seen_subcommand_from explain" -s o -l output -x -a "text json yaml name" -d "Format"
-complete -c gputopo -n "__fish_seen_subcommand_from explain" -x -a "(timeout 3 gputopo explain -o name </dev/null 2>/dev/null)"
+complete -c gputopo -n "__fish_seen_subcommand_from explain" -x -a "(__gputopo_names explain)"
 complete -c gputopo -n "__fish_seen_subcommand_from check-node" -s o -l output -x -a "text json yaml" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from check-node" -l record -r -F -d "Write a recording with the checks"
 complete -c gputopo -n "__fish_seen_subcommand_from bundle" -l anonymous -d "Numbers for names and addresses"

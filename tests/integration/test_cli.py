@@ -170,6 +170,8 @@ class Program(Case):
         self.assertEqual(self.done("-h"), self.done("--help"))
         self.assertEqual(self.done("help"), self.done("--help"))
         self.assertEqual(self.done("version"), self.done("--version"))
+        for verb in re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M):
+            self.assertEqual(self.done(verb, "--version"), self.done("--version"), verb)
         for verb in ("show", "plan", "cluster", "simulate", "explain"):
             self.assertEqual(self.done("help", verb), self.done(verb, "--help"))
             self.assertEqual(self.done(verb, "-h"), self.done(verb, "--help"))
@@ -535,6 +537,7 @@ class BadInput(Case):
 
     def test_unreadable_files(self):
         self.refused(1, "show", "--from", self.path("absent.json"), says="absent.json: No such file")
+        self.refused(1, "show", "--from", self.write("empty.txt", " \n"), says="empty.txt: is empty: expected a recording")
         self.refused(1, "show", "--from", "", says="show: ")
         with open(self.path("huge.json"), "wb") as file:
             file.truncate(100 << 20)
@@ -733,13 +736,11 @@ class Extras(Case):
         for verb, answer in zip(self.verbs(), answers[1:]):
             self.assertEqual(answer, self.options(verb), verb)
 
-    def test_completion_of_zsh(self):
-        """What is listed on a terminal after two tabs."""
-        if not shutil.which("zsh"):
-            self.skipTest("zsh is not installed")
+    def zsh(self, **environment):
+        """Returns what types keys and reads what they bring, until a pattern."""
         child, terminal = pty.fork()
         if child == 0:
-            os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "TERM": "dumb", "HOME": self.dir})
+            os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "TERM": "dumb", "HOME": self.dir, **environment})
         self.addCleanup(os.waitpid, child, 0)
         self.addCleanup(os.close, terminal)
 
@@ -750,15 +751,45 @@ class Extras(Case):
                 if select.select([terminal], [], [], 1)[0]:
                     text += os.read(terminal, 65536).decode(errors="replace").replace("\r", "")
             return text
+        said(f"stty cols 200 rows 200; PS1='$ '; fpath=({os.path.dirname(self.COMPLETION)} $fpath); autoload -U compinit; compinit -u -D; "
+             "zstyle ':completion:*' insert-tab false; echo DO''NE\n", r"\nDONE")
+        return said
+
+    def test_completion_of_zsh(self):
+        """What is listed on a terminal after two tabs."""
+        if not shutil.which("zsh"):
+            self.skipTest("zsh is not installed")
+        said = self.zsh()
 
         def listed(line, pattern):
             """The first tab lists; the second puts the first of the list into the line."""
             return set(re.findall(pattern, said(f"\x15{line}\t\t", rf"\n\$ {line}\x07?[a-z]"), re.M))
-        said(f"stty cols 200 rows 200; PS1='$ '; fpath=({os.path.dirname(self.COMPLETION)} $fpath); autoload -U compinit; compinit -u -D; "
-             "zstyle ':completion:*' insert-tab false; echo DO''NE\n", r"\nDONE")
         self.assertEqual(listed("gputopo ", r"^([a-z-]+) +-- "), set(self.verbs()))
         for verb in self.verbs():
             self.assertEqual(listed(f"gputopo {verb} --", r"^(--[a-z-]+)"), self.options(verb), verb)
+
+    def test_other_shells_ask_for_names_with_the_options_of_the_line(self):
+        program = self.write("gputopo", f"#!/bin/sh\necho \"$*\" >>{self.dir}/asked\necho name-one\n")
+        os.chmod(program, 0o755)
+        path = f"{self.dir}:{os.environ['PATH']}"
+        script = self.COMPLETION.replace(".bash", ".fish")
+        shells = []
+        if shutil.which("fish"):
+            shells.append(lambda line: subprocess.run(["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"], stdout=subprocess.PIPE, text=True,
+                                                      timeout=TIMEOUT_S, env={**os.environ, "HOME": self.dir, "PATH": path}, check=True).stdout)
+        if shutil.which("zsh"):
+            said = self.zsh(PATH=path)
+            shells.append(lambda line: said(f"\x15{line}\t", "name-one"))
+        if not shells:
+            self.skipTest("neither fish nor zsh is installed")
+        for shell in shells:
+            with open(self.path("asked"), "w", encoding="utf-8"):
+                pass
+            for line in ("isolate --kubeconfig ~/f --context c na", "drain --kubeconfig=f na", "explain -n team na", "show --context c --node na"):
+                self.assertIn("name-one", shell(f"gputopo {line}"))
+            with open(self.path("asked"), encoding="utf-8") as file:
+                self.assertEqual(file.read().splitlines(), [f"cluster -o name --kubeconfig {self.dir}/f --context c", "supernodes -o name --kubeconfig=f",
+                                                            "explain -o name -n team", "cluster -o name --context c"])
 
     def complete(self, *words, **environment):
         script = """

@@ -501,6 +501,18 @@ class Picture(Case):
                 self.api.objects.clear()
                 self.check(topologies, supernodes)
 
+    def test_large_clusters_are_about_as_wide_as_high(self):
+        """400 nodes in racks, in one, in halls, and without supernodes."""
+        rng = random.Random(given_seed())
+        for racks, nodes, halls, known in ((45, 9, 0, True), (1, 400, 0, True), (50, 8, 5, True), (45, 9, 0, False)):
+            with self.subTest(racks=racks, nodes=nodes, halls=halls, known=known):
+                topologies, supernodes = busy_cluster(racks, nodes, rng, halls)
+                self.api.objects.clear()
+                self.put(topologies, supernodes if known else {})
+                root = ElementTree.fromstring(self.ask("cluster", "-o", "svg"))
+                width, height = int(root.get("width")), int(root.get("height"))
+                self.assertTrue(0.6 < width / height < 1.7, f"{width} x {height}")
+
     def test_one_color_for_one_job(self):
         self.put({f"n{i}": node_status(f"n{i}", machine(), [("a", f"train-worker-{i}", [0, 1]), ("b", f"web-{i}", [2])])
                   for i in range(3)})

@@ -195,11 +195,22 @@ def check_ends(path):
 
 
 WORDS_MAX = 12400  # of what a stranger reads first; a fact that he does not need for his first job stands in docs/reference
+SENTENCE_MAX = 25
+
+
+def sentences(text):
+    """What stands between full stops or colons. Code is one word; cells of tables and items of lists stand alone."""
+    text = re.sub(r"^ *```.*?^ *```$|(?<=\n\n)(    .*\n)+", "\n\n", text, flags=re.M | re.S)
+    text = re.sub(r"`[^`]+`", "code", re.sub(r"\]\([^)]*\)", "]", text))
+    text = re.sub(r"^ *(\||#|!\[|- |\d+\. ).*", lambda line: "\n\n" + line[0].replace("|", "\n\n"), text, flags=re.M)
+    return [" ".join(one.split()) for part in re.split(r"\n\s*\n", text) for one in re.split(r"[.!?:]\s", part)]
 
 
 def check_words():
-    """README and the pages for users together stay short."""
+    """README and the pages for users together stay short, and so do their sentences."""
     pages = ["README.md", *files("docs/how-to", "docs/troubleshooting.md", ends=".md")]
+    problems.extend(f"{page}: a sentence has more than {SENTENCE_MAX} words: {one}" for page in pages for one in sentences(read(page))
+                    if len(one.split()) > SENTENCE_MAX and not one.startswith("!["))
     words = sum(len(read(page).split()) for page in pages)
     if words > WORDS_MAX:
         problems.append(f"README.md, docs/how-to and docs/troubleshooting.md: {words} words instead of at most {WORDS_MAX}: leave out what the reference says")

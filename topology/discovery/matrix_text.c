@@ -204,8 +204,8 @@ static int check_rows(const struct matrix *matrix, struct gt_err **err)
     for (unsigned b = 0; b < matrix->gpus; b++) {
         const struct matrix_row *row = &matrix->rows[b];
         if (row->count < matrix->gpus + 1)
-            return row->count ? gt_fail(err, EINVAL, "%s: row GPU%u: %u cells, and there are %u GPUs", source,
-                                        b, row->count - 1, matrix->gpus)
+            return row->count ? gt_fail(err, EINVAL, "%s: row GPU%u has cells for %u of %u GPUs", source, b,
+                                        row->count - 1, matrix->gpus)
                               : gt_fail(err, EINVAL, "%s: there is no row GPU%u", source, b);
         if (strcmp(row->words[b + 1], "X") != 0)
             return gt_fail(err, EINVAL, "%s: row GPU%u: %.16s of itself, X is expected", source, b,

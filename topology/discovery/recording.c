@@ -168,6 +168,10 @@ int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struc
                ? gt_file_read_all(STDIN_FILENO, "standard input", GT_JSON_MAX, &text, &len, err)
                : gt_file_read(AT_FDCWD, options->from, GT_JSON_MAX, &text, &len, err));
     char first = text[strspn(text, " \t\r\n")];
+    if (!first)
+        return gt_fail(err, EINVAL,
+                       "%s: is empty: expected a recording, hwloc's XML or the text of mx-smi topo -m",
+                       options->from);
     if (first == '<')
         return replay_xml(options, text, len, ret, ret_raw, err);
     if (first != '{' && strstr(text, "GPU0")) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum {
+    PANEL_GPUS = 32,
     TREE_DEVICES_MAX = GT_GPUS_MAX + GT_NICS_MAX,
     ITEMS_MAX =
         1 + TREE_DEVICES_MAX * (GT_PATH_MAX_DEPTH + 3), /* top; NUMA, host, bridges and itself a device */
@@ -33,10 +34,22 @@ static unsigned pcie_tree_find_or_add(struct gt_tree *tree, unsigned parent, enu
     return pcie_tree_add_item(tree, parent, type, number, name);
 }
 
-static void pcie_tree_add_device(struct gt_tree *tree, enum gt_tree_type type, unsigned index, int numa,
+/* The panel of a device. Many GPUs whose NUMA node nobody knows fill two, and all below one host bridge are
+ * in one. */
+static unsigned add_panel(struct gt_tree *tree, const struct gt_node *node, int numa,
+                          const struct gt_pcie_path *path, unsigned gpu)
+{
+    for (unsigned i = 0; path->root[0] && i < gpu; i++)
+        if (!strcmp(path->root, node->gpus[i].path.root))
+            gpu = i;
+    bool further = numa < 0 && gpu >= PANEL_GPUS && gpu < node->gpu_count;
+    return pcie_tree_find_or_add(tree, 0, GT_TREE_NUMA, numa, further ? "further" : "");
+}
+
+static void pcie_tree_add_device(struct gt_tree *tree, unsigned panel, enum gt_tree_type type, unsigned index,
                                  const struct gt_pcie_path *path, const char *bdf)
 {
-    unsigned at = pcie_tree_find_or_add(tree, 0, GT_TREE_NUMA, numa, "");
+    unsigned at = panel;
     if (path->root[0])
         at = pcie_tree_find_or_add(tree, at, GT_TREE_HOST, 0, path->root);
     for (unsigned i = path->depth; i-- > 0;)
@@ -109,12 +122,16 @@ bool gt_tree_make(const struct gt_node *node, struct gt_tree *ret)
         gt_tree_done(&shown);
         return false;
     }
-    for (unsigned i = 0; i < node->gpu_count; i++)
-        pcie_tree_add_device(&full, GT_TREE_GPU, i, node->gpus[i].numa_node, &node->gpus[i].path,
-                             node->gpus[i].bdf);
-    for (unsigned i = 0; i < node->nic_count; i++)
-        pcie_tree_add_device(&full, GT_TREE_NIC, i, node->nics[i].numa_node, &node->nics[i].path,
-                             node->nics[i].bdf);
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &node->gpus[i];
+        unsigned panel = add_panel(&full, node, gpu->numa_node, &gpu->path, i);
+        pcie_tree_add_device(&full, panel, GT_TREE_GPU, i, &gpu->path, gpu->bdf);
+    }
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        const struct gt_nic *nic = &node->nics[i];
+        unsigned panel = add_panel(&full, node, nic->numa_node, &nic->path, node->gpu_count);
+        pcie_tree_add_device(&full, panel, GT_TREE_NIC, i, &nic->path, nic->bdf);
+    }
     copy_children(&full, 0, &shown, 0, 0);
     sort_children(&shown, 0);
     *ret = shown;

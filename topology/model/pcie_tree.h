@@ -11,10 +11,10 @@ enum gt_tree_type { GT_TREE_TOP, GT_TREE_NUMA, GT_TREE_HOST, GT_TREE_SWITCH, GT_
 
 struct gt_tree_item {
     enum gt_tree_type type;
-    int number; /* NUMA node (-1 unknown), or index of the GPU or NIC */
-    const char
-        *name; /* name of a host bridge, "" for a NUMA node, else the PCI address; points into the node */
-    unsigned parent;            /* position in items */
+    int number;       /* NUMA node (-1 unknown), or index of the GPU or NIC */
+    const char *name; /* of a host bridge, or of a second panel of GPUs without a NUMA node, "" for a NUMA
+                       * node, else the PCI address; lives as long as the node */
+    unsigned parent;  /* position in items */
     unsigned first_child, next; /* positions in items, 0: none; item 0 is the top */
     unsigned level;             /* number of switches above it */
 };

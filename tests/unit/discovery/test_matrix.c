@@ -136,7 +136,7 @@ static void test_cut_lines(void **state)
     assert_int_equal(node->nic_count, 1);
     assert_true(lacks(node, "NICs"));
     refused("  GPU0 GPU1 GPU2\nGPU0 X MX MX\nGPU1 MX X MX\nGPU2 MX MX\n",
-            "row GPU2: 2 cells, and there are 3 GPUs");
+            "row GPU2 has cells for 2 of 3 GPUs");
     refused("  GPU0 GPU1 GPU2\nGPU0 X MX MX\nGPU1 MX X MX\n", "there is no row GPU2");
 }
 

@@ -170,6 +170,21 @@ static unsigned svg_width(const char *svg)
     return width;
 }
 
+/* As a matrix in a text tells of 64 GPUs: no NUMA node, no PCIe path. */
+static void rows_without_numa_nodes(void **state)
+{
+    (void)state;
+    gt_auto_node struct gt_node *node = sample_node("big-64");
+    for (unsigned i = 0; i < node->gpu_count; i++) {
+        node->gpus[i].numa_node = -1;
+        node->gpus[i].path = (struct gt_pcie_path){0};
+    }
+    gt_auto_buf struct gt_buf picture = GT_BUF(4 << 20);
+    gt_render_svg(node, &picture);
+    assert_false(picture.failed);
+    assert_in_range(svg_width(picture.data), 1000, 2000);
+}
+
 /* Many GPUs that are all linked are on a bus; a link of it that is down is drawn by itself. */
 static void buses(void **state)
 {
@@ -265,6 +280,7 @@ int main(void)
         cmocka_unit_test(pictures),
         cmocka_unit_test(notes),
         cmocka_unit_test(buses),
+        cmocka_unit_test(rows_without_numa_nodes),
         cmocka_unit_test(too_small),
         cmocka_unit_test(phrases),
         cmocka_unit_test(yaml_of_numbers_and_texts),
