@@ -247,10 +247,7 @@ class Rebalance(PlacementCase):
         """The leader dies after the eviction: before or after the pod has gone. Nobody else gets the place meanwhile."""
         for gone in (False, True):
             with self.subTest(gone=gone):
-                if self.host:
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 free = self.leave_alone()
                 home = planned_node(self.pod("x-0"))
                 if gone:
@@ -275,10 +272,7 @@ class Rebalance(PlacementCase):
         """The plan's ranks do not begin with 0: another pod has ended, or the job has one without GPUs."""
         for ended in (True, False):
             with self.subTest(ended=ended):
-                if self.host:
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 self.world(3, nodes_each=1)
                 self.start(patience=300, retry=200, missing=3000)
                 home, made = self.ended_sibling() if ended else self.lone_worker()
@@ -367,10 +361,7 @@ class Rebalance(PlacementCase):
         """It is suspended or deleted, and its last pod is still there: the next leader keeps no place for it."""
         for deleted in (False, True):
             with self.subTest(deleted=deleted):
-                if self.host:
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 self.leave_alone()
                 self.host.kill()
                 if deleted:
@@ -544,9 +535,7 @@ class Rebalance(PlacementCase):
             with self.subTest(at=at):
                 if self.host:
                     self.stop_playing()
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 left = [at]
 
                 def meddle(request):
@@ -784,10 +773,7 @@ class Rebalance(PlacementCase):
         hour = time.gmtime().tm_hour
         for movable in ("6h", f"{(hour + 2) % 24:02}:00-{(hour + 3) % 24:02}:00", "yes"):
             with self.subTest(movable):
-                if self.host:
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 self.begin(movable=movable, rebalance=2)
                 self.check_silent()
                 self.assertEqual(self.api.evicted, [])
