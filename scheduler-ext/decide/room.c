@@ -146,6 +146,7 @@ int gt_decide_moves(const struct gt_job_view *view, const struct gt_decide_moves
         (request.slow == GT_SLOW_NEVER && gt_cluster_has_slow(cluster))) /* which this search does not know */
         return 0;
     relocate.job_avoids = request.excluded;
+    relocate.tier = request.within;
     GT_TRY(gt_relocate(cluster, spec->pods, spec->count, &relocate, &found, err));
     for (uint32_t i = 0; i < found.count; i++)
         freed[spec->pods[found.moves[i].pod].node] |= spec->pods[found.moves[i].pod].mask;

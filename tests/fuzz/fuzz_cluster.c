@@ -231,7 +231,7 @@ static void advise(struct world *world, struct input *input)
                                                 .unit = i % 3 ? i / 3 : GT_NONE,
                                                 .cost = i % 2,
                                                 .movable = pods[i].movable};
-    const struct gt_relocate_spec spec = {.job = job, .work = 20000};
+    const struct gt_relocate_spec spec = {.job = job, .work = 20000, .tier = kept % 3};
     if (gt_relocate(world->cluster, candidates, kept, &spec, &relocation, &err) < 0)
         return;
     for (uint32_t i = 0; i < relocation.count; i++)

@@ -124,6 +124,32 @@ class Rebalance(PlacementCase):
         self.ask(moves)
         self.check_moved(moves)
 
+    def require_one_supernode(self, **options):
+        """The waiting job has units of one pod each, and they must lie in one supernode."""
+        self.begin(waiting=False, **options)
+        self.add_job("w", 4, 8)
+        for rank in range(4):
+            made = indexed_pod("w", rank, group=8)
+            made["metadata"]["annotations"]["metax-tech.com/job-topology"] = "required=supernode"
+            self.add_pod(f"w-{rank}", made)
+
+    def test_moves_for_a_job_that_must_lie_in_one_supernode(self):
+        self.require_one_supernode()
+        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
+        moves = self.suggestion()
+        self.assertEqual(self.condition("w-0")["reason"], "NoDomain")
+        self.assertEqual(sorted(name for name, _ in moves), ["u-0", "u-1"])
+        self.play()
+        self.ask(moves)
+        self.check_moved(moves)
+
+    def test_moves_by_itself_for_a_job_that_must_lie_in_one_supernode(self):
+        self.require_one_supernode(rebalance=2)
+        self.play()
+        self.wait_lifted("w-0", "w-1", "w-2", "w-3", seconds=20)
+        self.assertEqual({planned_node(self.pod(f"w-{i}"))[:2] for i in range(4)}, {self.home})
+        self.assertEqual(sorted(self.api.evicted), ["u-0", "u-1"])
+
     def test_a_unit_never_goes_in_part(self):
         """With one pod of the unit asked, the others would be torn from it: all stay, and it is said why."""
         self.begin()
