@@ -81,7 +81,7 @@ static int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *
     struct gt_cluster_file *file = plan->file;
     GT_TRY(number_jobs(file, err));
     const struct gt_relocate_spec spec = {.job = *job, .tier = plan->sizes.within};
-    GT_TRY(gt_relocate(plan->cluster, file->running, file->pod_count, &spec, &plan->relocation, err));
+    GT_TRY(gt_relocate_within(plan->cluster, file->running, file->pod_count, &spec, &plan->relocation, err));
     plan_relocate_move(plan);
     return 0;
 }

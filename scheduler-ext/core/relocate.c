@@ -694,8 +694,6 @@ int gt_relocate(struct gt_cluster *cluster, const struct gt_running_pod *pods, u
     __attribute__((cleanup(relocator_done))) struct relocator r = {
         .cluster = cluster, .pods = pods, .spec = spec, .job = job, .err = err, .work = UINT64_MAX};
     struct gt_relocation relocation = {.exact = true};
-    if (spec->tier)
-        return gt_relocate_within(cluster, pods, pod_count, spec, ret, err);
     GT_TRY(relocate_read_cluster(&r));
     GT_TRY(relocate_find_items(&r, pod_count));
     relocation.possible = relocate_fits(&r);

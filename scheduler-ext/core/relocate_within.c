@@ -24,8 +24,9 @@ static int relocate_by_free(const void *a, const void *b)
 }
 
 /* Counts the GPUs of each supernode of the tier. */
-static void count_domains(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t count,
-                          const struct gt_relocate_spec *spec, struct relocate_domain *domains)
+static void relocate_count_domains(const struct gt_cluster *cluster, const struct gt_running_pod *pods,
+                                   uint32_t count, const struct gt_relocate_spec *spec,
+                                   struct relocate_domain *domains)
 {
     struct gt_cluster_node node;
     for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++) {
@@ -56,7 +57,6 @@ static int relocate_in(struct gt_cluster *cluster, const struct gt_running_pod *
              gt_cluster_domain(cluster, node.supernode, spec->tier) != domain))
             if (gt_node_set_add(&avoids, n, NULL) < 0)
                 return -ENOMEM;
-    within.tier = 0;
     within.job_avoids = &avoids;
     return gt_relocate(cluster, pods, count, &within, ret, NULL);
 }
@@ -77,8 +77,10 @@ int gt_relocate_within(struct gt_cluster *cluster, const struct gt_running_pod *
     struct gt_relocate_spec each = *spec;
     struct gt_relocation best = {.exact = true};
     bool exact = true;
+    if (!spec->tier)
+        return gt_relocate(cluster, pods, pod_count, spec, ret, err);
     GT_NEED(domains, err, "relocation");
-    count_domains(cluster, pods, pod_count, spec, domains);
+    relocate_count_domains(cluster, pods, pod_count, spec, domains);
     for (uint32_t s = 0; s < supers; s++)
         if (domains[s].free + domains[s].gain >= wanted)
             domains[count++] = (struct relocate_domain){s, domains[s].free, domains[s].gain};

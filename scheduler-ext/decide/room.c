@@ -147,7 +147,7 @@ int gt_decide_moves(const struct gt_job_view *view, const struct gt_decide_moves
         return 0;
     relocate.job_avoids = request.excluded;
     relocate.tier = request.within;
-    GT_TRY(gt_relocate(cluster, spec->pods, spec->count, &relocate, &found, err));
+    GT_TRY(gt_relocate_within(cluster, spec->pods, spec->count, &relocate, &found, err));
     for (uint32_t i = 0; i < found.count; i++)
         freed[spec->pods[found.moves[i].pod].node] |= spec->pods[found.moves[i].pod].mask;
     request.freed = freed;

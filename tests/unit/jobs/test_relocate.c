@@ -254,7 +254,7 @@ static void relocate(const struct small *small, const struct gt_advise_job *job,
 {
     const struct gt_relocate_spec spec = {
         .job = *job, .work = work, .may_go = small_may_go, .arg = small, .tier = small->tier};
-    assert_int_equal(gt_relocate(small->cluster, small->pods, small->count, &spec, ret, NULL), 0);
+    assert_int_equal(gt_relocate_within(small->cluster, small->pods, small->count, &spec, ret, NULL), 0);
 }
 
 /* The new GPUs are available, and each is given once. */
