@@ -351,6 +351,7 @@ static bool search_moves(struct reconcile *reconcile, struct gt_buf *said)
 static bool is_scattered(const struct gt_plan_failure *failure)
 {
     return failure->reason == GT_PLAN_NO_SUPERNODE ||
+           (failure->reason == GT_PLAN_TOO_FEW_GPUS && failure->bound) ||
            (failure->reason == GT_PLAN_NO_DOMAIN && !failure->each);
 }
 

@@ -470,18 +470,18 @@ class Rebalance(PlacementCase):
         time.sleep(8)  # so long it takes at most until the condition names moves
         self.assertEqual(self.suggestion(), [])
 
-    def movable(self, number):
-        """A pod that may move, on a node of that supernode."""
+    def lone_pod(self, number, node=None):
+        """A pod that may move, on this node, or on one of that supernode."""
         made = replica(f"x-{number}", uid=f"x{number}", gpus=8, gated=False)
         made["metadata"]["annotations"] = {"metax-tech.com/movable": "true"}
         self.add_pod(f"x-{number}", made)
-        self.run_on(f"x-{number}", f"s{number}-n0", range(8))
+        self.run_on(f"x-{number}", node or f"s{number}-n0", range(8))
 
     def test_rules_between_pods_count(self):
         """On a node of each supernode is a pod that the waiting ones keep away from: moves do not help."""
         self.world(2)
         for number in range(2):
-            self.movable(number)
+            self.lone_pod(number)
             self.add_pod(f"z-{number}", {"metadata": {"labels": {"app": "z"}}, "spec": {
                 "nodeName": f"s{number}-n1", "containers": [{"name": "main"}]}, "status": {"phase": "Running"}})
         self.start(patience=300, retry=200)
@@ -498,7 +498,7 @@ class Rebalance(PlacementCase):
         """A pod without a unit is deleted; the sentence can be pasted."""
         self.world(2)
         for number in range(2):
-            self.movable(number)
+            self.lone_pod(number)
         self.start(patience=300, retry=200)
         self.add_gang("w", 4, 32)
         self.assertTrue(wait_for(lambda: "it fits when" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
@@ -804,10 +804,35 @@ class Rebalance(PlacementCase):
                 self.check_silent()
                 self.assertEqual(self.api.evicted, [])
 
+    def test_moves_to_where_the_others_of_the_job_run(self):
+        """Two pods of a job are lost, others have their nodes, and an empty supernode is not for them."""
+        self.world(2)
+        self.start(**{"patience": 300, "retry": 200, "return": 100})
+        self.add_job("w", 4, 8)
+
+        def add(rank):
+            made = indexed_pod("w", rank, group=8)
+            made["metadata"]["annotations"]["metax-tech.com/job-topology"] = "required=supernode"
+            self.add_pod(f"w-{rank}", made)
+        for rank in range(4):
+            add(rank)
+        self.wait_lifted(*(f"w-{rank}" for rank in range(4)))
+        for rank in range(4):
+            self.bind(f"w-{rank}")
+        lost = [self.pod(f"w-{rank}")["spec"]["nodeName"] for rank in (2, 3)]
+        for number, node in enumerate(lost):
+            self.end(f"w-{number + 2}")
+            self.lone_pod(number, node=node)
+        time.sleep(0.5)
+        for rank in (2, 3):
+            add(rank)
+        self.assertTrue(wait_for(lambda: "kubectl delete pod -n ns x-" in (self.condition("w-2") or {}).get("message", "")), self.condition("w-2"))
+        self.assertIn("it fits when 2 pods of 2 jobs with 16 GPUs move", self.condition("w-2")["message"])
+
     def test_people_move_what_has_no_plan(self):
         self.world(2)
         for number in range(2):
-            self.movable(number)
+            self.lone_pod(number)
         self.start(patience=300, retry=200, rebalance=2)
         self.add_gang("w", 4, 32)
         self.assertTrue(wait_for(lambda: "kubectl delete pod -n ns x-" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
