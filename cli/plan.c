@@ -80,8 +80,8 @@ static int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *
 {
     struct gt_cluster_file *file = plan->file;
     GT_TRY(number_jobs(file, err));
-    GT_TRY(gt_relocate(plan->cluster, file->running, file->pod_count, &(struct gt_relocate_spec){.job = *job},
-                       &plan->relocation, err));
+    const struct gt_relocate_spec spec = {.job = *job, .tier = plan->sizes.within};
+    GT_TRY(gt_relocate_within(plan->cluster, file->running, file->pod_count, &spec, &plan->relocation, err));
     plan_relocate_move(plan);
     return 0;
 }
@@ -377,7 +377,7 @@ static int cli_plan_answer(struct cli_call *call, struct gt_cluster_file *file, 
         return options->explain ? tell_crossing(plan, call->err) : 0;
     if (!options->advise && !options->relocate)
         return 0;
-    if (plan->sizes.within || plan->sizes.unit_within)
+    if ((options->advise && plan->sizes.within) || plan->sizes.unit_within)
         return cli_misuse(call, "--%s does not know of tiers that are required", way);
     if (plan->sizes.slow == GT_SLOW_NEVER && gt_cluster_has_slow(file->cluster))
         return cli_misuse(call, "--%s does not know of jobs that never take slow GPUs", way);

@@ -320,6 +320,10 @@ static int kueue_take_version(struct gt_kueue *kueue, const cJSON *group, struct
     unfollow(kueue);
     kueue->version = version;
     gt_info("following Kueue", GT_STR("version", version));
+    if (kueue->env->options->placement.preempt)
+        gt_warning(
+            "Kueue preempts by its own queues and priorities: turn --preempt off where it admits the jobs",
+            GT_STR("version", version));
     for (enum kueue_kind kind = 0; r >= 0 && kind < KUEUE_KINDS; kind++)
         r = kueue_follow(kueue, kind, err);
     if (r < 0)

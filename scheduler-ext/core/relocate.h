@@ -43,11 +43,16 @@ struct gt_relocate_spec {
     bool (*may_go)(const void *arg, uint32_t pod, uint32_t node); /* NULL: every pod may go everywhere */
     const void *arg;
     uint64_t work; /* bounds the steps of the search; 0: GT_RELOCATE_WORK, less than a second */
+    unsigned tier; /* for gt_relocate_within() */
 };
 
 /* The caller frees ret->moves. A job that fits already needs no moves. */
 int gt_relocate(struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
                 const struct gt_relocate_spec *spec, struct gt_relocation *ret, struct gt_err **err);
+
+/* The same, for a job that must lie in one supernode of the tier (0: anywhere), by a search in each. */
+int gt_relocate_within(struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
+                       const struct gt_relocate_spec *spec, struct gt_relocation *ret, struct gt_err **err);
 
 /* Puts the pods on their new places, or (`undo`) ends that. False, and nothing is done: a place is taken. */
 bool gt_relocate_promise(struct gt_cluster *cluster, const struct gt_relocation *relocation, bool undo);

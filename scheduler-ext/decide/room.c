@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "base/err.h"
+#include "scheduler-ext/core/crossing.h"
 #include "scheduler-ext/core/drain.h"
 #include "scheduler-ext/core/plan_rules.h"
 #include "scheduler-ext/decide/decide.h"
@@ -128,6 +129,22 @@ uint32_t gt_decide_unit_gpus(const struct gt_cache_job *job, const struct gt_job
     return sizes.whole ? gt_cache_job_gpus(job) : sizes.group;
 }
 
+/* Where pods of a job that must lie in one supernode have places, the others go to that one. */
+static int stay_together(const struct gt_cluster *cluster, const struct gt_plan_request *request,
+                         struct gt_node_set *excluded, struct gt_err **err)
+{
+    struct gt_cluster_node node;
+    uint32_t own = GT_NONE;
+    for (uint32_t i = 0; request->within && own == GT_NONE && i < request->pod_count; i++)
+        if (request->pods[i].running && gt_cluster_get_node(cluster, request->pods[i].node, &node))
+            own = gt_cluster_domain(cluster, node.supernode, request->within);
+    for (uint32_t n = 0; own != GT_NONE && n < gt_cluster_nodes(cluster); n++)
+        if (gt_cluster_get_node(cluster, n, &node) &&
+            gt_cluster_domain(cluster, node.supernode, request->within) != own)
+            GT_TRY(gt_node_set_add(excluded, n, err));
+    return 0;
+}
+
 int gt_decide_moves(const struct gt_job_view *view, const struct gt_decide_moves *spec,
                     struct gt_relocation *ret, struct gt_err **err)
 {
@@ -145,8 +162,10 @@ int gt_decide_moves(const struct gt_job_view *view, const struct gt_decide_moves
         !gt_advise_job_of(&request, &relocate.job) ||
         (request.slow == GT_SLOW_NEVER && gt_cluster_has_slow(cluster))) /* which this search does not know */
         return 0;
+    GT_TRY(stay_together(cluster, &request, &attempt.excluded, err));
     relocate.job_avoids = request.excluded;
-    GT_TRY(gt_relocate(cluster, spec->pods, spec->count, &relocate, &found, err));
+    relocate.tier = request.within;
+    GT_TRY(gt_relocate_within(cluster, spec->pods, spec->count, &relocate, &found, err));
     for (uint32_t i = 0; i < found.count; i++)
         freed[spec->pods[found.moves[i].pod].node] |= spec->pods[found.moves[i].pod].mask;
     request.freed = freed;

@@ -15,7 +15,7 @@
  * process (core/victims.h), and all pods of a unit leave together. The nodes of the plan are held for the job
  * before the first eviction, so that nobody else gets what becomes free. Budgets are respected: a pod whose
  * eviction is refused stays, and others are chosen without it. One job at a time; nothing is evicted while
- * the brake holds.
+ * the brake is on, and the nodes that pods leave count for it.
  *
  * A new leader finds the same state: what terminates counts as free, so it chooses only what is missing.
  */
@@ -263,11 +263,11 @@ static bool preempt_search(struct reconcile *reconcile, int32_t priority)
     return preempt_keep(reconcile, &candidates, places);
 }
 
-static bool preempt_is_braked(const struct reconcile *reconcile)
+/* `of_late`: also by nodes that have lost their pods; `why` as in brake.h. */
+static bool preempt_is_braked(const struct reconcile *reconcile, bool of_late,
+                              char why[static GT_BRAKE_WHY_SIZE])
 {
-    struct gt_placement *placement = reconcile->placement;
-    char why[GT_BRAKE_WHY_SIZE];
-    return gt_brake_is_on(&placement->nodes.brake, NULL, true, reconcile->now, why);
+    return gt_brake_is_on(&reconcile->placement->nodes.brake, NULL, of_late, reconcile->now, why);
 }
 
 /* Whether it is a job's turn: another one goes on unless this one comes before it. */
@@ -283,8 +283,7 @@ static bool preempt_is_due(const struct reconcile *reconcile)
     }
     return reconcile->now >= preempt->next_ms && reconcile->now >= pjob->wait.preempt_after_ms &&
            (!preempt->job || preempt->job == pjob ||
-            gt_queue_place(placement->queue, pjob) < gt_queue_place(placement->queue, preempt->job)) &&
-           !preempt_is_braked(reconcile);
+            gt_queue_place(placement->queue, pjob) < gt_queue_place(placement->queue, preempt->job));
 }
 
 /* Before it has waited for --patience it holds no nodes any more, as others do; nor those that an earlier
@@ -308,6 +307,7 @@ bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure
     struct pjob *pjob = reconcile->pjob;
     struct gt_placement *placement = reconcile->placement;
     struct placement_preempt *preempt = &placement->preempt;
+    char braked[GT_BRAKE_WHY_SIZE];
     int32_t priority;
     uint64_t created_s;
     if (!placement->spec.options.preempt || !lacks_room_of_others(failure) || preempts_never(pjob->job) ||
@@ -323,6 +323,10 @@ bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure
     gt_placement_precedence(pjob->job, &priority, &created_s);
     if (!preempt_is_due(reconcile))
         return false;
+    if (preempt_is_braked(reconcile, true, braked)) {
+        gt_buf_printf(text, "; no pod of lower priority leaves for it: %s", braked);
+        return false;
+    }
     if (!preempt_search(reconcile, priority)) {
         preempt_in_vain(reconcile);
         pjob->wait.preempt_after_ms = reconcile->now + placement->times.retry_ms;
@@ -405,11 +409,13 @@ void gt_preempt_evict(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     struct gt_placement *placement = reconcile->placement;
     struct placement_preempt *preempt = &placement->preempt;
+    struct gt_node_set *leaving = &placement->nodes.leaving;
+    char braked[GT_BRAKE_WHY_SIZE];
     if (preempt->job != pjob || placement->nodes.holder != pjob) {
         preempt_nominate(reconcile, false);
         return;
     }
-    if (preempt_is_braked(reconcile)) {
+    if (preempt_is_braked(reconcile, false, braked)) { /* its own first evictions do not stop the others */
         gt_placement_due(pjob, reconcile->now + placement->times.retry_ms);
         return;
     }
@@ -428,6 +434,9 @@ void gt_preempt_evict(struct reconcile *reconcile)
         if (!gt_evict_has_begun(pjob, pod)) {
             say_preempted(pjob, pod);
             placement->counters.preempted++;
+            gt_node_set_clear(leaving);
+            if (gt_node_set_add(leaving, pod->node, NULL) >= 0)
+                gt_brake_take(&placement->nodes.brake, leaving, false, reconcile->now);
             /* Its job is planned after this one, and nothing is reserved for its successor. */
             gt_backoff_job(&placement->backoffs, pod->job->key,
                            reconcile->now + placement->times.eviction_ms);

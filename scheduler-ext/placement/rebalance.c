@@ -347,6 +347,14 @@ static bool search_moves(struct reconcile *reconcile, struct gt_buf *said)
     }
 }
 
+/* Whether moves may help: there is room in all, but not together. */
+static bool is_scattered(const struct gt_plan_failure *failure)
+{
+    return failure->reason == GT_PLAN_NO_SUPERNODE ||
+           (failure->reason == GT_PLAN_TOO_FEW_GPUS && failure->bound) ||
+           (failure->reason == GT_PLAN_NO_DOMAIN && !failure->each);
+}
+
 void gt_rebalance_suggest(struct reconcile *reconcile, const struct gt_plan_failure *failure,
                           struct gt_buf *text)
 {
@@ -354,7 +362,7 @@ void gt_rebalance_suggest(struct reconcile *reconcile, const struct gt_plan_fail
     struct gt_placement *placement = pjob->placement;
     struct placement_rebalance *last = &placement->rebalance;
     const struct pjob *waiting = placement->moves.waiting;
-    if (placement->spec.options.rebalance == GT_REBALANCE_OFF || failure->reason != GT_PLAN_NO_SUPERNODE ||
+    if (placement->spec.options.rebalance == GT_REBALANCE_OFF || !is_scattered(failure) ||
         !pjob->wait.since_ms || reconcile->now - pjob->wait.since_ms < placement->spec.options.patience_ms ||
         (waiting ? waiting != pjob : is_behind(pjob)))
         return;

@@ -231,8 +231,8 @@ static void advise(struct world *world, struct input *input)
                                                 .unit = i % 3 ? i / 3 : GT_NONE,
                                                 .cost = i % 2,
                                                 .movable = pods[i].movable};
-    const struct gt_relocate_spec spec = {.job = job, .work = 20000};
-    if (gt_relocate(world->cluster, candidates, kept, &spec, &relocation, &err) < 0)
+    const struct gt_relocate_spec spec = {.job = job, .work = 20000, .tier = kept % 3};
+    if (gt_relocate_within(world->cluster, candidates, kept, &spec, &relocation, &err) < 0)
         return;
     for (uint32_t i = 0; i < relocation.count; i++)
         must(relocation.moves[i].pod < kept && candidates[relocation.moves[i].pod].movable &&

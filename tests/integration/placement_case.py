@@ -134,6 +134,13 @@ class PlacementCase(unittest.TestCase):
             code, errors = self.host.close()
             self.assertEqual((code, errors), (0, ""))
 
+    def begin_again(self):
+        """An empty API server and no companion, where an earlier subtest has used them."""
+        if self.host:
+            self.host.close()
+            self.api.stop()
+            self.setUp()
+
     def start(self, answer_s=PATIENCE, **options):
         self.host = Host(HOST, self.config, **{"settle": 300, "owner": 300, "gang": 300, "retry": 1000, "request": 1000, "brake": 100, **options})
         self.assertTrue(self.host.order("start", answer_s)["started"])

@@ -241,6 +241,16 @@ class Kueue(unittest.TestCase):
         self.add_workload("own", group=None)
         self.assertEqual(self.wait_check("own", "Ready")["message"], FITS + "s0")
 
+    def test_preemption_is_kueues(self):
+        """It is said where the companion would preempt, too, and only there."""
+        self.world()
+        for options, warned in ((["--preempt=true"], True), ([], False)):
+            with self.subTest(options):
+                companion = self.start("placement,kueue", *options)
+                self.assertTrue(wait_for(lambda: any("following Kueue" in str(line) for line in companion.lines)), companion.lines)
+                time.sleep(0.3)
+                self.assertEqual(any("turn --preempt off" in str(line) for line in companion.lines), warned, companion.lines)
+
     def test_never(self):
         self.world()
         self.add_check()

@@ -144,10 +144,7 @@ class Fragmented(PlacementCase):
     def test_clusters(self):
         wanted, seed, found = int(os.environ.get("CLUSTERS", 8)), int(os.environ.get("SEED", 0)), []
         while len(found) < wanted:
-            if self.host:
-                self.host.close()
-                self.api.stop()
-                self.setUp()
+            self.begin_again()
             result = self.check_cluster(seed)
             found += [result] if result else []
             seed += 1

@@ -280,10 +280,7 @@ class Preempt(PlacementCase):
         """Somebody else takes what became free, and there is nothing else: the job waits as others do, and holds no nodes."""
         for killed in (False, True):
             with self.subTest(killed=killed):
-                if self.host:
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 self.world(1)
                 options = {"retry": 200, "preemptafter": 300, "eviction": 1000, "patience": 60000, "preempt": 1}
                 self.start(**options)
@@ -389,6 +386,19 @@ class Preempt(PlacementCase):
         time.sleep(1.5)
         self.assertEqual(self.api.evicted, [])
 
+    def test_evicted_pods_count_for_the_brake(self):
+        """Two of eight nodes have lost their pods, and one may: both leave, and the next job waits until the brake lets go."""
+        self.begin(brake=10, brakespan=6000)
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2), self.host.job("ns/Job/hi"))
+        self.leave()
+        for rank in range(2):
+            self.bind(f"hi-{rank}")
+        self.add_gang("two", 2, 16, priority=10)
+        self.assertTrue(wait_for(lambda: "no pod of lower priority leaves for it: with it 2 of the 8 nodes of the cluster"
+                                 in self.host.job("ns/Job/two").get("text", "")), self.host.job("ns/Job/two"))
+        self.assertEqual(len(self.api.evicted), 2)
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 4, 15), self.host.job("ns/Job/two"))
+
     def test_a_pod_that_never_goes_is_not_waited_for(self):
         self.world(1)
         for node in range(4):
@@ -406,10 +416,7 @@ class Preempt(PlacementCase):
         killed = 0
         for at in range(40):
             with self.subTest(at=at):
-                if self.host:
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 left = [at]
 
                 def meddle(request):

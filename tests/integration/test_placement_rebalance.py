@@ -124,6 +124,32 @@ class Rebalance(PlacementCase):
         self.ask(moves)
         self.check_moved(moves)
 
+    def require_one_supernode(self, **options):
+        """The waiting job has units of one pod each, and they must lie in one supernode."""
+        self.begin(waiting=False, **options)
+        self.add_job("w", 4, 8)
+        for rank in range(4):
+            made = indexed_pod("w", rank, group=8)
+            made["metadata"]["annotations"]["metax-tech.com/job-topology"] = "required=supernode"
+            self.add_pod(f"w-{rank}", made)
+
+    def test_moves_for_a_job_that_must_lie_in_one_supernode(self):
+        self.require_one_supernode()
+        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
+        moves = self.suggestion()
+        self.assertEqual(self.condition("w-0")["reason"], "NoDomain")
+        self.assertEqual(sorted(name for name, _ in moves), ["u-0", "u-1"])
+        self.play()
+        self.ask(moves)
+        self.check_moved(moves)
+
+    def test_moves_by_itself_for_a_job_that_must_lie_in_one_supernode(self):
+        self.require_one_supernode(rebalance=2)
+        self.play()
+        self.wait_lifted("w-0", "w-1", "w-2", "w-3", seconds=20)
+        self.assertEqual({planned_node(self.pod(f"w-{i}"))[:2] for i in range(4)}, {self.home})
+        self.assertEqual(sorted(self.api.evicted), ["u-0", "u-1"])
+
     def test_a_unit_never_goes_in_part(self):
         """With one pod of the unit asked, the others would be torn from it: all stay, and it is said why."""
         self.begin()
@@ -247,10 +273,7 @@ class Rebalance(PlacementCase):
         """The leader dies after the eviction: before or after the pod has gone. Nobody else gets the place meanwhile."""
         for gone in (False, True):
             with self.subTest(gone=gone):
-                if self.host:
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 free = self.leave_alone()
                 home = planned_node(self.pod("x-0"))
                 if gone:
@@ -275,10 +298,7 @@ class Rebalance(PlacementCase):
         """The plan's ranks do not begin with 0: another pod has ended, or the job has one without GPUs."""
         for ended in (True, False):
             with self.subTest(ended=ended):
-                if self.host:
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 self.world(3, nodes_each=1)
                 self.start(patience=300, retry=200, missing=3000)
                 home, made = self.ended_sibling() if ended else self.lone_worker()
@@ -367,10 +387,7 @@ class Rebalance(PlacementCase):
         """It is suspended or deleted, and its last pod is still there: the next leader keeps no place for it."""
         for deleted in (False, True):
             with self.subTest(deleted=deleted):
-                if self.host:
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 self.leave_alone()
                 self.host.kill()
                 if deleted:
@@ -453,18 +470,18 @@ class Rebalance(PlacementCase):
         time.sleep(8)  # so long it takes at most until the condition names moves
         self.assertEqual(self.suggestion(), [])
 
-    def movable(self, number):
-        """A pod that may move, on a node of that supernode."""
+    def lone_pod(self, number, node=None):
+        """A pod that may move, on this node, or on one of that supernode."""
         made = replica(f"x-{number}", uid=f"x{number}", gpus=8, gated=False)
         made["metadata"]["annotations"] = {"metax-tech.com/movable": "true"}
         self.add_pod(f"x-{number}", made)
-        self.run_on(f"x-{number}", f"s{number}-n0", range(8))
+        self.run_on(f"x-{number}", node or f"s{number}-n0", range(8))
 
     def test_rules_between_pods_count(self):
         """On a node of each supernode is a pod that the waiting ones keep away from: moves do not help."""
         self.world(2)
         for number in range(2):
-            self.movable(number)
+            self.lone_pod(number)
             self.add_pod(f"z-{number}", {"metadata": {"labels": {"app": "z"}}, "spec": {
                 "nodeName": f"s{number}-n1", "containers": [{"name": "main"}]}, "status": {"phase": "Running"}})
         self.start(patience=300, retry=200)
@@ -481,7 +498,7 @@ class Rebalance(PlacementCase):
         """A pod without a unit is deleted; the sentence can be pasted."""
         self.world(2)
         for number in range(2):
-            self.movable(number)
+            self.lone_pod(number)
         self.start(patience=300, retry=200)
         self.add_gang("w", 4, 32)
         self.assertTrue(wait_for(lambda: "it fits when" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
@@ -544,9 +561,7 @@ class Rebalance(PlacementCase):
             with self.subTest(at=at):
                 if self.host:
                     self.stop_playing()
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 left = [at]
 
                 def meddle(request):
@@ -784,18 +799,40 @@ class Rebalance(PlacementCase):
         hour = time.gmtime().tm_hour
         for movable in ("6h", f"{(hour + 2) % 24:02}:00-{(hour + 3) % 24:02}:00", "yes"):
             with self.subTest(movable):
-                if self.host:
-                    self.host.close()
-                    self.api.stop()
-                    self.setUp()
+                self.begin_again()
                 self.begin(movable=movable, rebalance=2)
                 self.check_silent()
                 self.assertEqual(self.api.evicted, [])
 
+    def test_moves_to_where_the_others_of_the_job_run(self):
+        """Two pods of a job are lost, others have their nodes, and an empty supernode is not for them."""
+        self.world(2)
+        self.start(**{"patience": 300, "retry": 200, "return": 100})
+        self.add_job("w", 4, 8)
+
+        def add(rank):
+            made = indexed_pod("w", rank, group=8)
+            made["metadata"]["annotations"]["metax-tech.com/job-topology"] = "required=supernode"
+            self.add_pod(f"w-{rank}", made)
+        for rank in range(4):
+            add(rank)
+        self.wait_lifted(*(f"w-{rank}" for rank in range(4)))
+        for rank in range(4):
+            self.bind(f"w-{rank}")
+        lost = [self.pod(f"w-{rank}")["spec"]["nodeName"] for rank in (2, 3)]
+        for number, node in enumerate(lost):
+            self.end(f"w-{number + 2}")
+            self.lone_pod(number, node=node)
+        time.sleep(0.5)
+        for rank in (2, 3):
+            add(rank)
+        self.assertTrue(wait_for(lambda: "kubectl delete pod -n ns x-" in (self.condition("w-2") or {}).get("message", "")), self.condition("w-2"))
+        self.assertIn("it fits when 2 pods of 2 jobs with 16 GPUs move", self.condition("w-2")["message"])
+
     def test_people_move_what_has_no_plan(self):
         self.world(2)
         for number in range(2):
-            self.movable(number)
+            self.lone_pod(number)
         self.start(patience=300, retry=200, rebalance=2)
         self.add_gang("w", 4, 32)
         self.assertTrue(wait_for(lambda: "kubectl delete pod -n ns x-" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))

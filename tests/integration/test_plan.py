@@ -443,6 +443,26 @@ class Example(PlanCase):
         cluster["pods"][2]["restartCost"] = 1
         self.assertEqual(self.plan(cluster, *args)["relocation"]["cost"], 12)
 
+    def test_moves_into_one_supernode_of_a_tier(self):
+        """Two halls of two racks. Six pods fit, but not in one hall until the cheaper pod moves."""
+        cluster = {"supernodes": [*({"name": hall, "tier": 2} for hall in "xy"),
+                                  *({"name": f"{hall}{rack}", "parent": hall} for hall in "xy" for rack in "ab")],
+                   "nodes": [{"name": f"{hall}{rack}{i}", "supernode": f"{hall}{rack}", "gpus": 8}
+                             for hall in "xy" for rack in "ab" for i in range(4)],
+                   "pods": [{"name": f"{name}-{i}", "node": f"{node}{i}", "gpus": list(range(8)), "movable": True, "job": f"{name}-{i}",
+                             "restartCost": cost}
+                            for name, node, count, cost in (("p", "xa", 3, 2), ("q", "ya", 3, 1)) for i in range(count)]}
+        args = ["--pods", 6, "--gpus", 8, "--group-size", 8, "--job-topology", "required=2", "--relocate"]
+        answer = self.plan(cluster, *args)
+        self.assertEqual([(m["name"][0], m["toNode"][0]) for m in answer["relocation"]["move"]], [("q", "x")])
+        self.assertEqual((answer["relocation"]["cost"], answer["relocation"]["exact"]), (12, True))
+        self.assertEqual({pod["node"][0] for unit in answer["relocation"]["units"] for pod in unit["pods"]}, {"y"})
+        cluster["pods"][3]["movable"] = cluster["pods"][4]["movable"] = cluster["pods"][5]["movable"] = False
+        answer = self.plan(cluster, *args)
+        self.assertEqual([(m["name"][0], m["toNode"][0]) for m in answer["relocation"]["move"]], [("p", "y")])
+        self.refused(2, "plan", "--cluster", EXAMPLE, "--pods", "12", "--gpus", "8", "--group-size", "32", "--job-topology", "required=1",
+                     "--advise", says="does not know of tiers")
+
     def test_documented_output(self):
         with open(os.path.join(SOURCE, "docs", "reference", "cli.md"), encoding="utf-8") as file:
             page = file.read()

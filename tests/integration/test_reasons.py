@@ -18,7 +18,7 @@ from api_double import Status, StrictDouble
 from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
 from daemon_driver import wait_for
 from kube_driver import kubeconfig
-from placement_driver import PLAN, gates, indexed_pod, node_status, planned_node, supernode_status, template, topology
+from placement_driver import PLAN, gates, indexed_pod, node_status, planned_node, replica, supernode_status, template, topology
 
 SCHEDULER, GPUTOPO = sys.argv.pop(1), sys.argv.pop(1)
 PODS = "/api/v1/namespaces/ns/pods"
@@ -38,10 +38,10 @@ class Reasons(unittest.TestCase):
                 self.api.add(TOPOLOGIES, node, status=topology(node))
             self.api.add(SUPERNODES, rack, status=supernode_status(members))
 
-    def start(self):
+    def start(self, *options):
         config = kubeconfig(f"{self.folder}/config", self.api.url, "certificate-authority: ca.crt", "token: token-1")
         self.companion = Companion(SCHEDULER, "--only=placement,ui", "--kubeconfig", config, "--namespace=default",
-                                   "--leader-elect=false")
+                                   "--leader-elect=false", *options)
         self.addCleanup(lambda: self.assertEqual(self.companion.stop(), 0, self.companion.lines))
         self.assertTrue(wait_for(self.companion.is_ready), self.companion.lines)
 
@@ -318,6 +318,22 @@ class Reasons(unittest.TestCase):
         said = self.companion.events("plans do not consider where pods can use their volumes")
         self.assertEqual([line["resource"] for line in said], ["persistentvolumeclaims"])
         self.assertTrue(self.companion.is_ready())
+
+    def test_moves_that_are_suggested(self):
+        """Explain and the page have the command, as the Event has it."""
+        for rack, movable in (("r1", "true"), ("r2", "false")):
+            made = replica(f"x-{rack}", uid=f"x{rack}", gated=False)
+            made["metadata"]["annotations"] = {"metax-tech.com/movable": movable}
+            made["spec"]["nodeName"] = f"{rack}-n00"
+            self.api.add(PODS, f"x-{rack}", **{**made, "status": {"phase": "Running"}})
+            self.api.add(TOPOLOGIES, f"{rack}-n00", status=topology(f"{rack}-n00", used=[(gpu, "ns", f"x-{rack}") for gpu in range(8)]))
+        self.start("--patience=1")
+        self.add_job("wide", 32, 256)
+        self.expect("wide", "it fits when 1 pod of 1 job with 8 GPUs moves: kubectl delete pod -n ns x-r1")
+        notes = [note for _, _, reason, note in self.events() if reason == "MovesSuggested"]
+        self.assertTrue(notes and all("kubectl delete pod -n ns x-r1" in note for note in notes), notes)
+        [told] = [job for job in json.loads(self.companion.get("/ui/state")[1])["jobs"] if job["name"] == "wide"]
+        self.assertIn("kubectl delete pod -n ns x-r1", json.dumps(told))
 
     def test_quotas_that_may_not_be_listed(self):
         """Said in the log, and nobody waits for them; as soon as they may be, they count."""

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "scheduler-ext/core/crossing.h"
 #include "scheduler-ext/core/relocate.h"
 #include "tests/unit/core/core_world.h"
 
@@ -22,6 +23,7 @@ struct small {
     struct gt_running_pod pods[PODS];
     bool denied[PODS][NODES]; /* where it may not go; the same for all pods of a unit */
     uint32_t count;
+    unsigned tier; /* the job lies in one supernode of it; 0: anywhere */
 };
 
 /* Some pods of one job that are equally large and in one supernode become a unit. */
@@ -58,16 +60,23 @@ static uint32_t judged_class(struct gt_cluster *cluster, bool single)
 
 enum verdict { NO_VERDICT, SINGLE, RESTRICTED };
 
-static void make(struct small *small, unsigned supernodes, bool unhealthy, enum verdict verdict)
+/* With a tier, its supernodes are below two halls, or in none. */
+static void make_in(struct small *small, unsigned supernodes, unsigned tier, bool unhealthy,
+                    enum verdict verdict)
 {
-    *small = (struct small){.cluster = world_new()};
+    *small = (struct small){.cluster = world_new(), .tier = tier};
     uint32_t class =
         verdict ? judged_class(small->cluster, verdict == SINGLE) : world_class(small->cluster, GPUS, GPUS),
              super[NODES];
+    uint32_t halls[3] = {GT_NONE, GT_NONE, GT_NONE};
     char name[16];
+    for (unsigned i = 0; tier && i < 2; i++) {
+        snprintf(name, sizeof(name), "h%u", i);
+        halls[i] = world_super(small->cluster, name, 2, GT_NONE);
+    }
     for (unsigned i = 0; i < supernodes; i++) {
         snprintf(name, sizeof(name), "s%u", i);
-        super[i] = world_super(small->cluster, name, 1, GT_NONE);
+        super[i] = world_super(small->cluster, name, 1, tier ? halls[(unsigned)rand() % 3] : GT_NONE);
     }
     for (unsigned i = 0; i < NODES; i++) {
         snprintf(name, sizeof(name), "n%u", i);
@@ -96,6 +105,11 @@ static void make(struct small *small, unsigned supernodes, bool unhealthy, enum 
         gt_cluster_set_healthy(small->cluster, small->node[(unsigned)rand() % NODES], ~UINT64_C(2));
 }
 
+static void make(struct small *small, unsigned supernodes, bool unhealthy, enum verdict verdict)
+{
+    make_in(small, supernodes, 0, unhealthy, verdict);
+}
+
 static void deny(struct small *small)
 {
     for (uint32_t i = 0; i < small->count; i++)
@@ -121,10 +135,24 @@ static unsigned bits(uint64_t mask)
     return (unsigned)__builtin_popcountll(mask);
 }
 
+/* Whether supernodes with so many places for pods of the job hold it, in one supernode of its tier. */
+static bool holds(const struct small *small, const struct gt_advise_job *job, const unsigned *slots)
+{
+    unsigned runs[64] = {0}, most = 0;
+    for (uint32_t s = 0; s < gt_cluster_supernodes(small->cluster); s++) {
+        uint32_t domain = small->tier ? gt_cluster_domain(small->cluster, s, small->tier) : 0;
+        if (domain == GT_NONE)
+            continue;
+        runs[domain] += slots[s] / job->pods;
+        most = runs[domain] > most ? runs[domain] : most;
+    }
+    return most >= job->runs;
+}
+
 /* Whether pods on nodes places[] leave room for the job; new places are in what is available now. */
 static bool is_good(const struct small *small, const struct gt_advise_job *job, const uint32_t *places)
 {
-    unsigned room[NODES], now[NODES], slots[64] = {0}, runs = 0;
+    unsigned room[NODES], now[NODES], slots[64] = {0};
     struct gt_cluster_node node[NODES];
     for (unsigned n = 0; n < NODES; n++) {
         gt_cluster_get_node(small->cluster, small->node[n], &node[n]);
@@ -144,9 +172,7 @@ static bool is_good(const struct small *small, const struct gt_advise_job *job, 
     }
     for (unsigned n = 0; n < NODES; n++)
         slots[node[n].supernode] += room[n] / job->gpus;
-    for (unsigned s = 0; s < GT_COUNT(slots); s++)
-        runs += slots[s] / job->pods;
-    return runs >= job->runs;
+    return holds(small, job, slots);
 }
 
 /* Whether a unit stays or moves as a whole, into one supernode. */
@@ -226,8 +252,9 @@ static bool small_may_go(const void *arg, uint32_t pod, uint32_t node)
 static void relocate(const struct small *small, const struct gt_advise_job *job, uint64_t work,
                      struct gt_relocation *ret)
 {
-    const struct gt_relocate_spec spec = {.job = *job, .work = work, .may_go = small_may_go, .arg = small};
-    assert_int_equal(gt_relocate(small->cluster, small->pods, small->count, &spec, ret, NULL), 0);
+    const struct gt_relocate_spec spec = {
+        .job = *job, .work = work, .may_go = small_may_go, .arg = small, .tier = small->tier};
+    assert_int_equal(gt_relocate_within(small->cluster, small->pods, small->count, &spec, ret, NULL), 0);
 }
 
 /* The new GPUs are available, and each is given once. */
@@ -247,13 +274,14 @@ static void check_places(const struct small *small, const struct gt_relocation *
     }
 }
 
-static void check_all_ways(bool denies)
+static void check_all_ways(bool denies, bool tiers)
 {
     srand(11);
-    unsigned possible = 0, moved = 0, units = 0, rounds = test_rounds(1500);
+    unsigned possible = 0, moved = 0, units = 0, rounds = test_rounds(tiers ? 500 : 1500);
     for (unsigned round = 0; round < rounds; round++) {
         struct small small;
-        make(&small, (unsigned)rand() % 4, rand() % 3 == 0, NO_VERDICT);
+        unsigned supernodes = (unsigned)rand() % 4, tier = tiers ? 1 + (unsigned)rand() % 2 : 0;
+        make_in(&small, supernodes, tier, rand() % 3 == 0, NO_VERDICT);
         if (denies)
             deny(&small);
         struct gt_advise_job job = {.runs = 1 + (unsigned)rand() % 2,
@@ -285,20 +313,26 @@ static void check_all_ways(bool denies)
     }
     print_message("%u clusters: %u possible, %u by moves, %u of these move a unit\n", rounds, possible, moved,
                   units);
-    assert_true(possible > rounds / 5 && moved > rounds / (denies ? 40 : 20) &&
-                (denies || units > rounds / 200)); /* few rounds may move no unit then */
+    assert_true(possible > rounds / (tiers ? 20 : 5) && moved > rounds / (denies || tiers ? 40 : 20) &&
+                (denies || tiers || units > rounds / 200)); /* few rounds may move no unit then */
 }
 
 static void agrees_with_all_ways(void **state)
 {
     (void)state;
-    check_all_ways(false);
+    check_all_ways(false, false);
+}
+
+static void agrees_with_all_ways_into_one_supernode_of_a_tier(void **state)
+{
+    (void)state;
+    check_all_ways(false, true);
 }
 
 static void keeps_off_nodes_where_pods_may_not_go(void **state)
 {
     (void)state;
-    check_all_ways(true);
+    check_all_ways(true, false);
 }
 
 /* Whether the planner places the job as the cluster is. */
@@ -391,6 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_all_ways),
+        cmocka_unit_test(agrees_with_all_ways_into_one_supernode_of_a_tier),
         cmocka_unit_test(keeps_off_nodes_where_pods_may_not_go),
         cmocka_unit_test(knows_the_verdict_of_kubelets),
         cmocka_unit_test(is_honest_when_cut_short),
