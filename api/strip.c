@@ -13,6 +13,9 @@ static const char *const strip_always[] = {
     "managedFields",   "env",       "envFrom",         "command",           "args",         "volumeMounts",
     "volumeDevices",   "lifecycle", "livenessProbe",   "readinessProbe",    "startupProbe", "volumes",
     "securityContext", "images",    "volumesAttached", "staticPodURLHeader"};
+/* Texts that say nothing of GPUs, in each of many pods; no label has such a key. */
+static const char *const strip_long[] = {"imageID", "containerID", "terminationMessagePath",
+                                         "terminationMessagePolicy", "imagePullPolicy"};
 static const char *const strip_private[] = {"image",
                                             "affinity",
                                             "nodeSelector",
@@ -40,6 +43,7 @@ static void strip_members(cJSON *value, bool anonymous)
         if (strcmp(key, "terminated") == 0) /* may be the end of a container's log */
             cJSON_DeleteItemFromObjectCaseSensitive(item, "message");
         if ((GT_HAS_TEXT(strip_always, GT_COUNT(strip_always), key) && !cJSON_IsString(item)) ||
+            GT_HAS_TEXT(strip_long, GT_COUNT(strip_long), key) ||
             (anonymous && GT_HAS_TEXT(strip_private, GT_COUNT(strip_private), key)))
             cJSON_Delete(cJSON_DetachItemViaPointer(value, item));
         else

@@ -21,15 +21,15 @@
 
 enum {
     BUNDLE_ANSWER_MAX = 32 << 20,
-    BUNDLE_OBJECTS_MAX = 24 << 20, /* of one kind */
-    COMPANION_LOG = 4 << 20,       /* bytes of the log of a companion's pod */
-    AGENT_LOG = 64 << 10,          /* of an agent's, */
-    AGENT_LOGS_MAX = 12 << 20,     /* and of all together */
+    BUNDLE_OBJECTS_MAX = 28 << 20, /* of all kinds, so that there is room for the rest */
+    COMPANION_LOG = 2 << 20,       /* bytes of the log of a companion's pod */
+    AGENT_LOG = 64 << 10,          /* of an agent's, and less where there is no room for all */
     ANSWERS_OF_DECISIONS = 128,
     DECISIONS_BYTES = 12 << 20,                /* of one companion */
     BUNDLE_FILES_MAX = BUNDLE_MAX - (4 << 20), /* of all but missing.txt */
     LOG_LINE_BYTES = 200,
-    FAILED_MAX = 3, /* in a row */
+    FILE_BYTES = 1024, /* at most, of the archive around a file */
+    FAILED_MAX = 3,    /* in a row */
     FAILED_ALL_MAX = 20,
 };
 
@@ -57,6 +57,7 @@ struct bundle_pod {
 struct bundle_series {
     unsigned failed, failed_all; /* failed: in a row */
     bool json;                   /* what answers is an object that may have secrets */
+    bool brief;                  /* metrics: only samples that are not 0 */
 };
 
 struct collecting {
@@ -69,7 +70,7 @@ struct collecting {
     char **nodes; /* names of those with a NodeGPUTopology */
     size_t node_count, node_capacity;
     struct gt_buf missing;
-    struct bundle_series logs, programs;
+    struct bundle_series logs, companions, agents;
     bool has_decisions;
     bool failed; /* no memory */
 };
@@ -104,30 +105,48 @@ static void miss(struct collecting *bundle, const char *what, const char *why)
     gt_buf_printf(&bundle->missing, "%s: %s\n", what, rest ? rest + 2 : why);
 }
 
-/* Takes the text over; an empty one is not worth a file. */
-static void keep(struct collecting *bundle, const char *name, struct gt_buf *text)
+/* Takes the text over; an empty one is not worth a file. False: there is no room. */
+static bool keep(struct collecting *bundle, const char *name, struct gt_buf *text)
 {
     if (text->failed)
         miss(bundle, name, "too large");
     else if (strstr(name, ".."))
         miss(bundle, name, "expected a name without '..'");
-    else if (bundle->bytes + text->len > BUNDLE_FILES_MAX)
-        miss(bundle, name, "left out: the bundle would be larger than 50 MB");
-    else if (text->len) {
+    else if (bundle->bytes + text->len > BUNDLE_FILES_MAX) {
+        miss(bundle, name,
+             "left out, and so are all of its kind after it: the bundle would be larger than 50 MB");
+        return false;
+    } else if (text->len) {
         if (!GT_GROW(bundle->entries, bundle->count, bundle->capacity, 64)) {
             bundle->failed = true;
-            return;
+            return true;
         }
         struct bundle_entry *entry = &bundle->entries[bundle->count];
         if (!gt_text_copy(entry->name, sizeof(entry->name), name)) {
             miss(bundle, name, "its name is too long");
-            return;
+            return true;
         }
         entry->len = text->len;
         entry->data = gt_buf_take(text);
-        bundle->bytes += entry->len + 1024;
+        bundle->bytes += entry->len + FILE_BYTES;
         bundle->count++;
     }
+    return true;
+}
+
+/* Metrics without comments and samples of 0: most are. */
+static void bundle_shorten(struct gt_buf *text)
+{
+    size_t len = 0;
+    for (size_t at = 0, next; at < text->len; at = next) {
+        const char *line = text->data + at, *end = memchr(line, '\n', text->len - at);
+        next = end ? (size_t)(end - text->data) + 1 : text->len;
+        if (*line == '#' || (next - at > 3 && memcmp(text->data + next - 3, " 0\n", 3) == 0))
+            continue;
+        memmove(text->data + len, line, next - at);
+        len += next - at;
+    }
+    text->len = len;
 }
 
 /* A kubelet's settings, for instance, without what may be secret. */
@@ -154,8 +173,9 @@ static void bundle_fetch(struct collecting *bundle, struct bundle_series *series
     cli_progress("%zu files, %zu MB", bundle->count, bundle->bytes >> 20);
     if (cli_api_text(bundle->api, from, &text, &err) >= 0 &&
         (!series->json || bundle_strip(bundle, &text, &err) >= 0)) {
-        series->failed = 0;
-        keep(bundle, name, &text);
+        if (series->brief)
+            bundle_shorten(&text);
+        series->failed = keep(bundle, name, &text) ? 0 : FAILED_MAX;
         return;
     }
     miss(bundle, name, gt_err_text(err));
@@ -230,10 +250,11 @@ static void bundle_on_object(void *arg, cJSON *object)
         bundle->failed = true;
         return;
     }
-    if (listing->kind->ours_only && !strstr(line, GT_USER_PREFIX) && !strstr(line, "gputopo"))
+    if (listing->kind->ours_only && !strstr(line, GT_USER_PREFIX) && !strstr(line, GT_DRA_DRIVER) &&
+        !strstr(line, "gputopo"))
         return;
     size_t len = strlen(line);
-    if (listing->text.len + len + 1 > BUNDLE_OBJECTS_MAX) {
+    if (bundle->bytes + listing->text.len + len + 1 > BUNDLE_OBJECTS_MAX) {
         listing->left_out++;
         return;
     }
@@ -246,11 +267,11 @@ static const struct bundle_kind kinds[] = {
     {&gt_kube_supernodes, "objects/supernodes.jsonl", false},
     {&gt_kube_gpu_placements, "objects/gpuplacements.jsonl", false},
     {&gt_kube_nodes, "objects/nodes.jsonl", false},
-    {&gt_kube_pods, "objects/pods.jsonl", true},
-    {&gt_kube_events, "objects/events.jsonl", true},
-    {&gt_kube_resource_slices, "objects/resourceslices.jsonl", true},
-    {&gt_kube_resource_claims, "objects/resourceclaims.jsonl", true},
     {&gt_kube_leases, "objects/leases.jsonl", true},
+    {&gt_kube_events, "objects/events.jsonl", true},
+    {&gt_kube_pods, "objects/pods.jsonl", true},
+    {&gt_kube_resource_claims, "objects/resourceclaims.jsonl", true},
+    {&gt_kube_resource_slices, "objects/resourceslices.jsonl", true},
 };
 
 static int add_objects(struct collecting *bundle, const struct bundle_kind *kind)
@@ -316,37 +337,53 @@ static void add_decisions(struct collecting *bundle, const struct cli_api_text *
     keep(bundle, name, &all);
 }
 
-static void add_pod(struct collecting *bundle, const struct bundle_pod *pod)
+static void add_log(struct collecting *bundle, const struct bundle_pod *pod, size_t most)
 {
-    const char *namespace_ = bundle->options->namespace_, *part = pod->companion ? "companion" : "agents";
-    char name[BUNDLE_NAME_SIZE + 64], address[sizeof(pod->name) + 8], rest[200];
-    size_t most = pod->companion ? COMPANION_LOG : AGENT_LOG;
-    if (!pod->companion && most > AGENT_LOGS_MAX / bundle->pod_count)
-        most = AGENT_LOGS_MAX / bundle->pod_count;
-    snprintf(name, sizeof(name), "%s/%s/log.txt", part, pod->name);
+    char name[BUNDLE_NAME_SIZE + 64], rest[200];
+    snprintf(name, sizeof(name), "%s/%s/log.txt", pod->companion ? "companion" : "agents", pod->name);
     snprintf(rest, sizeof(rest), "?container=%s&tailLines=%zu&limitBytes=%zu", pod->container,
              most / LOG_LINE_BYTES, most);
     if (bundle->options->anonymous)
         miss(bundle, name, "left out by --anonymous: a log may name objects that are gone");
     else
-        bundle_fetch(bundle, &bundle->logs,
-                     &(struct cli_api_text){&gt_kube_pods, namespace_, pod->name, "log", rest}, name);
+        bundle_fetch(
+            bundle, &bundle->logs,
+            &(struct cli_api_text){&gt_kube_pods, bundle->options->namespace_, pod->name, "log", rest}, name);
+}
+
+static void add_metrics(struct collecting *bundle, const struct bundle_pod *pod)
+{
+    const char *part = pod->companion ? "companion" : "agents";
+    char name[BUNDLE_NAME_SIZE + 64], address[sizeof(pod->name) + 8];
     snprintf(address, sizeof(address), "%s:%u", pod->name, pod->http);
-    const struct cli_api_text at = {&gt_kube_pods, namespace_, address, "proxy", "/metrics"};
+    const struct cli_api_text at = {&gt_kube_pods, bundle->options->namespace_, address, "proxy", "/metrics"};
     if (!pod->http)
         return;
     snprintf(name, sizeof(name), "%s/%s/metrics.txt", part, pod->name);
-    bundle_fetch(bundle, &bundle->programs, &at, name);
+    bundle_fetch(bundle, pod->companion ? &bundle->companions : &bundle->agents, &at, name);
     snprintf(name, sizeof(name), "%s/%s" BUNDLE_DECISIONS, part, pod->name);
     if (pod->companion)
         add_decisions(bundle, &at, name);
 }
 
-static void add_pods(struct collecting *bundle, bool companions)
+/* Of companions, or of agents. */
+static void add_programs(struct collecting *bundle, bool companions)
 {
     for (size_t i = 0; i < bundle->pod_count; i++)
         if (bundle->pods[i].companion == companions)
-            add_pod(bundle, &bundle->pods[i]);
+            add_metrics(bundle, &bundle->pods[i]);
+}
+
+/* Each agent gets as much of the room that is left. */
+static void add_logs(struct collecting *bundle, bool companions)
+{
+    size_t room = BUNDLE_FILES_MAX > bundle->bytes ? BUNDLE_FILES_MAX - bundle->bytes : 0,
+           most = companions ? COMPANION_LOG : AGENT_LOG;
+    if (!companions && bundle->pod_count && most > room / bundle->pod_count)
+        most = room / bundle->pod_count > 2 * FILE_BYTES ? room / bundle->pod_count - FILE_BYTES : FILE_BYTES;
+    for (size_t i = 0; i < bundle->pod_count; i++)
+        if (bundle->pods[i].companion == companions)
+            add_log(bundle, &bundle->pods[i], most);
 }
 
 static void add_page(struct collecting *bundle)
@@ -466,17 +503,19 @@ static void bundle_collect(struct collecting *bundle)
         if (r < 0 && !bundle->count && r != -EACCES && r != -ENOENT)
             return; /* there is no server, or it does not know us */
     }
-    add_pods(bundle, true);
+    add_programs(bundle, true);
+    add_logs(bundle, true);
     add_page(bundle);
+    add_programs(bundle, false);
     bundle_add_nodes(bundle);
-    add_pods(bundle, false);
+    add_logs(bundle, false);
 }
 
 static int bundle_run(struct cli_call *call)
 {
     const struct bundle_options *options = call->options;
-    __attribute__((cleanup(bundle_done))) struct collecting bundle = {.options = options,
-                                                                      .missing = GT_BUF(2 << 20)};
+    __attribute__((cleanup(bundle_done))) struct collecting bundle = {
+        .options = options, .agents = {.brief = true}, .missing = GT_BUF(2 << 20)};
     gt_auto_buf struct gt_buf tar = GT_BUF(BUNDLE_MAX);
     if (!options->output)
         return cli_misuse(call, "-o: expected the file to write");

@@ -7,7 +7,7 @@
 #include "base/buf.h"
 
 /* The file of `gputopo bundle`, which `gputopo replay` reads (docs/reference/bundle.md): a tar archive. */
-enum { BUNDLE_MAX = 50 << 20, BUNDLE_NAME_SIZE = 256 };
+enum { BUNDLE_MAX = 50 * 1000 * 1000, BUNDLE_NAME_SIZE = 256 };
 
 #define BUNDLE_DECISIONS "/decisions.jsonl" /* of each companion's pod, below companion/POD */
 #define BUNDLE_MODEL     "companion/model.json"

@@ -187,6 +187,19 @@ static void moved_replace(struct gt_moved_gpus *moved, const char *node, const c
         told_link(moved, i);
 }
 
+static void moved_send_event(const struct gt_moved_gpus *moved, const char *node, const char *reason,
+                             const char *text)
+{
+    const struct gt_event_object event = {.api_version = "v1",
+                                          .kind = "Node",
+                                          .name = node,
+                                          .uid = node, /* as the kubelet does: kubectl looks for that */
+                                          .reason = reason,
+                                          .action = "Report",
+                                          .note = text};
+    gt_kube_record(moved->env->recorder, &event);
+}
+
 /* ---- where it is ---- */
 
 static bool moved_node_has(const struct gt_cache *cache, uint32_t node, const char *uuid)
@@ -237,8 +250,36 @@ static void moved_search(struct gt_moved_gpus *moved)
         moved_see(moved, node);
 }
 
+/* Some other node's list has it, too. */
+static bool moved_is_told_elsewhere(const struct gt_moved_gpus *moved, const struct told_gpu *told)
+{
+    const struct told_gpu *other = told_of_gpu(moved, told->uuids[0]);
+    while (other && (strcmp(other->uuids[0], told->uuids[0]) != 0 || strcmp(other->node, told->node) == 0))
+        other = told_at(moved, other->next_of_gpu);
+    return other;
+}
+
+/* What was told goes with its object, and cannot follow. */
 void gt_moved_gpus_observe_deleted(struct gt_moved_gpus *moved, const char *node)
 {
+    const struct told_gpu *first = NULL;
+    unsigned more = 0;
+    char others[32] = "", text[512];
+    for (struct told_gpu *told = told_of_node(moved, node); told; told = told_at(moved, told->next_of_node)) {
+        if (strcmp(told->node, node) != 0 || moved_is_told_elsewhere(moved, told))
+            continue;
+        more += first != NULL;
+        first = told;
+    }
+    if (more)
+        snprintf(others, sizeof(others), " and %u more", more);
+    if (first && moved->leads) {
+        snprintf(text, sizeof(text),
+                 "GPU %s%s stay%s isolated in this node alone, since its NodeGPUTopology was deleted: "
+                 "isolate a card by its UUID again where it moves to",
+                 first->uuids[0], others, more ? "" : "s");
+        moved_send_event(moved, node, "IsolationLeftBehind", text);
+    }
     moved_replace(moved, node, NULL);
 }
 
@@ -303,14 +344,7 @@ static void moved_tell(const struct gt_moved_gpus *moved, const char *node, cons
     snprintf(text, sizeof(text), "%s %s%s%s is in node %s now, and stays isolated there: %s%s%.64s",
              uuids[1] ? "the link of" : "GPU", uuids[0], uuids[1] ? " and " : "", uuids[1] ? uuids[1] : "",
              moved->pair.to, reason, *by ? ", says " : "", by);
-    const struct gt_event_object event = {.api_version = "v1",
-                                          .kind = "Node",
-                                          .name = node,
-                                          .uid = node, /* as the kubelet does: kubectl looks for that */
-                                          .reason = "IsolationMoved",
-                                          .action = "Report",
-                                          .note = text};
-    gt_kube_record(moved->env->recorder, &event);
+    moved_send_event(moved, node, "IsolationMoved", text);
 }
 
 static void moved_tell_all(const struct gt_moved_gpus *moved)

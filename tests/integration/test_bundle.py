@@ -73,6 +73,11 @@ class Case(unittest.TestCase):
         self.pod("gputopo-system", "gputopo-agent-1", "gputopo-agent", 9400)
         self.pod("team", "train-0", "train", None, limits={"metax-tech.com/gpu": "8"})
         self.pod("team", "web-0", "web", None)
+        for driver, name in (("gpu.metax-tech.com", "ours"), ("other.example", "others")):
+            self.api.add("/apis/resource.k8s.io/v1/resourceslices", f"rack-a-n01-{name}", spec={
+                "driver": driver, "nodeName": "rack-a-n01", "pool": {"name": "rack-a-n01"}, "devices": [{"name": "gpu-0"}]})
+            self.api.add("/apis/resource.k8s.io/v1/namespaces/team/resourceclaims", f"train-0-{name}", status={
+                "allocation": {"devices": {"results": [{"driver": driver, "pool": "rack-a-n01", "device": "gpu-0"}]}}})
         self.api.add("/apis/topology.metax-tech.com/v1alpha1/namespaces/team/gpuplacements", "train", status={"behind": "team/Job/tune-9"})
 
     def pod(self, namespace, name, app, port, limits=None):
@@ -88,7 +93,7 @@ class Case(unittest.TestCase):
         self.api.fail(test_ui.Proxied(url), times=99, path="/services/https%3Agputopo-scheduler%3Ahttps/proxy/")
         self.api.fail(Status(200, body=b"it began on rack-a-n01\n"), times=99, path="/log?")
         if agents:
-            self.api.fail(Status(200, body=b"gputopo_gpus 8\n"), times=99, path="/pods/gputopo-agent-1%3A9400/proxy/metrics")
+            self.api.fail(Status(200, body=b"# TYPE gputopo_gpus gauge\ngputopo_gpus 8\ngputopo_missing 0\ngputopo_gpus_free 10\n"), times=99, path="/pods/gputopo-agent-1%3A9400/proxy/metrics")
 
     def bundle(self, *arguments, name="bundle.tar"):
         run("bundle", "--kubeconfig", self.config, "-o", f"{self.folder}/{name}", *arguments)
@@ -121,9 +126,12 @@ class Bundle(Case):
         pods = [json.loads(line)["metadata"]["name"] for line in files["objects/pods.jsonl"].splitlines()]
         self.assertEqual(sorted(pods), ["gputopo-agent-1", "gputopo-scheduler-1", "train-0"])
         self.assertIn("rack-a-n02", files["objects/nodegputopologies.jsonl"])
+        for kind, name in (("resourceslices", "rack-a-n01-ours"), ("resourceclaims", "train-0-ours")):
+            found = [json.loads(line)["metadata"]["name"] for line in files[f"objects/{kind}.jsonl"].splitlines()]
+            self.assertEqual(found, [name])
         for secret in ("hunter2", "secretName", "managedFields"):
             self.assertNotIn(secret, "".join(files.values()))
-        self.assertEqual(files["agents/gputopo-agent-1/metrics.txt"], "gputopo_gpus 8\n")
+        self.assertEqual(files["agents/gputopo-agent-1/metrics.txt"], "gputopo_gpus 8\ngputopo_gpus_free 10\n")
         self.assertEqual(files["companion/gputopo-scheduler-1/log.txt"], "it began on rack-a-n01\n")
         self.assertIn("restricted", files["nodes/rack-a-n02/configz.json"])
         self.assertIn('"exitCode":7', files["objects/pods.jsonl"])

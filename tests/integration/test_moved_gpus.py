@@ -193,6 +193,23 @@ class Moved(Case):
         self.report("n2", "GPU-b-0000000", "GPU-n2-00000", "GPU-a-0000000")
         self.wait_told(n2=[self.a])
 
+    def test_the_object_was_deleted_before(self):
+        """Nobody sees any more what was isolated: one Event says so, and nothing where another list has it."""
+        self.tell("n1", *self.rest, self.a, {"gpu": "GPU-n1-00000", **ENTRY})
+        self.report("n2", "GPU-b-0000000", "GPU-n2-00000")
+        self.tell("n2", self.b)
+        self.tell("n3", self.b)
+        self.begin()
+        self.stays(n3=[self.b])
+        self.api.remove(TOPOLOGIES, "n3")
+        self.api.remove(TOPOLOGIES, "n1")
+        self.assertTrue(wait_for(self.events), self.events())
+        self.report("n2", "GPU-b-0000000", "GPU-n2-00000", "GPU-a-0000000")
+        self.stays(n2=[self.b])
+        self.assertEqual(self.events(), [("n1", "IsolationLeftBehind")])
+        self.assertRegex(self.told_events()[0]["note"], r"^GPU GPU-(a-0000000|n1-00000) and 1 more stay isolated in this node alone, since its "
+                         r"NodeGPUTopology was deleted: isolate a card by its UUID again where it moves to$")
+
     def test_a_later_word_counts(self):
         """On the new node, while the old one is off: what would follow it does not come again."""
         self.begin()
