@@ -227,6 +227,13 @@ static struct gt_dra_gone *find_gone(struct gt_agent *agent, const char *uid)
     return empty;
 }
 
+static void forget_gone(struct gt_agent *agent, const char *uid)
+{
+    struct gt_dra_gone *gone = find_gone(agent, uid);
+    if (gone)
+        *gone = (struct gt_dra_gone){0};
+}
+
 static bool dra_api_is_listed(const struct gt_agent *agent, const struct gt_dra_claim_id *id)
 {
     const struct gt_usage *usage = gt_usage_now(agent->usage);
@@ -243,13 +250,13 @@ static void on_collected(void *arg, struct gt_kube_answer *answer)
     bool is_gone =
         answer->status == 404 || (!answer->error && strcmp(gt_meta_uid(answer->object), id->uid) != 0);
     agent->dra_asking = NULL;
-    if (gone && (!is_gone || dra_api_is_listed(agent, id)))
-        *gone = (struct gt_dra_gone){0};
+    if (!is_gone || dra_api_is_listed(agent, id))
+        forget_gone(agent, id->uid);
     else if (gone && !gone->uid[0]) {
         memcpy(gone->uid, id->uid, sizeof(gone->uid));
         gone->since_ms = gt_clock_ms();
     } else if (gone && gt_clock_ms() - gone->since_ms >= GONE_MS) {
-        *gone = (struct gt_dra_gone){0};
+        forget_gone(agent, id->uid);
         gt_warning("a prepared claim is gone, and the kubelet does not know it: its GPUs are free again",
                    GT_STR("namespace", id->namespace), GT_STR("claim", id->name));
         gt_dra_forget(agent->dra, id->uid);
@@ -263,6 +270,10 @@ static void ask_next(struct gt_agent *agent)
     const struct gt_dra_claims *claims = gt_dra_claims(agent->dra);
     while (!agent->dra_asking && agent->dra_next < claims->count) {
         agent->dra_asked = claims->list[agent->dra_next++].id;
+        if (dra_api_is_listed(agent, &agent->dra_asked)) { /* also while the kubelet does not answer */
+            forget_gone(agent, agent->dra_asked.uid);
+            continue;
+        }
         const struct gt_kube_request request = {
             .verb = GT_KUBE_GET,
             .resource = &gt_kube_resource_claims,
@@ -271,8 +282,7 @@ static void ask_next(struct gt_agent *agent)
             .metadata_only = true,
             .once = true,
         };
-        if (!dra_api_is_listed(agent, &agent->dra_asked) &&
-            gt_kube_start(agent->kube, &request, on_collected, agent, &agent->dra_asking, NULL) < 0)
+        if (gt_kube_start(agent->kube, &request, on_collected, agent, &agent->dra_asking, NULL) < 0)
             return;
     }
 }

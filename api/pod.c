@@ -194,8 +194,10 @@ static void pod_read_status(const cJSON *status, struct gt_pod *to, bool *bad)
     to->nominated_node = pod_text_of(status, "nominatedNodeName", bad);
     to->best_effort = strcmp(gt_get_string(status, "qosClass"), "BestEffort") == 0;
     to->condition_list = gt_get(status, "conditions");
-    if (strcmp(gt_get_string(status, "phase"), "Failed") == 0)
+    if (strcmp(gt_get_string(status, "phase"), "Failed") == 0) {
         to->failed_for = pod_text_of(status, "reason", bad);
+        to->start_s = (uint64_t)gt_time_of_text(pod_text_of(status, "startTime", bad));
+    }
     gt_conditions_read(status, condition_types, GT_POD_CONDITIONS, to->conditions);
 }
 

@@ -111,6 +111,7 @@ struct gt_pod { /* must not be copied: it has pointers to itself */
     uint64_t fence;     /* GT_PLAN_ANNOTATION_EPOCH; 0: none */
     bool deleting, ended;
     const char *failed_for; /* why it has failed, one word of its status; NULL: it has not, or does not say */
+    uint64_t start_s;       /* when its kubelet took, or refused it (Unix time); of one that has failed */
     bool started;           /* a container of it has run, by its phase */
     bool has_deadline;      /* spec.activeDeadlineSeconds */
     bool best_effort;       /* its QoS class */

@@ -4,10 +4,76 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/identity.h"
 #include "base/backoff.h"
 #include "base/digest.h"
 #include "base/time_text.h"
 #include "scheduler-ext/decide/reservations.h"
+
+/* ---- nodes ---- */
+
+/*
+ * A scheduler may refuse a node for lack of CPU or memory, or for reasons that are not known here. With
+ * --on-lost-plan=recreate the same node would be chosen again and again for the new pod. The reason may
+ * disappear, so the node is excluded for some minutes, or until a pod leaves it.
+ */
+enum { NODE_MS = 600000 };
+
+/* `node`: GT_NONE where it is not known yet. */
+static void exclude_node(struct backoffs *backoffs, const char *key, uint32_t node, uint64_t node_digest,
+                         uint64_t now_ms)
+{
+    const struct refused_node seen = {gt_digest_keyed(key), now_ms + NODE_MS, node, node_digest};
+    struct refused_node *to = &backoffs->nodes[0];
+    for (unsigned i = 1; i < BACKOFF_NODES_MAX; i++)
+        if (backoffs->nodes[i].until_ms < to->until_ms)
+            to = &backoffs->nodes[i];
+    for (unsigned i = 0; i < BACKOFF_NODES_MAX; i++)
+        if (backoffs->nodes[i].key == seen.key && backoffs->nodes[i].node_digest == seen.node_digest)
+            to = &backoffs->nodes[i];
+    if (to->key != seen.key || to->node_digest != seen.node_digest || to->until_ms < seen.until_ms)
+        *to = seen;
+}
+
+void gt_backoff_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                     uint32_t node, uint64_t now_ms)
+{
+    uint64_t digest = gt_reservations_node_digest(cluster, node);
+    if (digest)
+        exclude_node(backoffs, key, node, digest, now_ms);
+}
+
+void gt_backoff_forget_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                            uint32_t node)
+{
+    uint64_t digest = gt_reservations_node_digest(cluster, node), own = gt_digest_keyed(key);
+    for (unsigned i = 0; i < BACKOFF_NODES_MAX; i++)
+        if (backoffs->nodes[i].node_digest == digest && backoffs->nodes[i].key != own)
+            backoffs->nodes[i] = (struct refused_node){0};
+}
+
+/* Pods may be listed before nodes, and a node may come back with another id. */
+static uint32_t refused_id(const struct gt_cluster *cluster, const struct refused_node *one)
+{
+    uint32_t node = one->node, end = gt_cluster_nodes(cluster);
+    if (gt_reservations_node_digest(cluster, node) == one->node_digest)
+        return node;
+    for (node = 0; node < end && gt_reservations_node_digest(cluster, node) != one->node_digest;)
+        node++;
+    return node < end ? node : GT_NONE;
+}
+
+void gt_backoff_nodes(const struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
+                      uint64_t now_ms, struct gt_node_set *to)
+{
+    uint64_t digest = gt_digest_keyed(key);
+    for (unsigned i = 0; i < BACKOFF_NODES_MAX; i++) {
+        const struct refused_node *one = &backoffs->nodes[i];
+        uint32_t node = one->key == digest && one->until_ms > now_ms ? refused_id(cluster, one) : GT_NONE;
+        if (node != GT_NONE)
+            gt_node_set_add(to, node, NULL);
+    }
+}
 
 /* ---- jobs ---- */
 
@@ -87,33 +153,70 @@ void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key)
     }
 }
 
-/* Its owner makes the next pod at once: without a limit hundreds are refused in a day. */
-void gt_backoff_refusal(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
-                        const struct gt_pod *pod, uint64_t now_ms, char text[static BACKOFF_TEXT_SIZE])
+/* When it was, by the object of the pod; 0: too long ago. A time before the boot of this machine is 1. */
+static uint64_t refused_at(const struct gt_pod *pod, const struct gt_cache_moment *now)
 {
-    struct backoff_job *job = make_backoff(backoffs, key, now_ms + BACKOFF_REFUSED_MS);
-    uint32_t node = gt_cluster_find_node(cluster, pod->node_name);
-    memmove(&job->refused_ms[1], &job->refused_ms[0], (BACKOFF_REFUSALS - 1) * sizeof(job->refused_ms[0]));
-    job->refused_ms[0] = now_ms;
-    if (node != GT_NONE)
-        gt_backoff_node(backoffs, cluster, key, node, now_ms);
+    int64_t ago_s = now->unix_s - (int64_t)(pod->start_s ? pod->start_s : pod->created_s);
+    uint64_t ago_ms = ago_s > 0 ? (uint64_t)ago_s * 1000 : 0;
+    return ago_ms >= BACKOFF_REFUSALS_MS ? 0 : ago_ms < now->ms ? now->ms - ago_ms : 1;
+}
+
+/* False: it is among them, or as many came later. */
+static bool add_refused(struct backoff_job *job, struct backoff_pod pod)
+{
+    unsigned at = 0;
+    for (unsigned i = 0; i < BACKOFF_REFUSALS; i++) {
+        if (job->refused[i].ms && job->refused[i].uid == pod.uid)
+            return false;
+        at += job->refused[i].ms > pod.ms;
+    }
+    if (at == BACKOFF_REFUSALS)
+        return false;
+    memmove(&job->refused[at + 1], &job->refused[at], (BACKOFF_REFUSALS - at - 1) * sizeof(pod));
+    job->refused[at] = pod;
+    return true;
+}
+
+/* Its owner makes the next pod at once: without a limit hundreds are refused in a day. Their objects often
+ * stay, so whoever lists them can go on with the count. */
+bool gt_backoff_refusal(struct backoffs *backoffs, struct gt_cache *cache, const struct gt_cache_pod *known,
+                        const struct gt_pod *pod, const struct gt_cache_moment *now,
+                        struct backoff_refusal *ret)
+{
+    gt_auto_buf struct gt_buf key = GT_BUF(2048);
+    struct gt_pod_identity identity;
+    bool fresh = known && pod->uid && strcmp(known->uid, pod->uid) == 0;
+    uint64_t when = fresh ? now->ms : refused_at(pod, now);
+    if (!when || pod->invalid || !pod->uid || !pod->node_name ||
+        gt_pod_identify(&pod->meta, &identity, NULL) < 0)
+        return false;
+    gt_job_key(&pod->meta, &identity, &key);
+    if (!key.data || key.failed)
+        return false;
+    struct backoff_job *job = make_backoff(backoffs, key.data, when + BACKOFF_REFUSED_MS);
+    if (!add_refused(job, (struct backoff_pod){when, gt_digest_keyed(pod->uid)}))
+        return false;
+    exclude_node(backoffs, key.data, gt_cluster_find_node(gt_cache_cluster(cache), pod->node_name),
+                 gt_digest_keyed(pod->node_name), when);
+    ret->job = gt_cache_find_job(cache, key.data);
     snprintf(
-        text, BACKOFF_TEXT_SIZE,
+        ret->text, sizeof(ret->text),
         "the kubelet of node %s refuses pod %s (%s): pods of the job are not planned there for %d minutes%s",
         pod->node_name, pod->meta.name, pod->failed_for, BACKOFF_REFUSALS_MS / 60000,
-        gt_backoff_refused_until(backoffs, key, now_ms)
+        gt_backoff_refused_until(backoffs, key.data, now->ms)
             ? ", and wait meanwhile, since kubelets have refused several"
             : "");
+    return true;
 }
 
 unsigned gt_backoff_refusals(const struct backoffs *backoffs, const char *key, uint64_t now_ms,
                              uint64_t *ret_last)
 {
     const struct backoff_job *job = find_backoff(backoffs, key);
-    uint64_t last = job ? job->refused_ms[0] : 0;
+    uint64_t last = job ? job->refused[0].ms : 0;
     unsigned recent = 0;
-    while (last && recent < BACKOFF_REFUSALS && job->refused_ms[recent] &&
-           job->refused_ms[recent] + BACKOFF_REFUSALS_MS > now_ms)
+    while (last && recent < BACKOFF_REFUSALS && job->refused[recent].ms &&
+           job->refused[recent].ms + BACKOFF_REFUSALS_MS > now_ms)
         recent++;
     *ret_last = last && last + BACKOFF_REFUSED_MS > now_ms ? last : 0;
     return recent;
@@ -122,7 +225,7 @@ unsigned gt_backoff_refusals(const struct backoffs *backoffs, const char *key, u
 uint64_t gt_backoff_refused_until(const struct backoffs *backoffs, const char *key, uint64_t now_ms)
 {
     const struct backoff_job *job = find_backoff(backoffs, key);
-    uint64_t first = job ? job->refused_ms[BACKOFF_REFUSALS - 1] : 0;
+    uint64_t first = job ? job->refused[BACKOFF_REFUSALS - 1].ms : 0;
     return first && first + BACKOFF_REFUSALS_MS > now_ms ? first + BACKOFF_REFUSALS_MS : 0;
 }
 
@@ -149,51 +252,4 @@ uint64_t gt_backoff_recreated(const struct backoffs *backoffs, const char *key, 
 {
     const struct backoff_job *job = find_backoff(backoffs, key);
     return job && job->recreated_ms > now_ms ? job->leave_before_s : 0;
-}
-
-/* ---- nodes ---- */
-
-/*
- * A scheduler may refuse a node for lack of CPU or memory, or for reasons that are not known here. With
- * --on-lost-plan=recreate the same node would be chosen again and again for the new pod. The reason may
- * disappear, so the node is excluded for some minutes, or until a pod leaves it.
- */
-enum { NODE_MS = 600000 };
-
-void gt_backoff_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
-                     uint32_t node, uint64_t now_ms)
-{
-    const struct refused_node seen = {gt_digest_keyed(key), now_ms + NODE_MS, node,
-                                      gt_reservations_node_digest(cluster, node)};
-    struct refused_node *to = &backoffs->nodes[0];
-    if (!seen.node_digest)
-        return;
-    for (unsigned i = 1; i < BACKOFF_NODES_MAX; i++)
-        if (backoffs->nodes[i].until_ms < to->until_ms)
-            to = &backoffs->nodes[i];
-    for (unsigned i = 0; i < BACKOFF_NODES_MAX; i++)
-        if (backoffs->nodes[i].key == seen.key && backoffs->nodes[i].node_digest == seen.node_digest)
-            to = &backoffs->nodes[i];
-    *to = seen;
-}
-
-void gt_backoff_forget_node(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
-                            uint32_t node)
-{
-    uint64_t digest = gt_reservations_node_digest(cluster, node), own = gt_digest_keyed(key);
-    for (unsigned i = 0; i < BACKOFF_NODES_MAX; i++)
-        if (backoffs->nodes[i].node_digest == digest && backoffs->nodes[i].key != own)
-            backoffs->nodes[i] = (struct refused_node){0};
-}
-
-void gt_backoff_nodes(const struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
-                      uint64_t now_ms, struct gt_node_set *to)
-{
-    uint64_t digest = gt_digest_keyed(key);
-    for (unsigned i = 0; i < BACKOFF_NODES_MAX; i++) {
-        const struct refused_node *one = &backoffs->nodes[i];
-        if (one->key == digest && one->until_ms > now_ms &&
-            gt_reservations_node_digest(cluster, one->node) == one->node_digest)
-            gt_node_set_add(to, one->node, NULL);
-    }
 }

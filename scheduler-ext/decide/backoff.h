@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/pod.h"
-#include "scheduler-ext/core/cluster.h"
+#include "scheduler-ext/cache/cache.h"
 
 /*
  * Back-off: jobs whose pods were preempted, or evicted to be placed again, and nodes on which a scheduler
@@ -26,7 +26,9 @@ struct backoffs {
         unsigned alike;        /* of them, the last ones for the same rule */
         char rule[BACKOFF_RULE_SIZE];
         uint64_t recreated_ms, leave_before_s; /* see gt_backoff_set_recreated() */
-        uint64_t refused_ms[BACKOFF_REFUSALS]; /* by kubelets, the last ones, newest first; 0: none */
+        struct backoff_pod {                   /* refused by kubelets, the last ones, newest first */
+            uint64_t ms, uid;                  /* ms: when, 0: none; uid: a digest */
+        } refused[BACKOFF_REFUSALS];
     } jobs[BACKOFF_JOBS_MAX];
     struct refused_node {
         uint64_t key, until_ms; /* 0: none */
@@ -50,10 +52,16 @@ void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key);
 /* Until when the job is not planned and has no reservations; 0: it was not preempted. */
 uint64_t gt_backoff_job_until(const struct backoffs *backoffs, const char *key);
 
-/* A kubelet refused a pod of the job (gt_pod_is_refused_by_kubelet()): its node is left out as after
- * gt_backoff_node(). Writes what to tell. */
-void gt_backoff_refusal(struct backoffs *backoffs, const struct gt_cluster *cluster, const char *key,
-                        const struct gt_pod *pod, uint64_t now_ms, char text[static BACKOFF_TEXT_SIZE]);
+struct backoff_refusal {
+    const struct gt_cache_job *job; /* NULL: the cache has none of its pods */
+    char text[BACKOFF_TEXT_SIZE];   /* what to tell */
+};
+/* The object of a pod has come that a kubelet refused (gt_pod_is_refused_by_kubelet()): its node is left out
+ * as after gt_backoff_node(). `known`: what the cache knew of it before. NULL: only a list has it, perhaps
+ * not for the first time; then its object says when it was. False: it was counted before, or is too old. */
+bool gt_backoff_refusal(struct backoffs *backoffs, struct gt_cache *cache, const struct gt_cache_pod *known,
+                        const struct gt_pod *pod, const struct gt_cache_moment *now,
+                        struct backoff_refusal *ret);
 /* How many within BACKOFF_REFUSALS_MS, at most BACKOFF_REFUSALS; *ret_last: when the last one of
  * BACKOFF_REFUSED_MS was, 0 none. */
 unsigned gt_backoff_refusals(const struct backoffs *backoffs, const char *key, uint64_t now_ms,

@@ -15,16 +15,19 @@
 void gt_kubelet_refusals_see(struct gt_placement *placement, const struct gt_cache_pod *known,
                              const struct gt_pod *pod)
 {
-    char text[BACKOFF_TEXT_SIZE];
-    /* The cache forgets a pod that has ended: later states of its object do not come here. */
-    if (!placement->round.started || !known || !known->job->user || !pod->node_name ||
-        !gt_pod_is_refused_by_kubelet(pod))
+    struct backoff_refusal refusal;
+    const struct gt_cache_moment now = {.ms = gt_clock_ms(), .unix_s = (int64_t)gt_placement_now_s()};
+    /* The cache forgets a pod that has ended. Who leads next counts as well, and says nothing. */
+    if (!gt_pod_is_refused_by_kubelet(pod) || !((known && known->job->user) || gt_pod_is_planned(pod)) ||
+        !gt_backoff_refusal(&placement->backoffs, placement->spec.cache, known, pod, &now, &refusal))
         return;
-    gt_backoff_refusal(&placement->backoffs, gt_cache_cluster(placement->spec.cache), known->job->key, pod,
-                       gt_clock_ms(), text);
+    struct pjob *pjob = refusal.job ? refusal.job->user : NULL;
+    if (!placement->round.started || !pjob)
+        return;
     placement->counters.kubelet_refused++;
-    gt_placement_event(known->job->user, known, true, "RefusedByKubelet", "Report", text);
-    gt_placement_mark(known->job->user);
+    gt_placement_event(pjob, known ? known : refusal.job->pods, true, "RefusedByKubelet", "Report",
+                       refusal.text);
+    gt_placement_mark(pjob);
 }
 
 uint32_t gt_kubelet_refusals_left(const struct reconcile *reconcile)

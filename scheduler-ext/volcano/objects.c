@@ -45,22 +45,23 @@ const struct gt_volcano_resource *gt_volcano_resource(unsigned resource)
     return made;
 }
 
-/* 1: a kubelet refuses a pod of a job with units, and `told` says so. The cache forgets a pod that has ended,
- * so this is seen once. */
+/* 1: a kubelet refuses a pod of a job with units, and `told` says so, once. The cache forgets a pod that has
+ * ended. Of one that was refused before it was listed, the plan says that its job has units. */
 static int put_pod(struct gt_volcano *volcano, const cJSON *object, char *told)
 {
     struct gt_pod pod;
-    char text[BACKOFF_TEXT_SIZE];
+    struct backoff_refusal refusal;
+    const struct gt_cache_moment now = {.ms = gt_clock_ms(), .unix_s = (int64_t)(gt_clock_wall_ms() / 1000)};
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
     gt_ranks_read(&volcano->ranks, &pod);
     const struct gt_cache_pod *known = gt_cache_find_pod(volcano->cache, pod.meta.namespace_, pod.meta.name);
     const struct volcano_job *job = known ? known->job->user : NULL;
-    bool refused = job && job->verdict == 1 && pod.node_name && gt_pod_is_refused_by_kubelet(&pod);
-    if (refused)
-        gt_backoff_refusal(&volcano->backoffs, gt_cache_cluster(volcano->cache), known->job->key, &pod,
-                           gt_clock_ms(), text);
+    bool grouped =
+        known ? job && job->verdict == 1 : gt_get(pod.annotations, GT_PLAN_ANNOTATION_UNIT) != NULL;
+    bool refused = grouped && gt_pod_is_refused_by_kubelet(&pod) &&
+                   gt_backoff_refusal(&volcano->backoffs, volcano->cache, known, &pod, &now, &refusal);
     gt_cache_pod(volcano->cache, &pod);
-    return refused ? gt_volcano_say(told, 1, text) : 0;
+    return refused ? gt_volcano_say(told, 1, refusal.text) : 0;
 }
 
 /* Without memory it stays even when a later list does not contain it. */

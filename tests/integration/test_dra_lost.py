@@ -8,13 +8,14 @@ Usage: test_dra_lost.py GPUTOPO_AGENT [unittest arguments]
 """
 
 import time
-import unittest
 
+import side_by_side
 from api_double import Status
 from dra_case import CLAIMS, DraCase
 from daemon_driver import wait_for
 
-FORGOTTEN_S = 150 + 3 * 30 + 20  # gone for so long, and asked for every 30 seconds
+GONE_S = 150
+FORGOTTEN_S = GONE_S + 3 * 30 + 20  # gone for so long, and asked for every 30 seconds
 
 
 class LostTest(DraCase):
@@ -39,6 +40,34 @@ class LostTest(DraCase):
         lost = [line for line in self.agents[0].lines if "its GPUs are free again" in str(line)]
         self.assertEqual(len(lost), 2, lost)
 
+    def away(self, stop, start):
+        """A claim that nobody has is seen to be gone, then nobody answers for longer than that must last. It lasts that long afterwards.
+
+        This is the longest time that the agent counts for claims: each question without an answer begins it again, so that ten minutes
+        away are as good as these. Its questions are single ones, each of 10 s at most; pauses between tries and the time of watches (300 s)
+        are those of the ResourceSlices alone."""
+        driver = self.start()
+        self.claim("gone", 0)
+        driver.prepare("gone")
+        held = self.state()
+        asked = lambda: [r for r in self.api.requests if r.path.startswith(f"{CLAIMS}/gone") and r.at > removed]
+        removed = time.monotonic()
+        self.api.remove(CLAIMS, "gone")
+        self.assertTrue(wait_for(asked, 60))
+        time.sleep(1)
+        stop()
+        time.sleep(GONE_S + 10)
+        start()
+        time.sleep(75)  # two rounds
+        self.assertEqual(self.state(), held)
+        self.assertTrue(wait_for(lambda: self.state() == {}, FORGOTTEN_S), self.state())
+
+    def test_the_api_server_is_away(self):
+        self.away(self.api.stop, self.api.start)
+
+    def test_the_kubelet_is_away(self):
+        self.away(self.kubelet.stop, self.kubelet.start)
+
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main()

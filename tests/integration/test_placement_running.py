@@ -426,10 +426,16 @@ class PlacementRunningTest(PlacementCase):
         time.sleep(2)
         self.assertFalse(self.is_lifted("a-0"))
 
-    def refuse_by_kubelet(self, name, reason="TopologyAffinityError"):
+    def reject(self, name, reason="TopologyAffinityError", ago_s=0):
+        """As the kubelet of its planned node does."""
         node = planned_node(self.pod(name))
-        self.change_pod(name, spec={**self.pod(name)["spec"], "nodeName": node},
-                        status={"phase": "Failed", "reason": reason, "message": "Pod was rejected"})
+        self.change_pod(name, spec={**self.pod(name)["spec"], "nodeName": node}, status={
+            "phase": "Failed", "reason": reason, "message": "Pod was rejected",
+            "startTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago_s))})
+        return node
+
+    def refuse_by_kubelet(self, name, reason="TopologyAffinityError"):
+        node = self.reject(name, reason)
         self.assertTrue(wait_for(lambda: any(e.get("reason") == "RefusedByKubelet" and f"the kubelet of node {node} refuses pod {name} ({reason})"
                                              in e.get("note", "") for e in self.events())), self.events())
         return node
@@ -452,6 +458,62 @@ class PlacementRunningTest(PlacementCase):
         self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "RefusedByKubelet"), self.condition("a-0"))
         self.assertIn("kubelets have refused 3 of its pods within 10 minutes", self.condition("a-0")["message"])
         self.assertFalse(self.is_lifted("a-0"))
+
+    def test_refusals_are_known_after_a_restart(self):
+        """From the objects of those pods, also of one that was refused meanwhile; but not for ever."""
+        self.world(2)
+        self.start(unschedulable=200)
+        refused, old = [], "old-0"
+        self.add_gang("old", 1, 8)
+        for number in range(3):
+            name = f"a-{number}"
+            self.add_pod(name, indexed_pod("a", 0, group=8))
+            self.wait_lifted(name)
+            refused.append(planned_node(self.pod(name)))
+            if number < 2:
+                self.refuse_by_kubelet(name)
+            self.wait_lifted(old)
+            self.host.kill()
+            if number == 2:
+                self.reject(name)
+            self.reject(old, ago_s=601)
+            self.start(unschedulable=200)
+            old = f"old-{number + 1}"
+            self.add_pod(old, indexed_pod("old", 0, group=8))
+        self.wait_lifted(old)
+        self.assertEqual(len(set(refused)), 3, refused)
+        self.add_pod("a-3", indexed_pod("a", 0, group=8))
+        self.assertTrue(wait_for(lambda: (self.condition("a-3") or {}).get("reason") == "RefusedByKubelet"), self.condition("a-3"))
+        self.assertIn("kubelets have refused 3 of its pods within 10 minutes", self.condition("a-3")["message"])
+        self.assertFalse(self.is_lifted("a-3"))
+
+    def test_refusals_are_counted_once(self):
+        """However often their objects are listed; and also those of pods that came and were refused between two lists."""
+        self.world(2)
+        self.start(unschedulable=200)
+        self.wait_lifted(*self.add_gang("a", 2, 8))
+        self.bind("a-1")
+        plan = self.pod("a-0")["metadata"]["annotations"]
+        self.refuse_by_kubelet("a-0")
+        said = lambda: {e["note"] for e in self.events() if e.get("reason") == "RefusedByKubelet"}
+        for count in range(3):
+            self.api.stop()
+            self.change_pod("a-0", metadata={"labels": {**self.pod("a-0")["metadata"]["labels"], "seen": str(count)}})
+            if count == 2:
+                self.add_pod("a-2", indexed_pod("a", 0, group=8, gated=False))
+                self.change_pod("a-2", metadata={"annotations": plan})
+                self.reject("a-2")
+            self.api.compact()
+            self.api.start()
+            self.add_pod(f"other-{count}", indexed_pod(f"other-{count}", 0, group=8))
+            self.add_job(f"other-{count}", 1, 8)
+            self.wait_lifted(f"other-{count}")  # it has listed them
+        self.add_pod("a-3", indexed_pod("a", 0, group=8))
+        self.wait_lifted("a-3")
+        self.refuse_by_kubelet("a-3")
+        self.assertEqual(len(said()), 3, said())
+        self.add_pod("a-4", indexed_pod("a", 0, group=8))
+        self.assertTrue(wait_for(lambda: (self.condition("a-4") or {}).get("reason") == "RefusedByKubelet"), self.condition("a-4"))
 
     def test_after_a_refusal_few_pods_begin_at_once(self):
         """Four successors after one refusal: two begin, and the other two when kubelets have taken those."""

@@ -547,11 +547,13 @@ static void test_kubelets_refuse_pods(void **state)
     struct gt_volcano *volcano = new_world();
     struct session session;
     uint32_t rank, node, seen = 0;
+    const char *const uids[] = {"k-0", "k-1", "k-2", "k-3"};
     assert_string_equal(gt_volcano_resource(number_of("pods"))->fields, "status.phase!=Succeeded");
     for (unsigned times = 0; times <= 3; times++) {
-        PUT_POD(volcano, .job = "k", .index = 0, .gpus = 8, .group = "8");
+        PUT_POD(volcano, .job = "k", .index = 0, .gpus = 8, .group = "8", .uid = uids[times]);
         begin(&session);
         uint32_t first = add_group(&session, "k", 1, 1, NULL);
+        session.texts[session.size - 2] = (char)('0' + times); /* the last text is its uid */
         open_session(volcano, &session);
         assert_int_equal(gt_volcano_check(volcano, first, &rank, volcano_error), 1);
         if (times == 3) {
@@ -565,13 +567,40 @@ static void test_kubelets_refuse_pods(void **state)
         seen |= 1U << node;
         gt_volcano_allocated(volcano, first, node);
         gt_volcano_close(volcano);
-        const struct pod bound = {.job = "k", .gpus = 8, .group = "8", .node = node + 1};
+        const struct pod bound = {.job = "k", .gpus = 8, .group = "8", .node = node + 1, .uid = uids[times]};
         put_pod(volcano, &bound);
         assert_int_equal(refuse_pod(volcano, &bound), 1);
         assert_non_null(strstr(volcano_error, "refuses pod k-0 (OutOfmetax-tech.com/gpu)"));
         assert_int_equal(refuse_pod(volcano, &bound), 0);
         gt_volcano_remove(volcano, number_of("pods"), "ns", "k-0");
     }
+    gt_volcano_free(volcano);
+}
+
+/* Of a scheduler that has just begun: pods that kubelets have refused are listed before all. */
+static void test_refused_pods_are_listed(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = NULL;
+    struct session session;
+    uint32_t rank, node;
+    assert_int_equal(gt_volcano_new(&volcano, "", "", volcano_error), 0);
+    for (unsigned n = 0; n < 3; n++) {
+        const struct pod refused = {
+            .job = "k", .index = n + 1, .gpus = 8, .group = "8", .node = n + 1, .plan_node = node_name(n)};
+        assert_int_equal(refuse_pod(volcano, &refused), 1);
+        assert_int_equal(refuse_pod(volcano, &refused), 0);
+    }
+    const struct pod alone = {.job = "alone", .gpus = 8, .node = 4, .plan_node = node_name(3)};
+    assert_int_equal(refuse_pod(volcano, &alone), 0);
+    fill_world(volcano);
+    PUT_POD(volcano, .job = "k", .index = 0, .gpus = 8, .group = "8");
+    begin(&session);
+    uint32_t first = add_group(&session, "k", 1, 1, NULL);
+    open_session(volcano, &session);
+    assert_int_equal(gt_volcano_check(volcano, first, &rank, volcano_error), 1);
+    assert_int_equal(gt_volcano_place(volcano, first, &node, volcano_error), -EAGAIN);
+    assert_non_null(strstr(volcano_error, "kubelets have refused 3 of its pods within 10 minutes"));
     gt_volcano_free(volcano);
 }
 
@@ -806,6 +835,7 @@ int main(void)
         cmocka_unit_test(test_a_unit_moves_where_another_cannot),
         cmocka_unit_test(test_policies_of_lost_nodes),
         cmocka_unit_test(test_kubelets_refuse_pods),
+        cmocka_unit_test(test_refused_pods_are_listed),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_the_companions_plans_stay),
         cmocka_unit_test(test_a_race_gets_its_gpus_written),

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/volcano/volcano_world.h"
 
+#include "api/names.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/time_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,15 +82,19 @@ void fill_world(struct gt_volcano *volcano)
 
 static cJSON *pod_object(const struct pod *pod, const char *phase)
 {
-    char name[32], labels[256], annotations[128] = "", spec[32];
+    char name[32], labels[256], annotations[256] = "", spec[32];
+    size_t used = 0;
     snprintf(name, sizeof(name), "%s-%u", pod->job, pod->index);
     snprintf(labels, sizeof(labels),
              "\"batch.kubernetes.io/job-name\":\"%s\",\"batch.kubernetes.io/job-completion-index\":\"%u\"",
              pod->job, pod->index);
     if (pod->group)
-        snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%s\",", pod->group);
+        used = (size_t)snprintf(annotations, sizeof(annotations), "\"metax-tech.com/gpu-group-size\":\"%s\",",
+                                pod->group);
+    if (pod->group && pod->plan_node)
+        snprintf(annotations + used, sizeof(annotations) - used, "\"%s\":\"0\",", GT_PLAN_ANNOTATION_UNIT);
     snprintf(spec, sizeof(spec), "\"priority\":%d,", pod->priority);
-    return world_pod(POD(.name = name, .spec = spec, .gpus = pod->gpus, .gated = pod->gated,
+    return world_pod(POD(.name = name, .uid = pod->uid, .spec = spec, .gpus = pod->gpus, .gated = pod->gated,
                          .deleting = pod->deleting, .labels = labels, .annotations = annotations,
                          .node = pod->node ? node_name(pod->node - 1) : NULL, .phase = phase,
                          .plan_node = pod->plan_node, .plan_mask = pod->plan_node ? 0xff : 0));
@@ -100,7 +107,11 @@ void put_pod(struct gt_volcano *volcano, const struct pod *pod)
 
 int refuse_pod(struct gt_volcano *volcano, const struct pod *pod)
 {
-    gt_auto_json cJSON *failed = pod_object(pod, "Failed\",\"reason\":\"OutOfmetax-tech.com/gpu");
+    char status[128], now[GT_TIME_TEXT_SIZE];
+    gt_time_text((int64_t)(gt_clock_wall_ms() / 1000), now);
+    snprintf(status, sizeof(status), "Failed\",\"reason\":\"OutOfmetax-tech.com/gpu\",\"startTime\":\"%s",
+             now);
+    gt_auto_json cJSON *failed = pod_object(pod, status);
     gt_auto_free char *json = cJSON_PrintUnformatted(failed);
     return gt_volcano_put(volcano, number_of("pods"), json, strlen(json), volcano_error);
 }

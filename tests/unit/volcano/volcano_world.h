@@ -20,7 +20,7 @@ struct pod {
     const char *group; /* its annotation; NULL: none */
     unsigned node;     /* as number + 1; 0: it waits */
     bool gated, deleting;
-    const char *plan_node;
+    const char *plan_node, *uid;
     int priority;
 };
 
