@@ -59,11 +59,13 @@ struct volcano_job {
     struct volcano_room *room; /* the room that is being made for it; NULL: none */
     uint64_t room_after_ms;    /* no room is searched before */
 
-    uint64_t leave_before_s; /* only pods created until then have to leave; 0: none has to */
-    uint64_t moves_ms;       /* when they were told to */
-    uint64_t looked;         /* number of the session that looked for lost nodes */
-    uint64_t told;           /* digest of what was told about them */
-    struct gt_moves moves;
+    struct {
+        uint64_t leave_before_s; /* only pods created until then have to leave; 0: none has to */
+        uint64_t moves_ms;       /* when they were told to */
+        uint64_t looked;         /* number of the session that looked for lost nodes */
+        uint64_t told;           /* digest of what was told about them */
+        struct gt_moves moves;
+    } loss; /* of nodes */
 
     uint64_t session; /* number of the session that the rest belongs to */
     int verdict;      /* of gt_volcano_check() */
@@ -173,11 +175,16 @@ void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uin
                             uint32_t count);
 /* A running task was evicted, or its eviction was undone. */
 void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, bool is);
+/* Running pods that may leave, and their tasks. */
+struct volcano_victims {
+    struct gt_running_pod *pods;
+    uint32_t *tasks;
+    uint32_t count;
+};
 /* Searches room for the job on GPUs that are free or becoming free, and on those of victims, which get
- * `chosen`; the victims have at least `gpus` GPUs. -EAGAIN: there is none. */
+ * `chosen`; the victims have at least `gpus` GPUs. NULL: there are none. -EAGAIN: there is no room. */
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
-                           struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count,
-                           uint32_t gpus);
+                           const struct volcano_victims *victims, uint32_t gpus);
 bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod);
 
 /* ---- lease.c ---- */

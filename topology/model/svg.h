@@ -42,20 +42,19 @@ struct svg_text {
     const char *more;  /* further attributes, may be NULL */
 };
 
+struct svg_box {
+    int x, y, width, height;
+};
+
 void svg_escape(struct gt_buf *to, const char *text);
 void svg_text(struct gt_buf *to, struct svg_text style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void svg_rect(struct gt_buf *to, int x, int y, int width, int height, int radius, const char *fill,
-              const char *edge);
+void svg_rect(struct gt_buf *to, const struct svg_box *box, int radius, const char *fill, const char *edge);
 void svg_line(struct gt_buf *to, int x1, int y1, int x2, int y2);
 /* "#rrggbb" of a weight within the range of the direct links' weights. */
 void svg_weight_color(uint32_t weight, uint32_t low, uint32_t high, char to[static 8]);
 
 enum { SVG_MARGIN = 32, SVG_PANEL_PADDING = 16 };
-
-struct svg_box {
-    int x, y, width, height;
-};
 
 /* The positions of all parts of the picture. */
 struct svg_layout {
@@ -63,8 +62,10 @@ struct svg_layout {
     struct gt_tree tree;
     struct svg_box *boxes;            /* by item of the tree */
     struct svg_box gpus[GT_GPUS_MAX]; /* by index */
-    int card_width, card_height, gap;
-    int nic_width, nic_height;
+    struct svg_size {
+        int width, height;
+    } card, nic;
+    int gap;
     int bar_height;
     int panels_top, panels_bottom;
     int arcs_depth; /* of what joins GPUs below the cards; 0: no direct links */
@@ -74,8 +75,10 @@ struct svg_layout {
     uint64_t on_bus; /* GPUs of zones that are drawn as one bus: too many arcs say nothing */
     int below_top;   /* y at which heat map, legend and notes begin */
     int width, height;
-    uint32_t low, high; /* weights of the direct links that are up */
-    bool has_up, has_down;
+    struct {
+        uint32_t low, high; /* weights of those that are up */
+        bool has_up, has_down;
+    } links; /* direct ones */
 };
 
 bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret);

@@ -61,8 +61,7 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
     GT_NEED(run->running && run->left && run->tenants && run->places, err, "simulation of %u jobs", count);
     for (uint32_t i = 0; i < count; i++)
         run->left[i] = run->jobs->job[i].duration;
-    GT_TRY(gt_meter_open(&run->meter, run->world, run->jobs, run->options->warm_up, largest / largest_gpus,
-                         largest_gpus, err));
+    GT_TRY(gt_meter_open(run, largest / largest_gpus, largest_gpus, err));
     if (run->policy->open)
         GT_TRY(run->policy->open(run->world, &setup, &run->state, err));
     if (run->options->moves_a_day && !run->policy->model)
@@ -88,7 +87,7 @@ static int handle(struct group_run *run, struct gt_event event, struct gt_err **
     } else if (event.kind == GT_EVENT_REPAIR) {
         r = gt_failing_repair(run, event.subject, err);
     }
-    return r < 0 || event.kind == GT_EVENT_FAIL || !run->wait_count ? r : gt_waiting_start(run, err);
+    return r < 0 || event.kind == GT_EVENT_FAIL || !run->line.waiting ? r : gt_waiting_start(run, err);
 }
 
 /* Handles all events up to a time. */
@@ -129,9 +128,9 @@ static int go(struct group_run *run, struct gt_err **err)
     /* The run continues until all submitted jobs have ended; otherwise the waits of the largest jobs would be
      * missing. */
     while (r >= 0 && !run->meter.lasting && run->options->queue != GT_QUEUE_NONE && run->heap.count &&
-           (run->wait_count || run->run_count))
+           (run->line.waiting || run->line.running))
         r = pass(run, run->heap.event[0].time, err);
-    for (uint32_t i = 0; i < run->wait_count; i++)
+    for (uint32_t i = 0; i < run->line.waiting; i++)
         gt_meter_rejected(&run->meter);
     for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++)
         if (run->running[i].places)

@@ -78,8 +78,9 @@ struct gt_meter {
     bool lasting; /* jobs never end */
 };
 
-int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct gt_jobs *jobs, double warm_up,
-                  uint32_t unit, uint32_t gpus, struct gt_err **err);
+struct group_run;
+/* `unit`, `gpus`: of the largest unit. */
+int gt_meter_open(struct group_run *run, uint32_t unit, uint32_t gpus, struct gt_err **err);
 void gt_meter_done(struct gt_meter *meter);
 
 void gt_meter_advance(struct gt_meter *meter, double now);
@@ -169,9 +170,11 @@ struct group_run {
     struct sim_holder holder;
     struct sim_moves moves;
     struct gt_err *failed; /* in the queue's calls */
-    uint32_t wait_count, run_count;
-    uint64_t arrivals;       /* jobs that had to wait */
-    bool stop;               /* fifo: the first waiting job found no room in this round */
+    struct {
+        uint32_t waiting, running;
+        uint64_t arrivals; /* jobs that had to wait */
+        bool stop;         /* fifo: the first waiting job found no room in this round */
+    } line;
     struct gt_place *places; /* of the job that is being placed */
     struct gt_rng failures;
     struct gt_meter meter;
