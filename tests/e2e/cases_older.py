@@ -59,14 +59,17 @@ class OlderCases(ChartCases):
 
     @quick
     def refused_whole(self):
-        """As it is the chart wants gates. It says so, and nothing of it is there but the definitions, which Helm makes before it looks at values."""
-        try:
-            self.release("install")
-        except Failed as why:
-            if UNPLACED not in str(why) or self.version not in str(why):
-                raise
-        else:
-            raise Failed("it was installed")
+        """As it is the chart wants gates. It says so, and nothing of it is there but the definitions, which Helm makes before it looks at values;
+        with --dry-run=server not even these."""
+        for more, definitions in ((["--dry-run=server"], 0), ([], 3)):
+            try:
+                self.release("install", wait=False, more=more)
+            except Failed as why:
+                if UNPLACED not in str(why) or self.version not in str(why):
+                    raise
+            else:
+                raise Failed(f"it was installed {more}")
+            same(self.cluster.kubectl("get", "crd", "-o", "name").count("topology.metax-tech.com"), definitions, f"definitions after helm install {more}")
         same(self.helm("list", "-A", "-q").split(), [], "releases")
         found = self.cluster.kubectl("get", "clusterrole,serviceaccount,secret,daemonset,deployment", "-A", "-o", "name").split()
         same([name for name in found if "gputopo" in name or "metax" in name], [], "what is there of it")
