@@ -545,8 +545,10 @@ class Preempt(PlacementCase):
         self.assertEqual([name for name, above in self.above.items() if not above], [])
         # Nobody bids any more: the two highest jobs run, and nobody leaves.
         highest = sorted(job["priority"] for job in self.jobs)[-2:]
-        self.assertTrue(wait_for(lambda: self.play() or sorted(job["priority"] for job in self.jobs if self.runs(job)) == highest, 20),
-                        [(job["name"], job["priority"], self.runs(job)) for job in self.jobs])
+        began = time.monotonic()
+        self.assertTrue(wait_for(lambda: self.play() or sorted(job["priority"] for job in self.jobs if self.runs(job)) == highest, 60),
+                        [(job["priority"], self.runs(job), self.host.job(f"ns/Job/{job['name']}")) for job in self.jobs])
+        print(f"{time.monotonic() - began:.1f} s after the last bid the two highest jobs run", file=sys.stderr)
         evicted, until = len(set(self.api.evicted)), time.monotonic() + 5
         while time.monotonic() < until:
             self.play()
