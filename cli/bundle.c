@@ -21,7 +21,7 @@
 
 enum {
     BUNDLE_ANSWER_MAX = 32 << 20,
-    BUNDLE_OBJECTS_MAX = 28 << 20, /* of all kinds, so that there is room for the rest */
+    BUNDLE_OBJECTS_MAX = 28 << 20, /* of all kinds; each may have 3/4 of what is left */
     COMPANION_LOG = 2 << 20,       /* bytes of the log of a companion's pod */
     AGENT_LOG = 64 << 10,          /* of an agent's, and less where there is no room for all */
     ANSWERS_OF_DECISIONS = 128,
@@ -254,7 +254,7 @@ static void bundle_on_object(void *arg, cJSON *object)
         !strstr(line, "gputopo"))
         return;
     size_t len = strlen(line);
-    if (bundle->bytes + listing->text.len + len + 1 > BUNDLE_OBJECTS_MAX) {
+    if (listing->text.len + len + 1 > listing->text.max) {
         listing->left_out++;
         return;
     }
@@ -276,7 +276,8 @@ static const struct bundle_kind kinds[] = {
 
 static int add_objects(struct collecting *bundle, const struct bundle_kind *kind)
 {
-    struct bundle_listing listing = {.bundle = bundle, .kind = kind, .text = GT_BUF(BUNDLE_OBJECTS_MAX)};
+    struct bundle_listing listing = {
+        .bundle = bundle, .kind = kind, .text = GT_BUF((BUNDLE_OBJECTS_MAX - bundle->bytes) / 4 * 3)};
     const struct cli_api_list list = {.resource = kind->resource,
                                       .on_begin = bundle_on_begin,
                                       .on_object = bundle_on_object,

@@ -12,11 +12,6 @@ if(TARGET gt_serve)
         add_test(NAME integration/bundle-churn COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_bundle_churn.py
                  $<TARGET_FILE:gputopo> $<TARGET_FILE:gputopo-scheduler>)
         set_tests_properties(integration/bundle integration/bundle-churn PROPERTIES LABELS integration TIMEOUT 1500)
-        if(TARGET gputopo-agent)
-            add_test(NAME integration/bundle-large COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_bundle_large.py
-                     $<TARGET_FILE:gputopo-agent> $<TARGET_FILE:gputopo-scheduler> $<TARGET_FILE:gputopo>)
-            set_tests_properties(integration/bundle-large PROPERTIES LABELS integration TIMEOUT 1500)
-        endif()
     endif()
     add_test(NAME integration/page
              COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_page.py $<TARGET_FILE:ui-host> $<TARGET_FILE:gputopo-scheduler>)

@@ -1,11 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The size of gputopo bundle for 1,000 nodes, as the real agent and a real companion tell of them, with the logs at their limit.
-
-Usage: test_bundle_large.py GPUTOPO_AGENT GPUTOPO_SCHEDULER GPUTOPO [unittest arguments]
-"""
+"""The size of gputopo bundle for 1,000 nodes, as the real agent and a real companion tell of them to the double of the API
+server, with the logs at their limit.   bundle.py BIN_DIR; measures as in loss.sh"""
 
 import collections
+import gc
 import json
 import os
 import re
@@ -17,15 +16,19 @@ import time
 import unittest
 import urllib.parse
 
-import dra_case
-import test_ui
-from api_double import Status
-from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion
-from daemon_driver import wait_for
-from kube_driver import kubeconfig
-from placement_driver import gates, indexed_pod, supernode_status, template
+BINARIES = os.path.abspath(sys.argv.pop(1))
+sys.argv.append(os.path.join(BINARIES, "gputopo-agent"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "integration"))
+# pylint: disable=wrong-import-position
+import dra_case  # noqa: E402
+import test_ui  # noqa: E402
+from api_double import Status  # noqa: E402
+from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion  # noqa: E402
+from daemon_driver import wait_for  # noqa: E402
+from kube_driver import kubeconfig  # noqa: E402
+from placement_driver import gates, indexed_pod, supernode_status, template  # noqa: E402
 
-SCHEDULER, GPUTOPO = (os.path.abspath(sys.argv.pop(1)) for _ in range(2)) if len(sys.argv) > 2 else ("", "")
+SCHEDULER, GPUTOPO = os.path.join(BINARIES, "gputopo-scheduler"), os.path.join(BINARIES, "gputopo")
 COUNT, FREE, IN_RACK, EVENTS = 1000, 64, 16, 2000  # the nodes beyond these hold four pods of two GPUs each
 LIMIT = 50 * 1000 * 1000
 SYSTEM = "/api/v1/namespaces/gputopo-system"
@@ -77,6 +80,7 @@ def configz(n):
 class Large(dra_case.DraCase):
     def setUp(self):
         super().setUp()
+        gc.disable()  # else it looks at the double's millions of values for each list
         shutil.copy(f"{dra_case.MACHINES}/c550-8.json", self.machine)
         self.start()
         agent = self.agents[0]
@@ -98,6 +102,7 @@ class Large(dra_case.DraCase):
                          reportingController="gputopo-scheduler", eventTime=TIME, action="Plan",
                          regarding={"kind": "Pod", "namespace": "team", "name": f"train-{n}", "uid": "5" * 36, "apiVersion": "v1"},
                          note="1 unit of 256 GPUs needed, supernodes can hold 0: " + "32 nodes have too few free GPUs, " * 6)
+        self.api.compact()  # each watch looks through the history for each event
 
     def add_copy(self, where, obj):
         path = where[0] + "/" + where[2]
@@ -151,39 +156,35 @@ class Large(dra_case.DraCase):
         self.api.fail(self.agents_metrics, times=2 * COUNT, path="/proxy/metrics$")
         self.api.fail(Log(), times=2 * COUNT, path="/log$")
 
-    def bundle(self):
-        """(count, bytes) of each kind of file, and what is said to be missing."""
+    def bundle(self, what):
+        """Measures one, and prints what is in it."""
         path = f"{self.directory}/bundle.tar"
-        began, parts = time.monotonic(), collections.Counter()
-        subprocess.run([GPUTOPO, "bundle", "--kubeconfig", self.config, "-o", path], check=True, timeout=600, stderr=subprocess.DEVNULL)
-        took, size, counts = time.monotonic() - began, os.stat(path).st_size, collections.Counter()
+        began, parts, counts = time.monotonic(), collections.Counter(), collections.Counter()
+        done = subprocess.run([GPUTOPO, "bundle", "--kubeconfig", self.config, "-o", path], timeout=600, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        took = time.monotonic() - began
         with tarfile.open(path) as tar:
             for member in tar:
                 part = member.name if member.name.startswith(("objects/", "companion/")) else re.sub("/.*/", "/*/", member.name)
                 counts[part] += 1
                 parts[part] += member.size
-            missing = tar.extractfile("missing.txt").read().decode()
-        print(f"{size / 1e6:.1f} MB in {took:.1f} s: " + ", ".join(f"{part} {counts[part]} x {total / counts[part] / 1e3:.1f} kB"
-              for part, total in sorted(parts.items()) if total > 100000) + f"; missing:\n{missing}", file=sys.stderr)
-        self.assertLessEqual(size, LIMIT)
-        return counts, missing
+            missing = tar.extractfile("missing.txt").read().decode().splitlines()
+        for part, total in parts.items():
+            if total > LIMIT // 1000:
+                print(f"# {what}: {part}, {counts[part]} of {total / counts[part] / 1000:.1f} kB")
+        print(f"{what}\t{os.stat(path).st_size / 1e6:.1f}\tMB\t<50")
+        print(f"{what}: time\t{took:.1f}\ts\t-")
+        return [line for line in missing if not line.startswith("nodes/recording: ")]
 
-    def test_a_thousand_nodes(self):
+    def test_size(self):
         self.companion()
-        counts, missing = self.bundle()
-        self.assertEqual([line.split(":")[0] for line in missing.splitlines()], ["nodes/recording"])
-        for part in ("agents/*/metrics.txt", "agents/*/log.txt", "nodes/*/configz.json"):
-            self.assertEqual(counts[part], COUNT, part)
-        again = subprocess.run([GPUTOPO, "replay", f"{self.directory}/bundle.tar"], check=True, capture_output=True, text=True).stdout
-        self.assertRegex(again, r"^[1-9][0-9]+ decisions made again, 0 otherwise than then\n$")
+        print(f"bundle of 1,000 nodes: parts left out\t{len(self.bundle('bundle of 1,000 nodes'))}\t-\t<1")
         with self.api.lock:
             self.api.faults = [fault for fault in self.api.faults if fault.action is not self.agents_metrics]
         self.api.fail(Status(200, body=b"gputopo_gpus 8\n" * 10000), times=COUNT, path="/proxy/metrics$")
-        counts, missing = self.bundle()
-        self.assertEqual({part for part in counts if part.startswith("objects/")}, {
-            f"objects/{kind}.jsonl" for kind in ("nodegputopologies", "supernodes", "gpuplacements", "nodes", "pods", "events", "resourceslices")})
-        for part in ("agents/gputopo-agent-[0-9]+x/metrics.txt", "nodes/gpu-node-[0-9]+.*/configz.json"):
-            self.assertEqual(len(re.findall(f"(?m)^{part}: left out, and so are all of its kind after it: ", missing)), 1)
+        left_out = self.bundle("the same where not all fits")
+        print(f"the same where not all fits: sentences about it\t{len(left_out)}\t-\t<4")
+        self.assertTrue(all("left out, and so are all of its kind after it" in line for line in left_out), left_out)
 
 
 if __name__ == "__main__":
