@@ -38,7 +38,6 @@ static void on_hotplug(void *arg, uint32_t events)
     unsigned count = gt_hotplug_drain(agent->hotplug, agent->options->vendor);
     if (!count)
         return;
-    agent->hotplug_events += count;
     gt_debug("hotplug", GT_INT("events", count));
     wait_for_more(agent);
 }

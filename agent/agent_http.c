@@ -103,11 +103,9 @@ static void agent_http_serve_metrics(struct gt_agent *agent, struct gt_http_resp
         .honours_plans = agent->plugin && agent->options->honour_plan,
         .api_wanted = agent->api_timer != NULL,
         .api_used = agent->kube != NULL,
-        .api_failures = agent->api_failures,
         .has_probe = agent->probe != NULL,
         .has_nodes_plugin = agent->nodes_plugin != NULL,
         .nodes_registered = agent->nodes_plugin && gt_nodes_plugin_registered(agent->nodes_plugin),
-        .hotplug_events = agent->hotplug_events,
         .vendor_events = agent->vendor_events,
         .usage = gt_usage_now(agent->usage),
     };
@@ -130,7 +128,6 @@ static void agent_http_serve_metrics(struct gt_agent *agent, struct gt_http_resp
     if (agent->dra) {
         gt_dra_stats(agent->dra, &dra);
         metrics.dra = &dra;
-        metrics.claims = gt_dra_claims(agent->dra)->count;
     }
     if (agent->probe)
         gt_probe_client_stats(agent->probe, &metrics.probe);

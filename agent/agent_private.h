@@ -77,7 +77,7 @@ struct gt_agent {
     bool early; /* `inventory` is served but not published: the vendor library has not answered yet */
     struct gt_scan_counts scans;
     struct gt_health_counts health_counts;
-    uint64_t hotplug_events, vendor_events;
+    uint64_t vendor_events;
     char scan_error[512];         /* of the last failed scan, "" after a scan that was done */
     char registration_error[512]; /* "" none since the last registration */
     char nodes_error[512];        /* likewise of nodes_plugin */

@@ -22,12 +22,12 @@ void gt_scan_counts_add(struct gt_scan_counts *counts, double seconds)
 }
 
 /* Unix time; nothing if it has not happened. */
-static void write_time(struct gt_buf *to, const char *name, const char *help, double time_s, int digits)
+static void write_time(struct gt_buf *to, const char *name, const char *help, double time_s)
 {
     if (time_s <= 0)
         return;
     gt_prom_head(to, name, help);
-    gt_buf_printf(to, "%s %.*f\n", name, digits, time_s);
+    gt_buf_printf(to, "%s %.3f\n", name, time_s);
 }
 
 static void metrics_write_gpus(const struct gt_inventory *inventory, struct gt_buf *to)
@@ -122,11 +122,9 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
     gt_prom_histogram(to, "gputopo_scan_duration_seconds",
                       "Time of one scan, the vendor library's part included.",
                       &(struct gt_prom_buckets){scan_limits, scans->bucket, GT_SCAN_BUCKETS, scans->sum_s});
-    write_time(to, "gputopo_last_scan_timestamp_seconds", "When the last scan was done.", scans->last_s, 3);
+    write_time(to, "gputopo_last_scan_timestamp_seconds", "When the last scan was done.", scans->last_s);
     gt_prom_number(to, "gputopo_health_checks_total", "Checks of the GPUs' health between scans.",
                    scans->health_checks);
-    gt_prom_number(to, "gputopo_hotplug_events_total", "Hotplug events that called for a scan.",
-                   metrics->hotplug_events);
     if (metrics->has_nodes_plugin)
         gt_prom_number(to, "gputopo_probe_resource_registered",
                        "1 while the kubelet has registered the probe's resource and listens.",
@@ -157,18 +155,10 @@ static void write_plugin(const struct gt_plugin_stats *stats, const struct gt_in
                    stats->registrations);
     gt_prom_number(to, "gputopo_registration_failures_total", "Registrations that failed.",
                    stats->registration_failures);
-    gt_prom_number(to, "gputopo_streams_total", "ListAndWatch streams that the kubelet opened.",
-                   stats->streams);
     gt_prom_number(to, "gputopo_allocations_total", "Containers that were given their GPUs.",
                    stats->allocations);
     gt_prom_number(to, "gputopo_allocation_errors_total", "Containers whose Allocate was refused.",
                    stats->allocation_errors);
-    gt_prom_number(to, "gputopo_preferred_allocations_total", "Answers to GetPreferredAllocation.",
-                   stats->preferred);
-    gt_prom_number(to, "gputopo_unknown_methods_total", "Calls of methods that the plugin does not have.",
-                   stats->unknown_methods);
-    gt_prom_number(to, "gputopo_refused_connections_total", "Connections to the plugin that were refused.",
-                   stats->refused_connections);
     gt_prom_histogram(to, "gputopo_allocate_duration_seconds", "Time in the Allocate handler, without gRPC.",
                       &(struct gt_prom_buckets){latency_limits, stats->allocate.bucket, GT_LATENCY_BUCKETS,
                                                 (double)stats->allocate.sum_us / 1e6});
@@ -217,12 +207,8 @@ static void write_owners(const struct gt_usage *usage, const struct gt_inventory
     }
 }
 
-static void write_claims(const struct gt_dra_stats *dra, unsigned claims, struct gt_buf *to)
+static void write_claims(const struct gt_dra_stats *dra, struct gt_buf *to)
 {
-    gt_prom_number(to, "gputopo_dra_registered",
-                   "1 while the kubelet has registered the driver of Dynamic Resource Allocation.",
-                   dra->registered);
-    gt_prom_number(to, "gputopo_claims_prepared", "ResourceClaims whose GPUs are held.", claims);
     gt_prom_number(to, "gputopo_claims_waiting",
                    "Of those that the kubelet asks for now, those that are read, or wait for a GPU.",
                    dra->waiting);
@@ -258,8 +244,6 @@ static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
                "result",
                (const struct gt_prom_sample[]){
                    {"done", lists->done}, {"failed", lists->failed}, {"limited", lists->limited}, {NULL, 0}});
-    write_time(to, "gputopo_last_podresources_list_timestamp_seconds", "When the kubelet last answered.",
-               lists->last_s, 3);
 }
 
 static void write_plans(const struct gt_metrics *metrics, struct gt_buf *to)
@@ -289,8 +273,6 @@ static void write_api(const struct gt_metrics *metrics, struct gt_buf *to)
     gt_prom_number(to, "gputopo_api_server_known",
                    "1: there are an address, credentials and a library for the API server.",
                    metrics->api_used);
-    gt_prom_number(to, "gputopo_api_server_failures_total", "Times that one of them was missing.",
-                   metrics->api_failures);
     if (!events)
         return;
     gt_kube_recorder_metrics(events, to);
@@ -312,14 +294,6 @@ static void write_publish(const struct gt_publish_stats *stats, const struct gt_
     gt_prom_number(to, "gputopo_publish_current",
                    "1 while the API server has everything that is to be published.", stats->current);
     gt_prom_number(to, "gputopo_publish_away", "1 while the API server does not answer.", stats->away);
-    write_time(to, "gputopo_publish_last_timestamp_seconds", "When a status was last written.", stats->last_s,
-               0);
-    gt_prom_number(to, "gputopo_publish_requests_total", "Tries of requests to the API server.",
-                   client->requests);
-    gt_prom_number(to, "gputopo_publish_retries_total", "Of them, those that were not the first.",
-                   client->retries);
-    gt_prom_number(to, "gputopo_publish_throttled_total",
-                   "Answers by which the API server asks for patience.", client->throttled);
     gt_prom_number(to, "gputopo_publish_unauthorized_total", "Answers that the token is not valid.",
                    client->unauthorized);
     gt_prom_number(to, "gputopo_api_oversize_total",
@@ -338,7 +312,7 @@ void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to)
     if (metrics->has_cdi)
         write_cdi(&metrics->cdi, to);
     if (metrics->dra)
-        write_claims(metrics->dra, metrics->claims, to);
+        write_claims(metrics->dra, to);
     if (metrics->usage)
         write_usage(metrics, to);
     if (metrics->honours_plans)

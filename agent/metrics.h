@@ -42,16 +42,14 @@ struct gt_metrics {
     bool has_cdi; /* --device-strategy */
     struct gt_cdi_stats cdi;
     bool has_nodes_plugin, nodes_registered; /* --probe-resource */
-    uint64_t hotplug_events, vendor_events;
+    uint64_t vendor_events;
     const struct gt_dra_stats *dra; /* NULL: claims are not served */
-    unsigned claims;                /* prepared claims */
     const struct gt_usage *usage;   /* NULL: the kubelet is not asked which GPUs are in use */
     struct gt_podresources_stats lists;
     bool honours_plans;
     const struct gt_plan_counts *plans; /* NULL: none are followed */
     bool plans_current;
-    bool api_wanted, api_used; /* an API server is wanted; one was found */
-    uint64_t api_failures;
+    bool api_wanted, api_used;                      /* an API server is wanted; one was found */
     const struct gt_kube_recorder_counters *events; /* NULL: there are none */
     const struct gt_publish_stats *publish;         /* NULL: nothing is published */
     struct gt_kube_counters client;

@@ -214,7 +214,6 @@ static void succeed(struct gt_publish *publish, enum gt_publish_lane which,
                     const struct gt_kube_answer *answer)
 {
     struct lane *lane = &publish->lanes[which];
-    struct timespec time;
     if (lane->error)
         gt_info("published again", GT_STR("what", gt_publish_lane_name(which)));
     lane->error = 0;
@@ -234,10 +233,6 @@ static void succeed(struct gt_publish *publish, enum gt_publish_lane which,
     if (publish->passive) { /* there is one, from when the node had GPUs: the rest is kept right as well */
         publish->exists = true;
         start_over(publish);
-    }
-    if (which == GT_PUBLISH_WIRING || which == GT_PUBLISH_USAGE) {
-        clock_gettime(CLOCK_REALTIME, &time);
-        publish->stats.last_s = (double)time.tv_sec;
     }
 }
 

@@ -75,7 +75,6 @@ struct gt_publish_stats {
     bool away;                           /* the API server did not answer the last request */
     bool gone;                           /* the Node does not exist */
     bool current;                        /* everything is published */
-    double last_s;                       /* Unix time of the last write of a status, 0: none */
 };
 
 struct gt_publish;

@@ -36,7 +36,6 @@ struct gt_listener {
     unsigned failures; /* to accept, in a row */
     gt_accepted *accepted;
     void *arg;
-    uint64_t *refused;
     struct connection connections[GT_CONNECTIONS_MAX];
 };
 
@@ -89,8 +88,6 @@ static void listener_admit(struct gt_listener *listener, int fd)
     struct stat st;
     if (!place || !is_allowed(fd) || fstat(fd, &st) < 0) {
         close(fd);
-        if (listener->refused)
-            __atomic_add_fetch(listener->refused, 1, __ATOMIC_RELAXED);
         return;
     }
     *place = (struct connection){fd, st.st_ino};
@@ -143,14 +140,13 @@ static void listener_on_readable(void *arg, uint32_t events)
 }
 
 int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepted, void *arg,
-                    uint64_t *refused, struct gt_listener **ret, struct gt_err **err)
+                    struct gt_listener **ret, struct gt_err **err)
 {
     struct sockaddr_un address;
     GT_TRY(make_address(path, &address, err));
     GT_CLEANUP(gt_listener_free) struct gt_listener *listener = calloc(1, sizeof(*listener));
     GT_NEED(listener, err, "%s", path);
-    *listener =
-        (struct gt_listener){.loop = loop, .fd = -1, .accepted = accepted, .arg = arg, .refused = refused};
+    *listener = (struct gt_listener){.loop = loop, .fd = -1, .accepted = accepted, .arg = arg};
     for (unsigned i = 0; i < GT_CONNECTIONS_MAX; i++)
         listener->connections[i].fd = -1;
     listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -17,10 +17,9 @@ enum { GT_CONNECTIONS_MAX = 16 };
 /* A connection was accepted: `fd` belongs to the callee. On the loop's thread. */
 typedef void gt_accepted(void *arg, int fd);
 
-/* `path`: at most 107 bytes, must not exist. *refused (may be NULL) counts refused connections, atomically.
- */
+/* `path`: at most 107 bytes, must not exist. */
 int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepted, void *arg,
-                    uint64_t *refused, struct gt_listener **ret, struct gt_err **err);
+                    struct gt_listener **ret, struct gt_err **err);
 
 /* Renames the socket within its directory: programs that watch for the new name can then connect at once. */
 int gt_listener_rename(struct gt_listener *listener, const char *path, struct gt_err **err);

@@ -83,7 +83,6 @@ struct gt_plugin {
     struct gt_plans *plans;         /* NULL: there are none */
     struct gt_in_use given;         /* IDs that Allocate was asked for, and those that are retired */
     struct gt_plugin_stats stats;
-    uint64_t refused;            /* atomic */
     atomic_uint handlers;        /* running handlers that give out devices */
     _Atomic uint64_t handled_at; /* when the last one ended, in microseconds; 0: none has */
 };
@@ -193,7 +192,6 @@ static void plugin_on_preferred(void *arg, const char *const *available, unsigne
     const char *const names[] = {plan ? plan->namespace : "", plan ? plan->pod : "",
                                  plan ? plan->container : ""};
     const char *copies[GT_COUNT(names)];
-    plugin_count(plugin, &plugin->stats.preferred);
     struct notify_message *message =
         plugin->events.preferred
             ? plugin_notify_make(&plugin->events, ids, ids_count, names, GT_COUNT(names), copies)
@@ -297,12 +295,6 @@ static enum gt_rpc_status plugin_handle_allocate(void *arg, const uint8_t *reque
     return status;
 }
 
-static void on_unknown(void *arg)
-{
-    struct gt_plugin *plugin = arg;
-    plugin_count(plugin, &plugin->stats.unknown_methods);
-}
-
 static const struct gt_rpc_method methods[] = {
     {.path = GT_PATH_OPTIONS, .handler = gt_handle_options_preferring},
     {.path = GT_PATH_LIST, .handler = plugin_handle_list, .streams = true},
@@ -338,9 +330,7 @@ static void plugin_on_streaming(void *arg, bool open)
     struct gt_plugin *plugin = arg;
     pthread_mutex_lock(&plugin->lock);
     plugin->stats.streaming = open;
-    if (open)
-        plugin->stats.streams++;
-    else
+    if (!open)
         plugin->stats.registered = false;
     pthread_mutex_unlock(&plugin->lock);
     if (!open && plugin->events.stream_ended)
@@ -374,15 +364,13 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
     plugin->dev_root = options->dev_root;
     if (!gt_text_is_utf8(options->resource) || !gt_text_is_utf8(options->dev_root))
         return gt_fail(err, EINVAL, "device plugin: the resource or the directory of devices is not UTF-8");
-    const struct gt_rpc_service service = {
-        .methods = methods, .count = GT_COUNT(methods), .unknown = on_unknown, .arg = plugin};
+    const struct gt_rpc_service service = {.methods = methods, .count = GT_COUNT(methods), .arg = plugin};
     const struct gt_registration_options registration = {.kubelet_dir = plugin->kubelet_dir,
                                                          .resource = plugin->resource,
                                                          .prefers = true,
                                                          .register_timeout_ms = options->register_timeout_ms,
                                                          .stream_timeout_ms = options->stream_timeout_ms,
-                                                         .check_ms = options->check_ms,
-                                                         .refused = &plugin->refused};
+                                                         .check_ms = options->check_ms};
     const struct gt_registration_events callbacks = {plugin_on_registered, plugin_on_failed,
                                                      plugin_on_streaming, plugin_on_offered, plugin};
     plugin->strategy = options->strategy;
@@ -459,5 +447,4 @@ void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret)
     pthread_mutex_lock(&plugin->lock);
     *ret = plugin->stats;
     pthread_mutex_unlock(&plugin->lock);
-    ret->refused_connections = __atomic_load_n(&plugin->refused, __ATOMIC_RELAXED);
 }

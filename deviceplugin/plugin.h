@@ -93,8 +93,8 @@ struct gt_latency {
 };
 struct gt_plugin_stats {
     bool registered, streaming;
-    uint64_t registrations, registration_failures, streams, unknown_methods, refused_connections;
-    uint64_t allocations, allocation_errors, preferred; /* by container */
+    uint64_t registrations, registration_failures;
+    uint64_t allocations, allocation_errors; /* by container */
     uint64_t plans[GT_PLAN_RESULTS]; /* requests without IDs that must be included, by result; all 0 if plans
                                         are not honoured */
     struct gt_latency allocate, prefer; /* handler time without gRPC */

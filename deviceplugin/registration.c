@@ -193,7 +193,7 @@ static int registration_serve(struct gt_registration *registration, struct gt_er
     GT_TRY(gt_buf_check(&path, "socket path", err));
     GT_TRY(gt_rpc_server_new(registration->rpc, &registration->service, &registration->server, err));
     return gt_listener_new(registration->loop, path.data, registration_on_accepted, registration,
-                           registration->options.refused, &registration->listener, err);
+                           &registration->listener, err);
 }
 
 static int call_register(struct gt_registration *registration, const char *endpoint, struct gt_err **err)

@@ -28,7 +28,6 @@ struct gt_registration_options {
                                      for that */
     unsigned stream_timeout_ms;   /* 0: 10 s; ListAndWatch must come within this time after Register */
     unsigned check_ms;            /* 0: 30 s; how often the kubelet is asked for our devices */
-    uint64_t *refused;            /* counts refused connections, atomically */
 };
 
 struct gt_registration_events {

@@ -81,10 +81,8 @@ struct gt_rpc_service {
      * gt_rpc_server_free() causes it. */
     void (*begun)(void *arg, const struct gt_rpc_method *method, const struct gt_rpc_caller *caller);
     void (*ended)(void *arg, const struct gt_rpc_caller *caller);
-    void *watcher; /* the `arg` of these two */
-    /* A path was called that is not in the table (it was answered with UNIMPLEMENTED). */
-    void (*unknown)(void *arg);
-    void *arg;       /* of this, and of the handlers */
+    void *watcher;   /* the `arg` of these two */
+    void *arg;       /* of the handlers */
     bool keeps_idle; /* keep connections without a call open: the client takes a closed one as the end of this
                         program */
 };

@@ -356,8 +356,6 @@ static void rpc_server_begin(struct gt_rpc_server *server, grpc_call *requested,
     server->calls = call;
     pthread_mutex_unlock(&server->lock);
     if (!method) {
-        if (server->service->unknown)
-            server->service->unknown(server->service->arg);
         rpc_server_finish(call, GT_RPC_UNIMPLEMENTED, "this plugin does not have that method");
     } else {
         grpc_op op;

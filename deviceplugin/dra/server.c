@@ -187,8 +187,7 @@ static int listen_again(struct gt_dra_server *server, struct gt_err **err)
     snprintf(hidden, sizeof(hidden), "%s/.%s-%08x%s", server->directory, server->driver, number, suffix);
     snprintf(server->path, sizeof(server->path), "%s/%s-%08x%s", server->directory, server->driver, number,
              suffix);
-    int r =
-        gt_listener_new(server->loop, hidden, dra_server_on_accepted, server, NULL, &server->listener, err);
+    int r = gt_listener_new(server->loop, hidden, dra_server_on_accepted, server, &server->listener, err);
     if (r >= 0)
         r = gt_listener_rename(server->listener, server->path, err);
     if (r < 0)

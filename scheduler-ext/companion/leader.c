@@ -65,9 +65,7 @@ static void set_leads(struct gt_leader *leader, bool leads)
     if (leader->leads == leads)
         return;
     leader->leads = leads;
-    if (leads)
-        leader->stats.acquired++;
-    else if (!leader->releasing)
+    if (!leads && !leader->releasing)
         leader->stats.lost++;
     leader->spec.on_lead(leader->spec.arg, leads);
 }
@@ -97,7 +95,6 @@ static void leader_wake(struct gt_leader *leader)
 
 static void leader_fail(struct gt_leader *leader, const char *what)
 {
-    leader->stats.failures++;
     leader->spec.on_error(leader->spec.arg, what);
     leader_wake(leader);
 }

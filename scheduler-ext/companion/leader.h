@@ -50,7 +50,7 @@ struct gt_leader_spec {
 
 struct gt_leader_stats {
     bool leads;
-    uint64_t acquired, lost, failures;
+    uint64_t lost;
 };
 
 int gt_leader_new(const struct gt_leader_spec *spec, const struct gt_leader_port *port,

@@ -112,11 +112,6 @@ void gt_placement_metrics(const struct gt_placement *placement, struct gt_buf *t
     gt_prom_number(to, "gputopo_placement_pods_refused_by_kubelet_total",
                    "Pods of jobs with a group size that the kubelet refused on their node.",
                    counters.kubelet_refused);
-    gt_prom_number(to, "gputopo_placement_jobs_replanned_total",
-                   "Jobs that were planned again, since their plan failed before any of their pods had run.",
-                   counters.replanned);
-    gt_prom_number(to, "gputopo_placement_objects_written_total", "Writes to GPUPlacements.",
-                   counters.objects_written);
     gt_prom_number(to, "gputopo_placement_writes_total", "Writes to pods and GPUPlacements.",
                    counters.writes);
     gt_prom_number(to, "gputopo_placement_write_failures_total", "Of them, those that failed.",

@@ -106,10 +106,7 @@ static void write_election(const struct gt_companion *companion, struct gt_buf *
     gt_prom_number(to, "gputopo_leader", "1 while this replica is the one that writes.", stats.leads);
     if (!companion->elect)
         return;
-    gt_prom_number(to, "gputopo_leader_acquired_total", "How often it became so.", stats.acquired);
     gt_prom_number(to, "gputopo_leader_lost_total", "How often it lost that without wanting to.", stats.lost);
-    gt_prom_number(to, "gputopo_leader_failures_total", "Failures to read or write the lease.",
-                   stats.failures);
 }
 
 static void write_client(const struct gt_companion *companion, struct gt_buf *to)
@@ -121,12 +118,6 @@ static void write_client(const struct gt_companion *companion, struct gt_buf *to
     gt_prom_number(to, "gputopo_api_requests_total", "Tries of requests to the API server.", client.requests);
     gt_prom_number(to, "gputopo_api_failures_total", "Of them, those without a good answer.",
                    client.failures);
-    gt_prom_number(to, "gputopo_api_retries_total", "Of them, those that were not the first.",
-                   client.retries);
-    gt_prom_number(to, "gputopo_api_throttled_total", "Answers by which the API server asks for patience.",
-                   client.throttled);
-    gt_prom_number(to, "gputopo_api_unauthorized_total", "Answers that the token is not valid.",
-                   client.unauthorized);
     gt_prom_number(to, "gputopo_api_oversize_total",
                    "Objects that were passed over, since they are too large to be read.", client.oversize);
     gt_kube_recorder_metrics(&events, to);

@@ -121,7 +121,6 @@ static bool apply_hypernodes(struct gt_supernodes *self, const struct gt_view *v
     gt_apply_set_each(self->hypernodes, gt_holders_add, holders);
     whole = gt_holders_end(holders);
     gt_apply_set_begin(self->hypernodes);
-    self->stats.refused = 0;
     for (unsigned tier = 1; tier <= GT_JOIN_TIERS_MAX; tier++)
         for (uint32_t s = 0; s < join->supernode_count && whole; s++) {
             gt_auto_buf struct gt_buf desired = GT_BUF(GT_APPLY_SET_BODY_MAX);
@@ -130,7 +129,6 @@ static bool apply_hypernodes(struct gt_supernodes *self, const struct gt_view *v
             if (gt_hypernode_write(view, s, holders, made, &projected[s], &desired))
                 whole = !desired.failed &&
                         gt_apply_set_want(self->hypernodes, join->supernodes[s].name, desired.data);
-            self->stats.refused += !projected[s].good;
         }
     if (whole)
         gt_apply_set_end(self->hypernodes);

@@ -70,7 +70,5 @@ void gt_supernodes_metrics(const void *arg, struct gt_buf *to)
                   stats->nodes_placed, stats->nodes - stats->nodes_placed, stats->nodes_silent);
     gt_prom_number(to, "gputopo_joins_total", "How often supernodes were worked out.", stats->joins);
     gt_prom_real(to, "gputopo_joins_seconds_total", "Time that this has taken.", stats->seconds);
-    gt_prom_number(to, "gputopo_projections_incomplete",
-                   "Supernodes that are no HyperNode, or one without all members.", stats->refused);
     write_apply_set(self, to);
 }

@@ -51,7 +51,6 @@ struct gt_supernodes_stats {
     uint32_t supernodes[GT_JOIN_TIERS_MAX + 1];
     uint32_t problems[GT_JOIN_PROBLEM_KINDS];
     uint32_t nodes, nodes_silent, nodes_placed;
-    uint32_t refused; /* supernodes that are not projected as a whole */
 };
 
 enum { GT_PROBLEMS_MAX = 1 << 13 }; /* of a round; more are counted only */

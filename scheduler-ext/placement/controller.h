@@ -274,9 +274,7 @@ struct gt_placement_counters {
     uint64_t preempted;                /* pods of them that were evicted for jobs of higher priority */
     uint64_t braked;                   /* how often the brake has kept pods from being evicted */
     uint64_t kubelet_refused;          /* pods */
-    uint64_t replanned;                /* jobs: their plan failed before any of their pods ran */
     uint64_t writes, conflicts, write_failures;
-    uint64_t objects_written;                              /* GPUPlacements */
     uint64_t reconciles;                                   /* of one job, for any reason */
     uint64_t decisions[GT_PLACEMENT_BUCKETS], decision_us; /* duration of tries: histogram and sum */
     uint64_t waits[GT_WAIT_SIZES][GT_WAIT_BUCKETS];        /* of jobs whose plan is in force: histograms */

@@ -288,7 +288,6 @@ static void begin_replan(struct reconcile *reconcile)
     }
     unsigned times = gt_backoff_replan(&placement->backoffs, pjob->job->key, rule, reconcile->now,
                                        placement->times.eviction_ms);
-    placement->counters.replanned++;
     pjob->move.replans = true;
     snprintf(text, sizeof(text),
              "none of its pods has run: all are evicted, and the job is planned again as a whole (for the "

@@ -390,7 +390,6 @@ static void note_object(struct write *write, const struct gt_kube_answer *answer
     gt_placement_object_answered(object, content,
                                  write->kind == WRITE_OBJECT && (write->plans || object->acknowledged),
                                  gt_clock_ms());
-    write->placement->counters.objects_written += write->kind == WRITE_OBJECT;
 }
 
 /* A refused write has changed nothing. */

@@ -39,7 +39,7 @@ struct gt_extender {
     uint32_t capacity;
 
     uint64_t answered[GT_WIRE_VERBS], refused[GT_WIRE_VERBS], unready[GT_WIRE_VERBS],
-        forbidden[GT_WIRE_VERBS], refused_by[GT_FEASIBILITIES];
+        forbidden[GT_WIRE_VERBS];
     uint64_t buckets[BUCKETS];
     double seconds;
 };
@@ -141,7 +141,6 @@ static void filter(struct gt_extender *e, const struct gt_wire_request *request,
         if (feasibility == GT_FEASIBLE)
             continue;
         e->verdicts[i].unresolvable = feasibility == GT_PLANNED_ELSEWHERE;
-        e->refused_by[feasibility]++;
         gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reasons);
         gt_buf_add(&reasons, "", 1);
     }
@@ -253,7 +252,6 @@ static void predicate(struct gt_extender *e, const struct gt_wire_request *reque
         gt_predicate_answer(to, NULL, GT_VOLCANO_UNSCHEDULABLE);
         return;
     }
-    e->refused_by[feasibility]++;
     gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reason);
     gt_predicate_answer(
         to, reason.data && reason.len ? reason.data : "gputopo has reserved this node for others",
@@ -495,14 +493,6 @@ void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
             gt_buf_printf(to, "%s{path=\"%s\",result=\"%s\"} %llu\n", name, paths[verb], results[i].of,
                           (unsigned long long)results[i].value);
     }
-    gt_prom_by(to, "gputopo_extender_nodes_refused_total",
-               "Nodes that a filter or predicate refused a pod, by reason.", "reason",
-               (const struct gt_prom_sample[]){{"planned_elsewhere", e->refused_by[GT_PLANNED_ELSEWHERE]},
-                                               {"gpus_reserved", e->refused_by[GT_GPUS_RESERVED]},
-                                               {"node_reserved", e->refused_by[GT_NODE_RESERVED]},
-                                               {"numa", e->refused_by[GT_NUMA_REFUSED]},
-                                               {"slow_gpus", e->refused_by[GT_SLOW_REFUSED]},
-                                               {NULL, 0}});
     gt_prom_histogram(to, "gputopo_extender_decision_seconds",
                       "Time for a decision, from the end of its body to the answer.",
                       &(struct gt_prom_buckets){limits, e->buckets, BUCKETS, e->seconds});

@@ -141,12 +141,10 @@ static void on_stats(void *arg, int signal)
     (void)signal;
     gt_plugin_stats(host->plugin, &s);
     printf("{\"event\": \"stats\", \"registered\": %d, \"streaming\": %d, \"registrations\": %" PRIu64
-           ", \"failures\": %" PRIu64 ", \"streams\": %" PRIu64 ", \"unknownMethods\": %" PRIu64
-           ", \"refused\": %" PRIu64 ", \"allocations\": %" PRIu64 ", \"allocationErrors\": %" PRIu64
-           ", \"preferred\": %" PRIu64 ", \"allocateUs\": %" PRIu64 ", \"preferUs\": %" PRIu64 "}\n",
-           s.registered, s.streaming, s.registrations, s.registration_failures, s.streams, s.unknown_methods,
-           s.refused_connections, s.allocations, s.allocation_errors, s.preferred, s.allocate.sum_us,
-           s.prefer.sum_us);
+           ", \"failures\": %" PRIu64 ", \"allocations\": %" PRIu64 ", \"allocationErrors\": %" PRIu64
+           ", \"allocateUs\": %" PRIu64 ", \"preferUs\": %" PRIu64 "}\n",
+           s.registered, s.streaming, s.registrations, s.registration_failures, s.allocations,
+           s.allocation_errors, s.allocate.sum_us, s.prefer.sum_us);
 }
 
 static unsigned argument(int argc, char **argv, int i)

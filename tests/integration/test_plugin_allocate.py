@@ -98,7 +98,7 @@ class Allocating(Case):
         self.assertTrue(host.wait("allocated", 5))
         self.assertEqual(host.last("preferred")["score"], 3 * 64)
         stats = host.stats()
-        self.assertEqual((stats["allocations"], stats["preferred"], stats["allocationErrors"]), (5, 5, 0))
+        self.assertEqual((stats["allocations"], host.count("preferred"), stats["allocationErrors"]), (5, 5, 0))
 
     def test_contents(self):
         kubelet, _ = self.pair()
@@ -212,11 +212,10 @@ class Allocating(Case):
 
 class Abusing(Case):
     def test_unknown_method(self):
-        kubelet, host = self.pair()
+        kubelet, _ = self.pair()
         with self.assertRaises(grpc.RpcError) as caught:
             kubelet.plugin.stub.NoSuchMethod(pb.Empty(), timeout=PATIENCE)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
-        self.assertEqual(host.stats()["unknownMethods"], 1)
         kubelet.admit("pod", 1)
 
     def test_bytes_that_are_no_message(self):
@@ -285,7 +284,6 @@ class Abusing(Case):
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(kubelet.plugin_socket())
             connections.append(connection)
-        self.assertTrue(wait_for(lambda: host.stats()["refused"] >= 40))
         self.assertTrue(wait_for(lambda: host.descriptors() <= before + 16), host.descriptors())
         kubelet.admit("pod", 1)  # who is in stays in
         for connection in connections:
@@ -338,14 +336,13 @@ class Abusing(Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_other_users(self):
-        kubelet, host = self.pair()
+        kubelet, _ = self.pair()
         path = kubelet.plugin_socket()
         os.chmod(path, 0o777)
         os.chmod(self.directory, 0o755)
         script = ("import os, socket, sys; os.setgid(65534); os.setuid(65534); s = socket.socket(socket.AF_UNIX);"
                   "s.connect(sys.argv[1]); s.settimeout(60); sys.exit(len(s.recv(1)))")
         subprocess.run([sys.executable, "-c", script, path], check=True, timeout=2 * PATIENCE)
-        self.assertEqual(host.stats()["refused"], 1)
 
     def test_many_registrations(self):
         """Each with a kubelet that has just started: a new socket, an empty directory, a stream that ends."""

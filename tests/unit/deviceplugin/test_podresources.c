@@ -203,8 +203,7 @@ static void begin(struct kubelet *kubelet, bool with_server)
     assert_return_code(gt_rpc_new(&kubelet->rpc, NULL), 0);
     assert_return_code(gt_rpc_server_new(kubelet->rpc, &service, &kubelet->server, NULL), 0);
     assert_return_code(
-        gt_listener_new(kubelet->loop, kubelet->socket, on_accepted, kubelet, NULL, &kubelet->listener, NULL),
-        0);
+        gt_listener_new(kubelet->loop, kubelet->socket, on_accepted, kubelet, &kubelet->listener, NULL), 0);
 }
 
 static void end(struct kubelet *kubelet)

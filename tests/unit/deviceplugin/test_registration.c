@@ -216,12 +216,11 @@ void gt_other_plugins_free(struct gt_other_plugins *others)
 }
 
 int gt_listener_new(struct gt_loop *loop, const char *path, gt_accepted *accepted, void *arg,
-                    uint64_t *refused, struct gt_listener **ret, struct gt_err **err)
+                    struct gt_listener **ret, struct gt_err **err)
 {
     (void)loop;
     (void)accepted;
     (void)arg;
-    (void)refused;
     snprintf(w.path, sizeof(w.path), "%s", path);
     if (w.cannot_listen)
         return gt_fail(err, EADDRINUSE, "%s: create the socket: %s is taken", path, path);
