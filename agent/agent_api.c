@@ -43,8 +43,14 @@ void gt_agent_configz_ask(struct gt_agent *agent)
     if (!agent->kube || !agent->options->kubelet_configz || agent->configz_call)
         return;
     snprintf(path, sizeof(path), "/api/v1/nodes/%s/proxy/configz", agent->options->node_name);
-    if (gt_kube_start_raw(agent->kube, path, GT_KUBE_ACCEPT, GT_KUBE_FOREVER, GT_KUBE_TRY_MS, CONFIGZ_MAX,
-                          NULL, on_configz, agent, &agent->configz_call, &err) < 0)
+    const struct gt_kube_get get = {.path = path,
+                                    .accept = GT_KUBE_ACCEPT,
+                                    .deadline_ms = GT_KUBE_FOREVER,
+                                    .try_ms = GT_KUBE_TRY_MS,
+                                    .response_max = CONFIGZ_MAX,
+                                    .done = on_configz,
+                                    .arg = agent};
+    if (gt_kube_start_raw(agent->kube, &get, &agent->configz_call, &err) < 0)
         gt_warning("the kubelet's configz is not asked", GT_STR("why", gt_err_text(err)));
 }
 

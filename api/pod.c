@@ -383,10 +383,11 @@ static const char *api_pod_gpus_text_of(const cJSON *object, const char *key)
     return text ? text : "";
 }
 
-static int api_pod_gpus_read_list(const cJSON *spec, const char *key, bool init, const char *resource,
+static int api_pod_gpus_read_list(const cJSON *spec, bool init, const char *resource,
                                   const struct gt_claim_of_pod *claim, struct gt_pod_containers *to,
                                   struct gt_err **err)
 {
+    const char *key = init ? "initContainers" : "containers";
     const cJSON *list = gt_get(spec, key);
     if (list && !cJSON_IsArray(list))
         return gt_fail(err, EINVAL, "%s: expected an array, is %s", key, gt_json_type(list));
@@ -414,8 +415,8 @@ int gt_pod_gpu_containers_read(const cJSON *spec, const char *resource, struct g
     struct gt_claim_of_pod claim;
     gt_claim_of_pod_read(spec, &claim);
     ret->count = 0;
-    GT_TRY(api_pod_gpus_read_list(spec, "initContainers", true, resource, &claim, ret, err));
-    return api_pod_gpus_read_list(spec, "containers", false, resource, &claim, ret, err);
+    GT_TRY(api_pod_gpus_read_list(spec, true, resource, &claim, ret, err));
+    return api_pod_gpus_read_list(spec, false, resource, &claim, ret, err);
 }
 
 int gt_pod_gpus_read(const cJSON *spec, const char *resource, struct gt_pod_gpus *ret, struct gt_err **err)

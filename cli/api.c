@@ -238,8 +238,14 @@ static int text_once(struct cli_api *api, const void *wanted, struct gt_err **er
 {
     const struct api_path *path = wanted;
     struct gt_kube_call *call;
-    GT_TRY(gt_kube_start_raw(api->kube, path->path, GT_KUBE_ACCEPT ", */*", CONTACT_MS, CONTACT_MS,
-                             api->body->max, NULL, on_proxied, api, &call, err));
+    const struct gt_kube_get get = {.path = path->path,
+                                    .accept = GT_KUBE_ACCEPT ", */*",
+                                    .deadline_ms = CONTACT_MS,
+                                    .try_ms = CONTACT_MS,
+                                    .response_max = api->body->max,
+                                    .done = on_proxied,
+                                    .arg = api};
+    GT_TRY(gt_kube_start_raw(api->kube, &get, &call, err));
     return wait_for_answer(api, path->text->resource, NULL, err);
 }
 

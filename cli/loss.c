@@ -14,10 +14,10 @@
 /* The answer of `gputopo loss`. */
 struct cli_answer {
     const struct gt_node *node;
-    uint64_t free; /* mask of the free GPUs */
-    unsigned k;    /* GPUs that were asked for */
-    struct gt_choice chosen, runner_up;
-    bool has_runner_up; /* false where only one set of k GPUs exists */
+    uint64_t free;               /* mask of the free GPUs */
+    unsigned k;                  /* GPUs that were asked for */
+    struct gt_choice choices[2]; /* the best, and the runner-up */
+    unsigned choice_count;       /* 1: only one set of k GPUs exists */
 };
 
 enum { ANSWER_MAX = 4096 };
@@ -33,21 +33,21 @@ static void cli_answer_json(const struct cli_answer *answer, struct gt_buf *to)
     gt_auto_buf struct gt_buf text = GT_BUF(ANSWER_MAX);
     gt_json_printf(&text, "{'k': %u", answer->k);
     gt_json_add_mask(&text, "free", answer->free);
-    add_choice(&answer->chosen, &text);
-    gt_json_printf(&text, "'exact': !%d, 'runnerUp': =%s", answer->chosen.exact,
-                   answer->has_runner_up ? "{" : "null");
-    if (answer->has_runner_up)
-        add_choice(&answer->runner_up, &text);
-    gt_buf_puts(&text, answer->has_runner_up ? "}}" : "}");
+    add_choice(&answer->choices[0], &text);
+    gt_json_printf(&text, "'exact': !%d, 'runnerUp': =%s", answer->choices[0].exact,
+                   answer->choice_count > 1 ? "{" : "null");
+    if (answer->choice_count > 1)
+        add_choice(&answer->choices[1], &text);
+    gt_buf_puts(&text, answer->choice_count > 1 ? "}}" : "}");
     gt_json_indent(&text, to);
 }
 
 /* What decided between the chosen GPUs and the runner-up, in the order of the rule. */
 static void cli_answer_add_why(const struct cli_answer *answer, struct gt_buf *to)
 {
-    const struct gt_choice *won = &answer->chosen, *lost = &answer->runner_up;
+    const struct gt_choice *won = &answer->choices[0], *lost = &answer->choices[1];
     const char *gpus = answer->k == 1 ? "GPU" : "GPUs";
-    if (!answer->has_runner_up) {
+    if (answer->choice_count < 2) {
         gt_buf_puts(to, "there is no other choice: these are all GPUs that are free");
     } else if (won->score > lost->score) {
         gt_buf_printf(to, "the links among them carry %" PRIu32 " GB/s more than among %s ",
@@ -77,7 +77,7 @@ static void cli_answer_add_gpus(const struct cli_answer *answer, struct gt_buf *
 {
     const struct gt_node *node = answer->node;
     for (unsigned i = 0; i < node->gpu_count; i++) {
-        if (!(answer->chosen.mask >> i & 1))
+        if (!(answer->choices[0].mask >> i & 1))
             continue;
         const struct gt_gpu *gpu = &node->gpus[i];
         char id[GT_ID_SIZE];
@@ -94,26 +94,26 @@ static void cli_answer_text(const struct cli_answer *answer, struct gt_buf *to)
     unsigned total = gt_bit_count(answer->free);
     unsigned rest = total - answer->k;
     gt_buf_printf(to, "%s ", answer->k == 1 ? "GPU" : "GPUs");
-    gt_text_add_mask(to, answer->chosen.mask);
+    gt_text_add_mask(to, answer->choices[0].mask);
     gt_buf_printf(to, ", of the %u that %s free (", total, total == 1 ? "is" : "are");
     gt_text_add_mask(to, answer->free);
     gt_buf_puts(to, ")\n");
     cli_answer_add_gpus(answer, to);
 
-    gt_buf_printf(to, "score      %" PRIu32 " GB/s among the chosen\n", answer->chosen.score);
+    gt_buf_printf(to, "score      %" PRIu32 " GB/s among the chosen\n", answer->choices[0].score);
     gt_buf_printf(to, "loss       %" PRIu32 " GB/s cut between the chosen and the %u that stay%s free\n",
-                  answer->chosen.loss, rest, rest == 1 ? "s" : "");
-    if (answer->has_runner_up) {
+                  answer->choices[0].loss, rest, rest == 1 ? "s" : "");
+    if (answer->choice_count > 1) {
         gt_buf_puts(to, "runner-up  ");
-        gt_text_add_mask(to, answer->runner_up.mask);
-        gt_buf_printf(to, ": score %" PRIu32 " GB/s, loss %" PRIu32 " GB/s\n", answer->runner_up.score,
-                      answer->runner_up.loss);
+        gt_text_add_mask(to, answer->choices[1].mask);
+        gt_buf_printf(to, ": score %" PRIu32 " GB/s, loss %" PRIu32 " GB/s\n", answer->choices[1].score,
+                      answer->choices[1].loss);
     } else {
         gt_buf_puts(to, "runner-up  none\n");
     }
     gt_buf_puts(to, "why        ");
     cli_answer_add_why(answer, to);
-    if (!answer->chosen.exact)
+    if (!answer->choices[0].exact)
         gt_buf_puts(to,
                     "           the search ended at its time limit: the best found, not proven the best\n");
 }
@@ -159,8 +159,9 @@ static int cli_loss_choose(struct cli_answer *answer, struct gt_err **err)
     gt_weights_of(answer->node, &weights);
     gt_auto_class struct gt_class *class = NULL;
     GT_TRY(gt_class_new(&weights, &class, err));
-    if (!gt_choose_two(class, answer->free, answer->k, LOSS_SEARCH_LIMIT_US, &answer->chosen,
-                       &answer->runner_up, &answer->has_runner_up))
+    answer->choice_count =
+        gt_choose_two(class, answer->free, answer->k, LOSS_SEARCH_LIMIT_US, answer->choices);
+    if (!answer->choice_count)
         return gt_fail(err, EINVAL, "there is no choice of %u GPUs", answer->k);
     return 0;
 }

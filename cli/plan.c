@@ -312,7 +312,7 @@ static void move_away(const struct cli_plan *plan)
 static int find_evicted_pods(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
 {
     const struct gt_cluster_file *file = plan->file;
-    GT_TRY(gt_advise(plan->cluster, file->running, file->pod_count, job, 0, &plan->advice, err));
+    GT_TRY(gt_advise(plan->cluster, file->running, file->pod_count, job, &plan->advice, err));
     if (plan->advice.possible)
         move_away(plan);
     return 0;

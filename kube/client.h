@@ -114,16 +114,24 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
 
 #define GT_KUBE_ACCEPT "application/json"
 
-/*
- * A GET of any path, for callers that make their own paths. The body is passed unread, also that of an error
- * (`answer->object` is NULL for 2xx, and where the body is not JSON). `backoff` goes on from earlier requests
- * of the caller; NULL: it begins again.
- */
 struct gt_backoff;
 typedef void gt_kube_raw_done(void *arg, struct gt_kube_answer *answer, const char *body, size_t body_len);
-int gt_kube_start_raw(struct gt_kube *kube, const char *path, const char *accept, uint64_t deadline_ms,
-                      uint64_t try_ms, size_t response_max, struct gt_backoff *backoff,
-                      gt_kube_raw_done *done, void *arg, struct gt_kube_call **ret, struct gt_err **err);
+
+/*
+ * A GET of any path, for callers that make their own paths. The body is passed unread, also that of an error
+ * (`answer->object` is NULL for 2xx, and where the body is not JSON).
+ */
+struct gt_kube_get {
+    const char *path;
+    const char *accept; /* a literal */
+    uint64_t deadline_ms, try_ms;
+    size_t response_max;
+    struct gt_backoff *backoff; /* goes on from earlier requests of the caller; NULL: it begins again */
+    gt_kube_raw_done *done;
+    void *arg;
+};
+int gt_kube_start_raw(struct gt_kube *kube, const struct gt_kube_get *get, struct gt_kube_call **ret,
+                      struct gt_err **err);
 
 /* Ends a call without a callback. NULL is allowed. It may be called within its own callback. */
 void gt_kube_cancel(struct gt_kube_call *call);

@@ -96,9 +96,15 @@ static int request_page(struct gt_kube_list *list, struct gt_err **err)
     }
     GT_TRY(gt_buf_check(&path, "path", err));
     bool metadata_only = list->spec.selection.metadata_only || list->page != PAGE_OBJECTS;
-    return gt_kube_start_raw(list->kube, path.data, metadata_only ? GT_KUBE_ACCEPT_METALIST : GT_KUBE_ACCEPT,
-                             list->spec.deadline_ms, GT_KUBE_LIST_TRY_MS, list->spec.page_max,
-                             list->spec.backoff, on_page, list, &list->call, err);
+    const struct gt_kube_get get = {.path = path.data,
+                                    .accept = metadata_only ? GT_KUBE_ACCEPT_METALIST : GT_KUBE_ACCEPT,
+                                    .deadline_ms = list->spec.deadline_ms,
+                                    .try_ms = GT_KUBE_LIST_TRY_MS,
+                                    .response_max = list->spec.page_max,
+                                    .backoff = list->spec.backoff,
+                                    .done = on_page,
+                                    .arg = list};
+    return gt_kube_start_raw(list->kube, &get, &list->call, err);
 }
 
 static void request_or_finish(struct gt_kube_list *list)

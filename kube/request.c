@@ -405,22 +405,21 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
     return 0;
 }
 
-int gt_kube_start_raw(struct gt_kube *kube, const char *path, const char *accept, uint64_t deadline_ms,
-                      uint64_t try_ms, size_t response_max, struct gt_backoff *backoff,
-                      gt_kube_raw_done *done, void *arg, struct gt_kube_call **ret, struct gt_err **err)
+int gt_kube_start_raw(struct gt_kube *kube, const struct gt_kube_get *get, struct gt_kube_call **ret,
+                      struct gt_err **err)
 {
     struct gt_kube_call *call = calloc(1, sizeof(*call));
-    if (!call || !(call->path = strdup(path))) {
+    if (!call || !(call->path = strdup(get->path))) {
         free(call);
         return gt_fail_sys(err, ENOMEM, "Kubernetes client");
     }
     call->method = "GET";
-    call->accept = accept;
-    call->response_max = response_max;
-    call->backoff = backoff ? backoff : &call->own_backoff;
-    call->raw_done = done;
-    call->arg = arg;
-    int r = kube_request_enqueue(kube, call, deadline_ms, try_ms, err);
+    call->accept = get->accept;
+    call->response_max = get->response_max;
+    call->backoff = get->backoff ? get->backoff : &call->own_backoff;
+    call->raw_done = get->done;
+    call->arg = get->arg;
+    int r = kube_request_enqueue(kube, call, get->deadline_ms, get->try_ms, err);
     if (r < 0) {
         free_call(call);
         return r;

@@ -162,9 +162,12 @@ static int companion_view_join(struct gt_view *view, const struct gt_view_spec *
                                   .label = report->label,
                                   .uuid_holder = gt_servers_holder(spec->servers, report->server_uuid)};
     }
-    return gt_join_supernodes(nodes, view->node_count, groups ? groups->items : NULL,
-                              groups ? groups->count : 0, spec->kept ? spec->kept->places : NULL, &view->join,
-                              err);
+    const struct gt_join_input input = {.nodes = nodes,
+                                        .node_count = view->node_count,
+                                        .groups = groups ? groups->items : NULL,
+                                        .group_count = groups ? groups->count : 0,
+                                        .places = spec->kept ? spec->kept->places : NULL};
+    return gt_join_supernodes(&input, &view->join, err);
 }
 
 static void companion_view_add_node(struct gt_sum *sum, const struct gt_cache_report *report, uint32_t node)

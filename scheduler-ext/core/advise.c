@@ -401,7 +401,7 @@ static int advise_collect(const struct advisor *advisor, struct gt_advice *advic
 }
 
 int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
-              const struct gt_advise_job *job, uint64_t work, struct gt_advice *ret, struct gt_err **err)
+              const struct gt_advise_job *job, struct gt_advice *ret, struct gt_err **err)
 {
     if (!job->runs || !job->pods || !job->gpus)
         return gt_fail(err, EINVAL, "advice: a job without pods or GPUs");
@@ -416,7 +416,7 @@ int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pod
         r = gt_fail_sys(err, ENOMEM, "advice");
     } else {
         find_items(&advisor, cluster, pods, pod_count);
-        r = advise_find(&advisor, cluster, room, work, &advice);
+        r = advise_find(&advisor, cluster, room, job->work, &advice);
         if (r >= 0)
             r = advise_collect(&advisor, &advice);
     }

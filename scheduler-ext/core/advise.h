@@ -18,6 +18,7 @@ struct gt_advise_job {
     uint32_t runs, pods;
     unsigned gpus;
     uint64_t requests; /* struct gt_numa_pod; 0 also where its pods differ in them */
+    uint64_t work;     /* bounds the steps of the tables; 0: 100 million, a fraction of a second */
 };
 
 static inline struct gt_numa_pod gt_advise_numa_pod(const struct gt_advise_job *job)
@@ -35,7 +36,7 @@ struct gt_advice {
     uint32_t gpus; /* GPUs that they free */
 };
 
-/* `work` bounds the steps of the tables (0: 100 million, a fraction of a second); -E2BIG where they need
- * more. The caller frees ret->moved. A job that fits already needs no pod to move: possible, count 0. */
+/* -E2BIG where the tables need more than job->work steps. The caller frees ret->moved. A job that fits
+ * already needs no pod to move: possible, count 0. */
 int gt_advise(const struct gt_cluster *cluster, const struct gt_running_pod *pods, uint32_t pod_count,
-              const struct gt_advise_job *job, uint64_t work, struct gt_advice *ret, struct gt_err **err);
+              const struct gt_advise_job *job, struct gt_advice *ret, struct gt_err **err);

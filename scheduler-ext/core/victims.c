@@ -237,10 +237,11 @@ static void victims_try_advice(struct victim_search *search)
     struct gt_advice advice = {0};
     if (!gt_advise_job_of(&search->request, &job))
         return;
+    job.work = ADVISE_WORK;
     for (uint32_t i = 0; i < search->count; i++)
         search->victims[i].movable = search->job_of[i] != GT_NONE &&
                                      !gt_node_set_has(search->request.excluded, search->victims[i].node);
-    if (gt_advise(search->cluster, search->victims, search->count, &job, ADVISE_WORK, &advice, NULL) < 0)
+    if (gt_advise(search->cluster, search->victims, search->count, &job, &advice, NULL) < 0)
         return;
     search->set.count = advice.count;
     for (uint32_t i = 0; i < advice.count; i++)

@@ -267,9 +267,16 @@ static int file_nodes_check_order(const struct gt_at *at, const cJSON *gpus, con
     return 0;
 }
 
+/* Of a node. */
+struct reader_hardware {
+    uint32_t class;
+    unsigned gpus;
+    uint64_t healthy, slow;
+};
+
 /* The node has the wiring of an earlier node of the file; only the unhealthy GPUs may differ. */
 static int read_like(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
-                     uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy, uint64_t *ret_slow)
+                     struct reader_hardware *ret)
 {
     struct gt_cluster *cluster = reader->file->cluster;
     char name[READER_NAME_SIZE];
@@ -281,21 +288,20 @@ static int read_like(struct cluster_reader *reader, const struct gt_at *at, cons
     uint32_t id = gt_cluster_find_node(cluster, name);
     if (id == GT_NONE || !gt_cluster_get_node(cluster, id, &other))
         return gt_at_fail(at, "like", "there is no node \"%.100s\" before this one", name);
-    *ret_count = gt_class_gpus(other.class);
+    ret->gpus = gt_class_gpus(other.class);
     uint64_t unhealthy;
-    GT_TRY(reader_gpus(at, json, "unhealthy", *ret_count, &unhealthy));
-    GT_TRY(reader_gpus(at, json, "slow", *ret_count, ret_slow));
-    *ret_healthy = ~unhealthy;
-    return gt_reader_wrap(at, gt_cluster_add_class(cluster, other.class, ret_class, reader->err));
+    GT_TRY(reader_gpus(at, json, "unhealthy", ret->gpus, &unhealthy));
+    GT_TRY(reader_gpus(at, json, "slow", ret->gpus, &ret->slow));
+    ret->healthy = ~unhealthy;
+    return gt_reader_wrap(at, gt_cluster_add_class(cluster, other.class, &ret->class, reader->err));
 }
 
-/* The hardware of a node: its class, how many GPUs, which are healthy. */
 static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
-                         uint32_t *ret_class, unsigned *ret_count, uint64_t *ret_healthy, uint64_t *ret_slow)
+                         struct reader_hardware *ret)
 {
     const cJSON *topology;
     if (gt_get(json, "like"))
-        return read_like(reader, at, json, ret_class, ret_count, ret_healthy, ret_slow);
+        return read_like(reader, at, json, ret);
     GT_TRY(gt_get_object(at, json, "topology", &topology));
     if (topology && gt_get(json, "gpus"))
         return gt_at_fail(at, "gpus", "there is a topology too, expected one of them");
@@ -304,10 +310,10 @@ static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, 
         GT_TRY(gt_get_unsigned(at, json, "gpus", GT_GPUS_MAX, &n));
         if (n == UINT32_MAX)
             return gt_at_fail(at, "", "expected gpus (a number), topology (a node) or like (a name)");
-        *ret_count = n;
-        *ret_healthy = ~UINT64_C(0);
-        GT_TRY(reader_gpus(at, json, "slow", n, ret_slow));
-        return class_of_count(reader, at, n, ret_class);
+        ret->gpus = n;
+        ret->healthy = ~UINT64_C(0);
+        GT_TRY(reader_gpus(at, json, "slow", n, &ret->slow));
+        return class_of_count(reader, at, n, &ret->class);
     }
     char source[READER_PATH_SIZE + 32];
     snprintf(source, sizeof(source), READER_SOURCE ": %s.topology", at->path);
@@ -316,10 +322,10 @@ static int read_hardware(struct cluster_reader *reader, const struct gt_at *at, 
     GT_TRY(file_nodes_check_order(at, gt_get(topology, "gpus"), node));
     struct gt_weights weights;
     gt_weights_of(node, &weights);
-    *ret_count = node->gpu_count;
-    *ret_healthy = gt_node_usable(node);
-    *ret_slow = gt_node_graded(node);
-    return file_nodes_add_class(reader, at, &weights, ret_class);
+    ret->gpus = node->gpu_count;
+    ret->healthy = gt_node_usable(node);
+    ret->slow = gt_node_graded(node);
+    return file_nodes_add_class(reader, at, &weights, &ret->class);
 }
 
 static int read_supernode(struct cluster_reader *reader, const struct gt_at *at, const cJSON *json,
@@ -350,18 +356,19 @@ static int file_nodes_read(struct cluster_reader *reader, const cJSON *json)
     uint32_t twice = gt_cluster_find_node(cluster, name);
     if (twice != GT_NONE)
         return gt_at_fail(&at, "name", "\"%.100s\" is the name of nodes[%u] already", name, twice);
-    uint32_t supernode, class, id;
-    unsigned count;
-    uint64_t healthy, slow, free;
+    struct reader_hardware hardware;
+    uint32_t supernode, id;
+    uint64_t free;
     GT_TRY(read_supernode(reader, &at, json, &supernode));
-    GT_TRY(read_hardware(reader, &at, json, &class, &count, &healthy, &slow));
+    GT_TRY(read_hardware(reader, &at, json, &hardware));
     reader->free_given[reader->node_count] = gt_get(json, "free");
-    GT_TRY(reader_gpus(&at, json, "free", count, &free));
-    GT_TRY(gt_reader_wrap(&at, gt_cluster_add_node(cluster, name, class, supernode, &id, reader->err)));
+    GT_TRY(reader_gpus(&at, json, "free", hardware.gpus, &free));
+    GT_TRY(
+        gt_reader_wrap(&at, gt_cluster_add_node(cluster, name, hardware.class, supernode, &id, reader->err)));
     if (reader->free_given[reader->node_count])
         gt_cluster_set_free(cluster, id, free);
-    gt_cluster_set_healthy(cluster, id, healthy);
-    gt_cluster_set_slow(cluster, id, slow);
+    gt_cluster_set_healthy(cluster, id, hardware.healthy);
+    gt_cluster_set_slow(cluster, id, hardware.slow);
     reader->node_count++;
     return 0;
 }

@@ -219,9 +219,11 @@ static void pic_patterns(struct gt_buf *to)
 
 /* ---- GPUs ---- */
 
-static void pic_cell(struct gt_buf *to, int x, int y, int size, enum gt_picture_state state, const char *fill,
-                     const char *title)
+/* A square. */
+static void pic_cell(struct gt_buf *to, const struct svg_box *box, enum gt_picture_state state,
+                     const char *fill, const char *title)
 {
+    int x = box->x, y = box->y, size = box->width;
     const struct gt_picture_style *style = &gt_picture_styles[state];
     bool unhealthy = state == GT_PICTURE_UNHEALTHY || state == GT_PICTURE_UNHEALTHY_AND_USED;
     gt_buf_printf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"", x, y, size,
@@ -259,8 +261,9 @@ static void draw_gpus(struct gt_buf *to, const struct pic *pic, const struct gt_
                      node->unknown >> gpu & 1 ? ", health unknown" : "");
         else if (s->titles)
             snprintf(title, sizeof(title), "GPU %u: %s", gpu, gt_picture_styles[state].meaning);
-        pic_cell(to, x + (int)gpu % s->per_row * step, y + (int)gpu / s->per_row * step, s->cell, state,
-                 pod ? pic_job_color(pod->job_number) : NULL, title);
+        const struct svg_box box = {x + (int)gpu % s->per_row * step, y + (int)gpu / s->per_row * step,
+                                    s->cell, s->cell};
+        pic_cell(to, &box, state, pod ? pic_job_color(pod->job_number) : NULL, title);
     }
 }
 
@@ -295,12 +298,13 @@ static void cluster_svg_draw_node(struct gt_buf *to, const struct pic *pic,
         svg_text(to, (struct svg_text){x + s->name, middle + 4, 12, SVG_MUTED, "font-style=\"italic\""}, "%s",
                  node->known ? "no GPUs" : node->note);
     else
-        svg_rect(to, x, y, s->strip, s->rows_height, 1, SVG_PANEL_EDGE, NULL);
+        svg_rect(to, &(struct svg_box){x, y, s->strip, s->rows_height}, 1, SVG_PANEL_EDGE, NULL);
     if (node->note[0] && node->known) {
         if (s->name)
             pic_mark(to, x + s->name + s->strip + 13, middle);
         else
-            svg_rect(to, x + s->strip + 3, y + 1, 3, s->rows_height - 2, 1, SVG_WARN, NULL);
+            svg_rect(to, &(struct svg_box){x + s->strip + 3, y + 1, 3, s->rows_height - 2}, 1, SVG_WARN,
+                     NULL);
     }
     gt_buf_puts(to, "</g>\n");
 }
@@ -320,16 +324,17 @@ static void cluster_svg_draw_bar(struct gt_buf *to, const struct gt_picture_coun
     gt_buf_printf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"url(#unknown)\"/>\n", x, y,
                   width, height);
     if (used)
-        svg_rect(to, x, y, used, height, 0, "#64748b", NULL);
+        svg_rect(to, &(struct svg_box){x, y, used, height}, 0, "#64748b", NULL);
     if (unhealthy)
-        svg_rect(to, x + used, y, unhealthy, height, 0, SVG_BAD, NULL);
+        svg_rect(to, &(struct svg_box){x + used, y, unhealthy, height}, 0, SVG_BAD, NULL);
     if (counts->used + counts->unhealthy + counts->free == counts->gpus)
         free = width - used - unhealthy;
     int unknown = counts->free ? (int)((int64_t)free * counts->free_unknown / counts->free) : 0;
     if (free > unknown)
-        svg_rect(to, x + used + unhealthy, y, free - unknown, height, 0, "#a7dbb8", NULL);
+        svg_rect(to, &(struct svg_box){x + used + unhealthy, y, free - unknown, height}, 0, "#a7dbb8", NULL);
     if (unknown)
-        svg_rect(to, x + used + unhealthy + free - unknown, y, unknown, height, 0, "#c3cad4", NULL);
+        svg_rect(to, &(struct svg_box){x + used + unhealthy + free - unknown, y, unknown, height}, 0,
+                 "#c3cad4", NULL);
 }
 
 static void cluster_svg_draw_write_counts(const struct gt_picture_counts *counts, char *to, size_t size)
@@ -361,8 +366,8 @@ static void pic_frame(struct gt_buf *to, const struct pic *pic, uint32_t at, uin
     int x = box->x + PIC_PADDING, inside = box->width - 2 * PIC_PADDING;
 
     gt_buf_puts(to, "<g>");
-    svg_rect(to, box->x, box->y, box->width, box->height, 14,
-             supernode && supernode->tier > 1 ? "#fbfcfe" : SVG_PANEL, bad ? SVG_WARN : SVG_PANEL_EDGE);
+    svg_rect(to, box, 14, supernode && supernode->tier > 1 ? "#fbfcfe" : SVG_PANEL,
+             bad ? SVG_WARN : SVG_PANEL_EDGE);
     char name[300], numbers[128], tier[32] = "";
     unsigned room = (unsigned)inside / 10;
     const char *loose = picture->supernode_count ? "In no supernode" : "Nodes";
@@ -430,7 +435,7 @@ struct pic_pen {
 
 static void legend_line(struct pic_pen *pen, enum gt_picture_state state, const char *fill, const char *text)
 {
-    pic_cell(pen->to, pen->x, pen->y - CHIP / 2, CHIP, state, fill, NULL);
+    pic_cell(pen->to, &(struct svg_box){pen->x, pen->y - CHIP / 2, CHIP, CHIP}, state, fill, NULL);
     svg_text(pen->to, (struct svg_text){pen->x + CHIP + 10, pen->y + 4, 12, NULL, NULL}, "%s", text);
     pen->y += LEGEND_STEP;
 }
@@ -463,7 +468,8 @@ static int cluster_svg_below_draw_legend(struct gt_buf *to, const struct pic *pi
         if (pic->scale.name)
             pic_mark(to, pen.x + CHIP / 2, pen.y);
         else
-            svg_rect(to, pen.x + CHIP / 2 - 1, pen.y - CHIP / 2, 3, CHIP, 1, SVG_WARN, NULL);
+            svg_rect(to, &(struct svg_box){pen.x + CHIP / 2 - 1, pen.y - CHIP / 2, 3, CHIP}, 1, SVG_WARN,
+                     NULL);
         svg_text(to, (struct svg_text){pen.x + CHIP + 10, pen.y + 4, 12, NULL, NULL}, "node with a note");
         pen.y += LEGEND_STEP;
     }
@@ -589,7 +595,7 @@ void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to)
         "sans-serif\">\n<title>The GPUs of a cluster</title>\n",
         pic.width, pic.height, pic.width, pic.height);
     pic_patterns(to);
-    svg_rect(to, 0, 0, pic.width, pic.height, 0, SVG_BACKGROUND, NULL);
+    svg_rect(to, &(struct svg_box){0, 0, pic.width, pic.height}, 0, SVG_BACKGROUND, NULL);
     if (body.failed)
         to->failed = true;
     else

@@ -443,20 +443,19 @@ static void count_out_members(struct gt_join *join)
     }
 }
 
-int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
-                       const struct gt_join_group *groups, uint32_t group_count,
-                       const struct gt_network_places *places, struct gt_join **ret, struct gt_err **err)
+int gt_join_supernodes(const struct gt_join_input *input, struct gt_join **ret, struct gt_err **err)
 {
+    uint32_t node_count = input->node_count, group_count = input->group_count;
     if (node_count > GT_JOIN_NODES_MAX || group_count > GT_JOIN_GROUPS_MAX)
         return gt_fail(err, E2BIG, "supernodes: %u nodes in %u groups, at most %d and %d are joined",
                        node_count, group_count, GT_JOIN_NODES_MAX, GT_JOIN_GROUPS_MAX);
     gt_auto_join struct gt_join *join = calloc(1, sizeof(*join));
-    __attribute__((cleanup(work_done_p))) struct join_work work = {.nodes = nodes,
+    __attribute__((cleanup(work_done_p))) struct join_work work = {.nodes = input->nodes,
                                                                    .node_count = node_count,
-                                                                   .groups = groups,
+                                                                   .groups = input->groups,
                                                                    .group_count = group_count,
                                                                    .join = join,
-                                                                   .places = places};
+                                                                   .places = input->places};
     size_t room = (size_t)node_count + 1, group_room = (size_t)group_count + 1;
     gt_auto_free uint32_t *order = calloc(room, sizeof(*order));
     gt_auto_free const char **least = calloc(room, sizeof(*least));
@@ -467,8 +466,8 @@ int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
     work.group_super = calloc(group_room, sizeof(uint32_t));
     if (join) {
         /* At most one supernode for each node, besides those of the groups and of the network. */
-        join->supernodes =
-            calloc(room + group_count + (places ? places->domain_count : 0), sizeof(*join->supernodes));
+        size_t domains = input->places ? input->places->domain_count : 0;
+        join->supernodes = calloc(room + group_count + domains, sizeof(*join->supernodes));
         join->members = calloc(room, sizeof(*join->members));
         join->supernode_of = malloc(room * sizeof(*join->supernode_of));
         join->problems = calloc(GT_JOIN_PROBLEMS_MAX, sizeof(*join->problems));

@@ -97,12 +97,18 @@ struct gt_join {
     uint32_t problem_count; /* those beyond GT_JOIN_PROBLEMS_MAX are dropped */
 };
 
-/* `places`: of these nodes, in this order; NULL: nothing is known of the network. Invalid input is not an
- * error: it is left out and reported as a problem. Errors are -E2BIG and -ENOMEM. *ret borrows no texts;
- * gt_join_free() frees it. */
-int gt_join_supernodes(const struct gt_join_node *nodes, uint32_t node_count,
-                       const struct gt_join_group *groups, uint32_t group_count,
-                       const struct gt_network_places *places, struct gt_join **ret, struct gt_err **err);
+struct gt_join_input {
+    const struct gt_join_node *nodes;
+    uint32_t node_count;
+    const struct gt_join_group *groups;
+    uint32_t group_count;
+    const struct gt_network_places *places; /* of these nodes, in this order; NULL: nothing is known of the
+                                               network */
+};
+
+/* Invalid input is not an error: it is left out and reported as a problem. Errors are -E2BIG and -ENOMEM.
+ * *ret borrows no texts; gt_join_free() frees it. */
+int gt_join_supernodes(const struct gt_join_input *input, struct gt_join **ret, struct gt_err **err);
 void gt_join_free(struct gt_join *join);
 GT_DEFINE_CLEANUP(struct gt_join *, gt_join_free)
 #define gt_auto_join GT_CLEANUP(gt_join_free)

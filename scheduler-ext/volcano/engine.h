@@ -173,11 +173,16 @@ void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uin
                             uint32_t count);
 /* A running task was evicted, or its eviction was undone. */
 void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, bool is);
+/* Running pods that may leave, and their tasks. */
+struct volcano_victims {
+    struct gt_running_pod *pods;
+    uint32_t *tasks;
+    uint32_t count;
+};
 /* Searches room for the job on GPUs that are free or becoming free, and on those of victims, which get
- * `chosen`; the victims have at least `gpus` GPUs. -EAGAIN: there is none. */
+ * `chosen`; the victims have at least `gpus` GPUs. NULL: there are none. -EAGAIN: there is no room. */
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
-                           struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count,
-                           uint32_t gpus);
+                           const struct volcano_victims *victims, uint32_t gpus);
 bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod);
 
 /* ---- lease.c ---- */

@@ -21,44 +21,41 @@ int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t number)
 }
 
 /* Collects the tasks that may be evicted and use known GPUs. */
-static uint32_t collect_victims(struct gt_volcano *volcano, const uint8_t *may_go,
-                                struct gt_running_pod *victims, uint32_t *tasks)
+static void collect_victims(struct gt_volcano *volcano, const uint8_t *may_go, struct volcano_victims *ret)
 {
     struct volcano_session *session = &volcano->session;
-    uint32_t count = 0;
     for (uint32_t i = 0; i < session->task_count; i++) {
         const struct volcano_task *task = &session->tasks[i];
         const struct gt_cache_pod *pod = task->pod;
         if (!may_go[i] || !pod || pod->node >= session->ids || gt_volcano_is_leaving(session, pod))
             continue;
-        victims[count] = (struct gt_running_pod){.node = pod->node,
-                                                 .mask = gt_cache_pod_gpus(volcano->cache, pod),
-                                                 .priority = pod->priority,
-                                                 .job = task->group};
-        tasks[count] = i;
-        count += victims[count].mask != 0;
+        ret->pods[ret->count] = (struct gt_running_pod){.node = pod->node,
+                                                        .mask = gt_cache_pod_gpus(volcano->cache, pod),
+                                                        .priority = pod->priority,
+                                                        .job = task->group};
+        ret->tasks[ret->count] = i;
+        ret->count += ret->pods[ret->count].mask != 0;
     }
-    return count;
 }
 
 /* Adds the evictions from a node of the session; GT_VOLCANO_NO_NODE: from all others. */
-static uint32_t add_victims(const struct volcano_session *session, struct gt_running_pod *victims,
-                            const uint32_t *tasks, uint32_t count, uint32_t node, struct gt_volcano_step *ret)
+static uint32_t add_victims(const struct volcano_session *session, const struct volcano_victims *victims,
+                            uint32_t node, struct gt_volcano_step *ret)
 {
     uint32_t steps = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!victims[i].chosen || (node != GT_VOLCANO_NO_NODE && session->node_of[victims[i].node] != node))
+    for (uint32_t i = 0; i < victims->count; i++) {
+        struct gt_running_pod *pod = &victims->pods[i];
+        if (!pod->chosen || (node != GT_VOLCANO_NO_NODE && session->node_of[pod->node] != node))
             continue;
-        victims[i].chosen = false;
-        ret[steps++] = (struct gt_volcano_step){tasks[i], GT_VOLCANO_GOES};
+        pod->chosen = false;
+        ret[steps++] = (struct gt_volcano_step){victims->tasks[i], GT_VOLCANO_GOES};
     }
     return steps;
 }
 
 /* Tasks for which pods are evicted come first: until then the queue may lack their GPUs. */
 static int list_steps(const struct gt_volcano *volcano, const struct volcano_job *job,
-                      struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count, bool all_first,
-                      struct gt_volcano_step *ret)
+                      const struct volcano_victims *victims, bool all_first, struct gt_volcano_step *ret)
 {
     const struct volcano_session *session = &volcano->session;
     gt_auto_free bool *done = calloc((size_t)session->task_count + 1, sizeof(*done));
@@ -66,13 +63,13 @@ static int list_steps(const struct gt_volcano *volcano, const struct volcano_job
     if (!done)
         return -ENOMEM;
     if (all_first)
-        steps = add_victims(session, victims, tasks, count, GT_VOLCANO_NO_NODE, ret);
+        steps = add_victims(session, victims, GT_VOLCANO_NO_NODE, ret);
     for (unsigned pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < session->task_count; i++) {
             const struct gt_cache_pod *pod = session->tasks[i].pod;
             if (done[i] || !pod || pod->job != job->job || !gt_volcano_room_place(volcano, job, pod, &node))
                 continue;
-            uint32_t added = add_victims(session, victims, tasks, count, node, ret + steps);
+            uint32_t added = add_victims(session, victims, node, ret + steps);
             steps += added;
             done[i] = added || pass;
             if (done[i])
@@ -95,18 +92,18 @@ int gt_volcano_make_room(struct gt_volcano *volcano, uint32_t number, const uint
     /* Who goes may be why a predicate refuses a node: the caller asks again. A kubelet would refuse it again.
      */
     job->view->refused = &job->kubelets_refuse;
-    gt_auto_free struct gt_running_pod *victims = calloc((size_t)session->task_count + 1, sizeof(*victims));
+    gt_auto_free struct gt_running_pod *pods = calloc((size_t)session->task_count + 1, sizeof(*pods));
     gt_auto_free uint32_t *tasks = calloc((size_t)session->task_count + 1, sizeof(*tasks));
-    if (!victims || !tasks)
+    if (!pods || !tasks)
         return gt_volcano_say(error, -ENOMEM, strerror(ENOMEM));
-    uint32_t count = collect_victims(volcano, may_go, victims, tasks);
+    struct volcano_victims victims = {pods, tasks, 0};
+    collect_victims(volcano, may_go, &victims);
     uint32_t gpus = lacks * session->tasks[number].pod->gpus;
-    int r = job->verdict < 0 ? job->verdict
-                             : gt_volcano_room_search(volcano, job, may_use, victims, tasks, count, gpus);
+    int r = job->verdict < 0 ? job->verdict : gt_volcano_room_search(volcano, job, may_use, &victims, gpus);
     if (r >= 0 && had_plan && !job->room->evicted_pod_count)
         job->room->lasts = false; /* no GPU becomes free */
     if (r >= 0)
-        r = list_steps(volcano, job, victims, tasks, count, gpus, ret);
+        r = list_steps(volcano, job, &victims, gpus, ret);
     if (r >= 0)
         return r;
     gt_volcano_give_up_room(volcano, number);

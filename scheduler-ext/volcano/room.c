@@ -222,8 +222,9 @@ static int add_evicted_pod(struct volcano_room *room, const struct gt_cache_pod 
 
 /* Makes the room of a plan: its places, and the pods that are evicted from them or leave anyway. */
 static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, const struct gt_plan_pod *plan,
-                     const struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count)
+                     const struct volcano_victims *victims)
 {
+    uint32_t count = victims ? victims->count : 0;
     const struct gt_job_view *view = room->job->view;
     const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
     room->places = calloc((size_t)view->count + 1, sizeof(*room->places));
@@ -238,15 +239,14 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
                 {GT_PROMISE_VACATED, plan[i].node, room->job->job->number, plan[i].mask, 0}};
     int r = room->place_count ? 0 : -EAGAIN;
     for (uint32_t i = 0; i < count && r >= 0; i++)
-        if (victims[i].chosen)
-            r = add_evicted_pod(room, volcano->session.tasks[tasks[i]].pod);
+        if (victims->pods[i].chosen)
+            r = add_evicted_pod(room, volcano->session.tasks[victims->tasks[i]].pod);
     room->lasts = victims;
     return r;
 }
 
 static int volcano_room_add(struct gt_volcano *volcano, struct volcano_job *job,
-                            const struct gt_plan_pod *plan, const struct gt_running_pod *victims,
-                            const uint32_t *tasks, uint32_t count)
+                            const struct gt_plan_pod *plan, const struct volcano_victims *victims)
 {
     struct volcano_room *room = calloc(1, sizeof(*room));
     if (!room)
@@ -254,7 +254,7 @@ static int volcano_room_add(struct gt_volcano *volcano, struct volcano_job *job,
     room->job = job;
     room->made_in = volcano->session_number;
     room->until_ms = gt_clock_ms() + EVICTED_MS;
-    int r = fill_room(volcano, room, plan, victims, tasks, count);
+    int r = fill_room(volcano, room, plan, victims);
     if (r < 0) {
         free_room(room);
         return r;
@@ -353,20 +353,20 @@ static bool choose_more(struct gt_running_pod *victims, uint32_t count, uint32_t
 }
 
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
-                           struct gt_running_pod *victims, const uint32_t *tasks, uint32_t count,
-                           uint32_t gpus)
+                           const struct volcano_victims *victims, uint32_t gpus)
 {
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
     gt_auto_free uint64_t *freed = gpus_that_leave(volcano);
     gt_auto_free struct gt_plan_pod *plan = NULL;
     if (!freed || nodes_to_avoid(&volcano->session, may_use, &avoid) < 0)
         return -ENOMEM;
-    const struct gt_decide_victims spec = {&avoid, freed, victims, count, true};
+    const struct gt_decide_victims spec = {&avoid, freed, victims ? victims->pods : NULL,
+                                           victims ? victims->count : 0, true};
     if (!gt_decide_victims(job->view, &spec, &plan))
         return -EAGAIN;
-    if (gpus && !choose_more(victims, count, gpus))
+    if (gpus && !choose_more(victims->pods, victims->count, gpus))
         return -EAGAIN;
-    return volcano_room_add(volcano, job, plan, victims, tasks, count);
+    return volcano_room_add(volcano, job, plan, victims);
 }
 
 bool gt_volcano_room_comes(struct gt_volcano *volcano, struct volcano_job *job)
@@ -374,5 +374,5 @@ bool gt_volcano_room_comes(struct gt_volcano *volcano, struct volcano_job *job)
     const struct volcano_session *session = &volcano->session;
     if (job->room || !job->view || !session->leaving)
         return job->room;
-    return gt_volcano_room_search(volcano, job, NULL, NULL, NULL, 0, 0) == 0;
+    return gt_volcano_room_search(volcano, job, NULL, NULL, 0) == 0;
 }

@@ -214,10 +214,12 @@ static void advise(struct world *world, struct input *input)
         if (gt_cluster_get_node(world->cluster, pod.node, &node) && (pod.mask &= node.all & ~node.free))
             pods[kept++] = pod;
     }
-    struct gt_advise_job job = {
-        .runs = 1 + next(input) % 4, .pods = 1 + next(input) % 4, .gpus = 1 + next(input) % 8};
+    struct gt_advise_job job = {.runs = 1 + next(input) % 4,
+                                .pods = 1 + next(input) % 4,
+                                .gpus = 1 + next(input) % 8,
+                                .work = 100000};
     struct gt_advice advice = {0};
-    if (gt_advise(world->cluster, pods, kept, &job, 100000, &advice, &err) < 0)
+    if (gt_advise(world->cluster, pods, kept, &job, &advice, &err) < 0)
         return;
     for (uint32_t i = 0; i < advice.count; i++)
         must(advice.moved[i] < kept && pods[advice.moved[i]].movable, "moves what it may not", NULL);

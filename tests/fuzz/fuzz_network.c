@@ -40,7 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         names[i] = nodes[i].name;
     if (gt_network_read(network, copy, strlen(copy), NULL) >= 0 &&
         gt_network_place(network, names, sizeof(nodes) / sizeof(nodes[0]), &places, NULL) >= 0 &&
-        gt_join_supernodes(nodes, sizeof(nodes) / sizeof(nodes[0]), NULL, 0, places, &join, NULL) >= 0)
+        gt_join_supernodes(&(struct gt_join_input){nodes, sizeof(nodes) / sizeof(nodes[0]), NULL, 0, places},
+                           &join, NULL) >= 0)
         expect_order(join);
     return 0;
 }

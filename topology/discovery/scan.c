@@ -35,9 +35,12 @@ static int check_descriptors(const char *root, struct gt_err **err)
 }
 
 /* The live machine, or one recorded as a tree of files: the same below another root. */
-static int scan_root(const char *root, const struct gt_scan_options *options, struct gt_probe_client *probe,
-                     const char *no_probe_why, struct gt_node **ret, struct gt_raw *raw, struct gt_err **err)
+static int scan_root(const char *root, const struct gt_scan_options *options, struct gt_node **ret,
+                     struct gt_raw *raw, struct gt_err **err)
 {
+    struct gt_probe_client *probe = options->from ? NULL : options->probe;
+    const char *no_probe_why =
+        options->from ? "not asked: a recorded sysfs tree is read" : options->no_probe_why;
     struct stat st;
     if (stat(root, &st) < 0)
         return gt_fail_sys(err, errno, "%s", root);
@@ -88,10 +91,8 @@ int gt_scan(const struct gt_scan_options *options, struct gt_node **ret, struct 
     int r;
     if (!root)
         r = gt_replay(options, &node, &raw, err);
-    else if (options->from)
-        r = scan_root(root, options, NULL, "not asked: a recorded sysfs tree is read", &node, &raw, err);
     else
-        r = scan_root(root, options, options->probe, options->no_probe_why, &node, &raw, err);
+        r = scan_root(root, options, &node, &raw, err);
     if (r >= 0 && root)
         gt_host_health_pci(root, node);
     if (r >= 0 && options->dev_root)

@@ -80,11 +80,11 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
 /* How many pods of k GPUs, 1 or more, the node takes one after the other with these GPUs free. */
 unsigned gt_class_pods(const struct gt_class *class, uint64_t free, unsigned k);
 
-/* The best choice and the second best in the same order. If there is only one set, *ret_has_second is false
- * and *ret_second untouched. False, with nothing written, as in gt_choose(). `limit_us` limits each of the
+/* The best choice and the second best in the same order; returns how many there are: 1 if there is only one
+ * set, 0 where gt_choose() would return false. What there is not is untouched. `limit_us` limits each of the
  * two searches. It is slower than gt_choose(). */
-bool gt_choose_two(const struct gt_class *class, uint64_t free, unsigned k, unsigned limit_us,
-                   struct gt_choice *ret_first, struct gt_choice *ret_second, bool *ret_has_second);
+unsigned gt_choose_two(const struct gt_class *class, uint64_t free, unsigned k, unsigned limit_us,
+                       struct gt_choice ret[static 2]);
 
 /* A cache of classes, so that nodes of one product, and scans of one node, share one. When it is full,
  * the class unused for the longest time is dropped. Safe from several threads. */

@@ -191,8 +191,8 @@ static bool second_best(struct gt_loss_query query, uint64_t first, struct gt_lo
     return true;
 }
 
-static bool large_two(const struct gt_class *class, uint64_t free, uint64_t from, unsigned k,
-                      unsigned limit_us, struct gt_choice *ret_first, struct gt_choice *ret_second)
+static unsigned large_two(const struct gt_class *class, uint64_t free, uint64_t from, unsigned k,
+                          unsigned limit_us, struct gt_choice ret[static 2])
 {
     uint32_t deg[GT_GPUS_MAX];
     struct gt_loss_query query = {class, from, 0, k, deg, deadline_after(limit_us)};
@@ -201,37 +201,34 @@ static bool large_two(const struct gt_class *class, uint64_t free, uint64_t from
 
     gt_degrees(class, free, deg);
     gt_search(&query, &first, &exact);
-    *ret_first = loss_choose_choice_of(&first, exact);
+    ret[0] = loss_choose_choice_of(&first, exact);
     query.deadline_ns = deadline_after(limit_us);
     if (!second_best(query, first.mask, &second, &exact))
-        return false;
-    *ret_second = loss_choose_choice_of(&second, exact);
+        return 1;
+    ret[1] = loss_choose_choice_of(&second, exact);
     if (gt_option_before(&second, &first)) {
         /* The first search was cut short, and the second found better. */
-        *ret_first = loss_choose_choice_of(&second, false);
-        *ret_second = loss_choose_choice_of(&first, false);
+        ret[0] = loss_choose_choice_of(&second, false);
+        ret[1] = loss_choose_choice_of(&first, false);
     }
-    return true;
+    return 2;
 }
 
-bool gt_choose_two(const struct gt_class *class, uint64_t free, unsigned k, unsigned limit_us,
-                   struct gt_choice *ret_first, struct gt_choice *ret_second, bool *ret_has_second)
+unsigned gt_choose_two(const struct gt_class *class, uint64_t free, unsigned k, unsigned limit_us,
+                       struct gt_choice ret[static 2])
 {
     uint32_t two[2] = {0, 0};
     uint64_t from;
 
     free &= gt_low_bits(class->n);
     if (!k || k > gt_bit_count(free) || !gt_numa_admits(&class->numa, free, 0, k, &from))
-        return false;
-    if (!class->sums) {
-        *ret_has_second = large_two(class, free, from, k, limit_us, ret_first, ret_second);
-        return true;
-    }
-    *ret_has_second = enumerate(class, (uint32_t)free, (uint32_t)from, 0, k, 2, two) == 2;
-    *ret_first = choice_of_mask(class, (uint32_t)free, two[0]);
-    if (*ret_has_second)
-        *ret_second = choice_of_mask(class, (uint32_t)free, two[1]);
-    return true;
+        return 0;
+    if (!class->sums)
+        return large_two(class, free, from, k, limit_us, ret);
+    unsigned found = enumerate(class, (uint32_t)free, (uint32_t)from, 0, k, 2, two);
+    for (unsigned i = 0; i < found; i++)
+        ret[i] = choice_of_mask(class, (uint32_t)free, two[i]);
+    return found;
 }
 
 uint32_t gt_class_best_score(const struct gt_class *class, unsigned k)

@@ -42,20 +42,19 @@ struct svg_text {
     const char *more;  /* further attributes, may be NULL */
 };
 
+struct svg_box {
+    int x, y, width, height;
+};
+
 void svg_escape(struct gt_buf *to, const char *text);
 void svg_text(struct gt_buf *to, struct svg_text style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void svg_rect(struct gt_buf *to, int x, int y, int width, int height, int radius, const char *fill,
-              const char *edge);
+void svg_rect(struct gt_buf *to, const struct svg_box *box, int radius, const char *fill, const char *edge);
 void svg_line(struct gt_buf *to, int x1, int y1, int x2, int y2);
 /* "#rrggbb" of a weight within the range of the direct links' weights. */
 void svg_weight_color(uint32_t weight, uint32_t low, uint32_t high, char to[static 8]);
 
 enum { SVG_MARGIN = 32, SVG_PANEL_PADDING = 16 };
-
-struct svg_box {
-    int x, y, width, height;
-};
 
 /* The positions of all parts of the picture. */
 struct svg_layout {

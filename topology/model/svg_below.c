@@ -40,7 +40,7 @@ static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struc
     if (up)
         svg_weight_color(link->weight, l->low, l->high, color);
     int inner = cell - 2;
-    svg_rect(to, x, y, inner, inner, 4,
+    svg_rect(to, &(struct svg_box){x, y, inner, inner}, 4,
              up     ? color
              : down ? SVG_BAD_BACKGROUND
                     : path_color(link->kind),
@@ -125,7 +125,7 @@ static void legend_stroke(struct svg_pen *pen, const char *color, bool dashed, c
 
 static void legend_chip(struct svg_pen *pen, const char *fill, const char *edge, const char *text)
 {
-    svg_rect(pen->to, pen->x, pen->y - 8, 30, 16, 5, fill, edge);
+    svg_rect(pen->to, &(struct svg_box){pen->x, pen->y - 8, 30, 16}, 5, fill, edge);
     legend_label(pen, text);
 }
 

@@ -53,11 +53,10 @@ const struct svg_health *svg_health(enum gt_gpu_health health)
     return &styles[health];
 }
 
-void svg_rect(struct gt_buf *to, int x, int y, int width, int height, int radius, const char *fill,
-              const char *edge)
+void svg_rect(struct gt_buf *to, const struct svg_box *box, int radius, const char *fill, const char *edge)
 {
-    gt_buf_printf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"", x, y, width,
-                  height, radius, fill);
+    gt_buf_printf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"", box->x,
+                  box->y, box->width, box->height, radius, fill);
     if (edge)
         gt_buf_printf(to, " stroke=\"%s\"", edge);
     gt_buf_puts(to, "/>\n");

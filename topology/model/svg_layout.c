@@ -31,8 +31,8 @@ void gt_render_svg(const struct gt_node *node, struct gt_buf *to)
         if (layout.arcs_depth)
             svg_draw_arcs(&body, &layout);
     } else {
-        svg_rect(&body, SVG_MARGIN, layout.panels_top, layout.width - 2 * SVG_MARGIN, 120, 14, SVG_PANEL,
-                 SVG_PANEL_EDGE);
+        svg_rect(&body, &(struct svg_box){SVG_MARGIN, layout.panels_top, layout.width - 2 * SVG_MARGIN, 120},
+                 14, SVG_PANEL, SVG_PANEL_EDGE);
         svg_text(&body,
                  (struct svg_text){layout.width / 2, layout.panels_top + 66, 16, SVG_MUTED,
                                    "text-anchor=\"middle\""},
@@ -49,7 +49,7 @@ void gt_render_svg(const struct gt_node *node, struct gt_buf *to)
         layout.width, layout.height, layout.width, layout.height);
     svg_escape(to, node->name[0] ? node->name : "Node");
     gt_buf_puts(to, "</title>\n");
-    svg_rect(to, 0, 0, layout.width, layout.height, 0, SVG_BACKGROUND, NULL);
+    svg_rect(to, &(struct svg_box){0, 0, layout.width, layout.height}, 0, SVG_BACKGROUND, NULL);
     if (body.failed)
         to->failed = true;
     else

@@ -109,8 +109,10 @@ static void draw_zone(struct gt_buf *to, const struct svg_layout *l, unsigned zo
             return;
     char text[96];
     gt_zone_text(facts, text, sizeof(text));
-    svg_rect(to, left, l->panels_bottom + shift + 8, right - left, l->zones_bottom - l->panels_bottom - 8, 14,
-             SVG_ZONE, SVG_ZONE_EDGE);
+    svg_rect(to,
+             &(struct svg_box){left, l->panels_bottom + shift + 8, right - left,
+                               l->zones_bottom - l->panels_bottom - 8},
+             14, SVG_ZONE, SVG_ZONE_EDGE);
     struct svg_text style = {(left + right) / 2, l->zones_bottom + shift - 10, 12, "#1e40af",
                              "text-anchor=\"middle\""};
     if (right - left > 280)
@@ -145,7 +147,9 @@ static void draw_bus(struct gt_buf *to, const struct svg_layout *l, const struct
     for (int shift = 0; shift < l->below_top; shift += l->row_height ? l->row_height : l->below_top)
         if (extent(l, facts->members, shift, &left, &right)) {
             left = rows > 1 ? SPINE_X - 2 : left;
-            svg_rect(to, left, l->panels_bottom + shift + BUS_DROP, right - left, BUS_HEIGHT, 5, color, NULL);
+            svg_rect(to,
+                     &(struct svg_box){left, l->panels_bottom + shift + BUS_DROP, right - left, BUS_HEIGHT},
+                     5, color, NULL);
         }
     gt_buf_puts(to, "</g>\n");
 }
@@ -194,7 +198,7 @@ static void draw_panel(struct gt_buf *to, const struct svg_layout *l, unsigned i
     for (unsigned g = 0; g < l->node->gpu_count && !cpus[0]; g++)
         if (l->node->gpus[g].numa_node == numa)
             cpus = l->node->gpus[g].cpu_set;
-    svg_rect(to, box->x, box->y, box->width, box->height, 14, SVG_PANEL, SVG_PANEL_EDGE);
+    svg_rect(to, box, 14, SVG_PANEL, SVG_PANEL_EDGE);
     struct svg_text style = {box->x + SVG_PANEL_PADDING, box->y + 23, 13, NULL, "font-weight=\"600\""};
     if (numa >= 0)
         svg_text(to, style, "NUMA node %d", numa);
@@ -215,7 +219,7 @@ static void svg_tree_draw_bar(struct gt_buf *to, const struct svg_layout *l, uns
     const struct svg_box *box = &l->boxes[i];
     const struct gt_tree_item *item = &l->tree.items[i];
     bool host = item->type == GT_TREE_HOST;
-    svg_rect(to, box->x, box->y, box->width, box->height, 7, host ? SVG_HOST : SVG_SWITCH, NULL);
+    svg_rect(to, box, 7, host ? SVG_HOST : SVG_SWITCH, NULL);
     struct svg_text style = {box->x + box->width / 2, box->y + 16, 11, host ? "#475569" : SVG_SWITCH_INK,
                              middle};
     const char *name = host ? item->name : gt_short_bdf(item->name);
@@ -286,8 +290,9 @@ static void draw_gpu(struct gt_buf *to, const struct svg_layout *l, const struct
     svg_escape(to, gpu->unhealthy_reason);
     gt_buf_puts(to, "</title>\n");
 
-    svg_rect(to, box->x + 1, box->y + 3, box->width, box->height, 10, "#e3e8f0", NULL); /* its shadow */
-    svg_rect(to, box->x, box->y, box->width, box->height, 10, style->screen, style->edge);
+    svg_rect(to, &(struct svg_box){box->x + 1, box->y + 3, box->width, box->height}, 10, "#e3e8f0",
+             NULL); /* its shadow */
+    svg_rect(to, box, 10, style->screen, style->edge);
     if (box->width >= 100) {
         draw_dot(to, box->x + box->width - 16, box->y + 22, 5, style);
         draw_card_text(to, gpu, box);
@@ -312,7 +317,7 @@ static void draw_nic(struct gt_buf *to, const struct svg_layout *l, unsigned i)
     gt_buf_puts(to, "<g><title>");
     svg_escape(to, nic->name);
     gt_buf_printf(to, " %s</title>\n", nic->bdf);
-    svg_rect(to, box->x, box->y, box->width, box->height, 7, SVG_NIC, SVG_NIC_EDGE);
+    svg_rect(to, box, 7, SVG_NIC, SVG_NIC_EDGE);
     gt_shorten(nic->name, (unsigned)(box->width - 8) / 6, text, sizeof(text));
     svg_text(
         to, (struct svg_text){box->x + box->width / 2, box->y + box->height / 2 + 4, 10, SVG_NIC_INK, middle},

@@ -61,8 +61,7 @@ static int run_open(struct group_run *run, const struct gt_site *site, struct gt
     GT_NEED(run->running && run->left && run->tenants && run->places, err, "simulation of %u jobs", count);
     for (uint32_t i = 0; i < count; i++)
         run->left[i] = run->jobs->job[i].duration;
-    GT_TRY(gt_meter_open(&run->meter, run->world, run->jobs, run->options->warm_up, largest / largest_gpus,
-                         largest_gpus, err));
+    GT_TRY(gt_meter_open(run, largest / largest_gpus, largest_gpus, err));
     if (run->policy->open)
         GT_TRY(run->policy->open(run->world, &setup, &run->state, err));
     if (run->options->moves_a_day && !run->policy->model)

@@ -86,9 +86,11 @@ static bool open_tier(struct gt_meter_tier *tier, const struct gt_world *world, 
     return true;
 }
 
-int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct gt_jobs *jobs, double warm_up,
-                  uint32_t unit, uint32_t gpus, struct gt_err **err)
+int gt_meter_open(struct group_run *run, uint32_t unit, uint32_t gpus, struct gt_err **err)
 {
+    struct gt_meter *meter = &run->meter;
+    struct gt_world *world = run->world;
+    const struct gt_jobs *jobs = run->jobs;
     uint32_t count = jobs->count;
     meter->class_gpus[GT_METER_NODE] = gt_site_largest_node(world->site);
     meter->class_gpus[GT_METER_SUPERNODE] = gt_site_largest_super(world->site);
@@ -97,7 +99,7 @@ int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct g
     meter->unit = unit ? unit : 1;
     meter->gpus = gpus;
     meter->lasting = count && !isfinite(jobs->job[0].duration);
-    meter->first = meter->lasting ? 0 : (uint32_t)(warm_up * count);
+    meter->first = meter->lasting ? 0 : (uint32_t)(run->options->warm_up * count);
     if (count) {
         meter->begin = meter->first ? jobs->job[meter->first].submit : 0;
         meter->end = jobs->job[count - 1].submit;

@@ -78,8 +78,9 @@ struct gt_meter {
     bool lasting; /* jobs never end */
 };
 
-int gt_meter_open(struct gt_meter *meter, struct gt_world *world, const struct gt_jobs *jobs, double warm_up,
-                  uint32_t unit, uint32_t gpus, struct gt_err **err);
+struct group_run;
+/* `unit`, `gpus`: of the largest unit. */
+int gt_meter_open(struct group_run *run, uint32_t unit, uint32_t gpus, struct gt_err **err);
 void gt_meter_done(struct gt_meter *meter);
 
 void gt_meter_advance(struct gt_meter *meter, double now);

@@ -174,7 +174,7 @@ static void check_random(unsigned rounds, bool judged)
         unsigned pods = 0, gpus = 0;
         bool possible = brute_force(&world, &job, &pods, &gpus);
         struct gt_advice advice;
-        assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
+        assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL), 0);
         bool right = advice.possible == possible;
         if (right && possible) {
             unsigned set = set_of(&advice);
@@ -218,38 +218,38 @@ static void test_fewest_then_smallest(void **state)
     add_pod(&world, 1, 0x3f, true); /* 6: one pod, more GPUs */
     struct gt_advise_job job = {.runs = 1, .pods = 1, .gpus = 8};
     struct gt_advice advice;
-    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
+    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL), 0);
     assert_true(advice.possible);
     assert_int_equal(advice.count, 1);
     assert_int_equal(advice.moved[0], 6);
     assert_int_equal(advice.gpus, 6);
     free(advice.moved);
     job.gpus = 4; /* node 0 frees 4 for 1 pod as node 1 does, with fewer GPUs */
-    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
+    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL), 0);
     assert_int_equal(advice.count, 1);
     assert_int_equal(advice.gpus, 4);
     free(advice.moved);
     job = (struct gt_advise_job){.runs = 3, .pods = 1, .gpus = 8};
-    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
+    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL), 0);
     assert_false(advice.possible);
     assert_null(advice.moved);
     job = (struct gt_advise_job){.runs = 1, .pods = 2, .gpus = 1}; /* fits already */
-    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
+    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL), 0);
     assert_true(advice.possible);
     assert_int_equal(advice.count, 0);
     job.gpus = 0;
-    assert_true(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL) < 0);
-    job = (struct gt_advise_job){.runs = 1, .pods = 1, .gpus = 8};
-    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 1, &advice, NULL), -E2BIG);
+    assert_true(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL) < 0);
+    job = (struct gt_advise_job){.runs = 1, .pods = 1, .gpus = 8, .work = 1};
+    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL), -E2BIG);
     job = (struct gt_advise_job){.runs = 1, .pods = 1, .gpus = 100}; /* no node has them, whoever leaves */
-    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
+    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL), 0);
     assert_false(advice.possible);
     /* Pods that claim the same GPUs or unknown nodes count once and not at all. */
     world.pods[world.pod_count++] =
         (struct gt_running_pod){.node = world.nodes[0], .mask = 0xff, .movable = true};
     world.pods[world.pod_count++] = (struct gt_running_pod){.node = 77, .mask = 0xff, .movable = true};
     job = (struct gt_advise_job){.runs = 2, .pods = 1, .gpus = 8};
-    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, 0, &advice, NULL), 0);
+    assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL), 0);
     assert_true(advice.possible);
     assert_int_equal(advice.gpus, 14);
     free(advice.moved);

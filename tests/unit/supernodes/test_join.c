@@ -18,7 +18,8 @@ static struct gt_join *join(const struct gt_join_node *nodes, uint32_t node_coun
 {
     struct gt_join *result = NULL;
     gt_auto_err struct gt_err *err = NULL;
-    if (gt_join_supernodes(nodes, node_count, groups, group_count, NULL, &result, &err) < 0)
+    if (gt_join_supernodes(&(struct gt_join_input){nodes, node_count, groups, group_count, NULL}, &result,
+                           &err) < 0)
         fail_msg("%s", gt_err_text(err));
     return result;
 }

@@ -340,7 +340,9 @@ static void test_tiers_above_supernodes(void **state)
         names[i] = nodes[i].name;
     gt_auto_network_places struct gt_network_places *places = place(network, names, GT_COUNT(names));
     gt_auto_join struct gt_join *join = NULL;
-    assert_int_equal(gt_join_supernodes(nodes, GT_COUNT(nodes), &hall, 1, places, &join, NULL), 0);
+    assert_int_equal(
+        gt_join_supernodes(&(struct gt_join_input){nodes, GT_COUNT(nodes), &hall, 1, places}, &join, NULL),
+        0);
     assert_string_equal(above(join, 0)->name, "l1");
     assert_int_equal(above(join, 0)->tier, 2);
     assert_int_equal(above(join, 0)->source, GT_JOIN_NETWORK);
