@@ -17,6 +17,14 @@
 
 enum { CLASSES_KEPT = 8, STACK_BYTES = 1 << 20 };
 
+/* What others say about the GPUs. */
+struct scanner_given {
+    struct gt_fault_table faults;
+    struct gt_isolations isolations[GT_ISOLATION_SOURCES];
+    struct gt_kubelet kubelet; /* zeroed: it was not asked */
+    struct gt_measured measured[GT_MEASURED_SOURCES];
+};
+
 struct gt_scanner {
     struct gt_message message; /* that there is a result; embedded */
     struct gt_mailbox *mailbox;
@@ -27,33 +35,31 @@ struct gt_scanner {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned wanted; /* under lock, as those up to `in_use` */
-    bool stopping, ended, has_result;
-    bool names;                        /* gt_scanner_name_gpus() was called */
-    bool shared;                       /* as gt_scanner_shared() said */
-    struct gt_in_use *in_use;          /* under lock; NULL unknown */
-    struct gt_fault_table faults_next; /* under lock, as those up to `result` */
-    struct gt_isolations isolations_next[GT_ISOLATION_SOURCES];
-    struct gt_kubelet kubelet_next; /* zeroed: it was not asked */
-    struct gt_measured measured_next[GT_MEASURED_SOURCES];
-    struct gt_gpu_holders holders_next;
-    unsigned stores;                /* bits 1 << source: its isolations are to be stored */
-    struct gt_scan_result result;   /* waits for the loop's thread */
-    _Atomic uint64_t busy_since_ms; /* 0: idle */
+    struct {
+        unsigned wanted;
+        bool stopping, ended, has_result;
+        bool names;               /* gt_scanner_name_gpus() was called */
+        bool shared;              /* as gt_scanner_shared() said */
+        struct gt_in_use *in_use; /* NULL: unknown */
+        struct scanner_given given;
+        struct gt_gpu_holders holders;
+        unsigned stores;              /* bits 1 << source: its isolations are to be stored */
+        struct gt_scan_result result; /* waits for the loop's thread */
+    } next;                           /* under lock */
+    _Atomic uint64_t busy_since_ms;   /* 0: idle */
 
     /* The scan thread's own. */
     struct gt_class_cache *classes;
     struct gt_inventory *last;
     struct gt_node *found; /* that it was made from; another one where the GPUs are shared */
-    struct gt_health health;
-    struct gt_health_file health_file;
-    bool write_failed;            /* the last attempt to write it failed */
-    unsigned store_failed;        /* likewise, isolations: bits 1 << source */
-    bool told_late;               /* that the probe's answer is overdue */
-    struct gt_fault_table faults; /* as the options of the scan have it */
-    struct gt_isolations isolations[GT_ISOLATION_SOURCES];
-    struct gt_kubelet kubelet; /* as it has said */
-    struct gt_measured measured[GT_MEASURED_SOURCES];
+    struct {
+        struct gt_health health;
+        struct gt_health_file file;
+        bool write_failed;     /* the last attempt to write it failed */
+        unsigned store_failed; /* likewise, isolations: bits 1 << source */
+    } kept;
+    bool told_late; /* that the probe's answer is overdue */
+    struct scanner_given given;
     uint64_t digest;      /* of the vendor's answers that `last` was made from, 0: none */
     bool begun;           /* the first scan was */
     uint64_t reported_ms; /* when a scan last kept no link of before, 0 never */
@@ -76,9 +82,9 @@ static int scanner_serve(const struct gt_scanner *scanner, const struct gt_node 
         if (copy->gpus[i].mode == GT_GPU_NATIVE)
             copy->gpus[i].mode = GT_GPU_SGPU;
     for (unsigned i = 0; i < GT_ISOLATION_SOURCES; i++)
-        GT_TRY(gt_isolations_apply(&scanner->isolations[i], time(NULL), copy, err));
+        GT_TRY(gt_isolations_apply(&scanner->given.isolations[i], time(NULL), copy, err));
     for (unsigned i = 0; i < GT_MEASURED_SOURCES; i++)
-        GT_TRY(gt_measured_apply(&scanner->measured[i], copy, err));
+        GT_TRY(gt_measured_apply(&scanner->given.measured[i], copy, err));
     *ret = gt_steal(copy);
     return 0;
 }
@@ -92,19 +98,19 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     gt_auto_node struct gt_node *served = NULL;
     bool known, shared, differs;
     pthread_mutex_lock(&scanner->lock);
-    while (!scanner->names && !scanner->stopping)
+    while (!scanner->next.names && !scanner->next.stopping)
         pthread_cond_wait(&scanner->changed, &scanner->lock);
-    known = scanner->in_use != NULL;
-    shared = differs = scanner->shared;
+    known = scanner->next.in_use != NULL;
+    shared = differs = scanner->next.shared;
     if (known && (in_use = malloc(sizeof(*in_use))))
-        *in_use = *scanner->in_use;
+        *in_use = *scanner->next.in_use;
     pthread_mutex_unlock(&scanner->lock);
     if (known && !in_use)
         return gt_fail_sys(err, ENOMEM, "inventory");
     for (unsigned i = 0; i < GT_ISOLATION_SOURCES; i++)
-        differs = differs || scanner->isolations[i].count;
+        differs = differs || scanner->given.isolations[i].count;
     for (unsigned i = 0; i < GT_MEASURED_SOURCES; i++)
-        differs = differs || scanner->measured[i].count;
+        differs = differs || scanner->given.measured[i].count;
     int r = differs ? scanner_serve(scanner, node, shared, &served, err) : 0;
     if (r == 0)
         r = gt_inventory_next(served ? served : node, scanner->classes, scanner->last, in_use, gt_clock_ms(),
@@ -166,8 +172,8 @@ static void scanner_read_kubelet(const struct gt_scanner *scanner, struct gt_nod
     if (!scanner->options.scan.from)
         gt_numa_nodes_read(scanner->options.scan.root, node);
     bool has_file = false;
-    if (scanner->kubelet.policy[0]) {
-        node->kubelet = scanner->kubelet;
+    if (scanner->given.kubelet.policy[0]) {
+        node->kubelet = scanner->given.kubelet;
         return;
     }
     if (scanner->options.kubelet_config) {
@@ -175,8 +181,8 @@ static void scanner_read_kubelet(const struct gt_scanner *scanner, struct gt_nod
         if (has_file || !node->kubelet.policy[0])
             node->kubelet = kubelet;
     }
-    if (!has_file && !node->kubelet.policy[0] && scanner->kubelet.unknown[0])
-        node->kubelet = scanner->kubelet;
+    if (!has_file && !node->kubelet.policy[0] && scanner->given.kubelet.unknown[0])
+        node->kubelet = scanner->given.kubelet;
 }
 
 static int scanner_scan(struct gt_scanner *scanner, bool at_once, struct gt_inventory **ret,
@@ -193,7 +199,7 @@ static int scanner_scan(struct gt_scanner *scanner, bool at_once, struct gt_inve
     gt_raw_done(&raw);
 
     unsigned flags = (at_once ? GT_HEALTH_AT_ONCE : 0) | (scanner->options.scan.from ? GT_HEALTH_ALL : 0);
-    gt_health_observe(&scanner->health, &scanner->faults, node, flags, gt_clock_ms() / 1000);
+    gt_health_observe(&scanner->kept.health, &scanner->given.faults, node, flags, gt_clock_ms() / 1000);
     if (scanner->found)
         carry_over(scanner->found, node);
     GT_TRY(scanner->options.scan.from ? 0 : keep_links(scanner, node, err));
@@ -247,7 +253,7 @@ static bool check_health(struct gt_scanner *scanner, struct gt_inventory **ret)
         return false;
     if (scanner->found->links_reported_s && !may_keep_links(scanner))
         return false; /* they go */
-    gt_health_observe(&scanner->health, &scanner->faults, node, 0, gt_clock_ms() / 1000);
+    gt_health_observe(&scanner->kept.health, &scanner->given.faults, node, 0, gt_clock_ms() / 1000);
     return same_health(scanner->found, node) || make_inventory(scanner, node, ret, NULL) >= 0;
 }
 
@@ -271,25 +277,25 @@ static void recall_health(struct gt_scanner *scanner)
     gt_auto_err struct gt_err *err = NULL;
     if (!scanner->options.kubelet_dir || scanner->options.scan.from)
         return;
-    int r = gt_health_file_open(&scanner->health_file, scanner->options.kubelet_dir,
-                                scanner->options.scan.root, &err);
+    int r = gt_health_file_open(&scanner->kept.file, scanner->options.kubelet_dir, scanner->options.scan.root,
+                                &err);
     if (r == 0)
-        r = gt_health_file_read(&scanner->health_file, &scanner->health, gt_clock_ms() / 1000, &err);
+        r = gt_health_file_read(&scanner->kept.file, &scanner->kept.health, gt_clock_ms() / 1000, &err);
     if (r < 0)
         gt_log(r == -ENOENT ? GT_LOG_DEBUG : GT_LOG_WARNING, "unhealthy GPUs of before are not known",
                GT_STR("why", gt_err_text(err))); /* without a boot ID there are none */
-    else if (scanner->health.count)
+    else if (scanner->kept.health.count)
         gt_info("GPUs were unhealthy before, and are until a health check has seen them well",
-                GT_INT("gpus", scanner->health.count));
+                GT_INT("gpus", scanner->kept.health.count));
 }
 
 static void keep_health(struct gt_scanner *scanner)
 {
     gt_auto_err struct gt_err *err = NULL;
-    int r = gt_health_file_write(&scanner->health_file, &scanner->health, &err);
-    if (r < 0 && !scanner->write_failed)
+    int r = gt_health_file_write(&scanner->kept.file, &scanner->kept.health, &err);
+    if (r < 0 && !scanner->kept.write_failed)
         gt_warning("unhealthy GPUs are not written down", GT_STR("why", gt_err_text(err)));
-    scanner->write_failed = r < 0;
+    scanner->kept.write_failed = r < 0;
 }
 
 /* What could not be written is written after the next scan. */
@@ -300,13 +306,13 @@ static void store_isolations(struct gt_scanner *scanner, unsigned sources)
         gt_auto_err struct gt_err *err = NULL;
         if (!(sources >> i & 1) ||
             gt_isolation_file_write(scanner->options.kubelet_dir, i == GT_ISOLATED_BY_NODE,
-                                    &scanner->isolations[i], &err) >= 0)
+                                    &scanner->given.isolations[i], &err) >= 0)
             continue;
         failed |= 1U << i;
-        if (!(scanner->store_failed >> i & 1))
+        if (!(scanner->kept.store_failed >> i & 1))
             gt_warning("isolations are not written down", GT_STR("why", gt_err_text(err)));
     }
-    scanner->store_failed = failed;
+    scanner->kept.store_failed = failed;
 }
 
 static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
@@ -325,7 +331,7 @@ static struct gt_scan_result work(struct gt_scanner *scanner, unsigned requests)
     if (requests & GT_SCAN_IDS && !result.inventory && scanner->last)
         relabel(scanner, &result);
     atomic_store(&scanner->busy_since_ms, 0);
-    result.health = scanner->health.counts;
+    result.health = scanner->kept.health.counts;
     const struct gt_probe_client *probe = scanner->options.scan.probe;
     result.early = result.inventory && probe && gt_probe_scan_is_due(probe);
     result.seconds = (double)(gt_clock_ms() - begin) / 1000;
@@ -346,9 +352,9 @@ static void fetch(void *owner, struct gt_message *message)
     struct gt_scanner *scanner = owner;
     (void)message;
     pthread_mutex_lock(&scanner->lock);
-    bool has_result = scanner->has_result;
-    struct gt_scan_result result = scanner->result;
-    scanner->has_result = false;
+    bool has_result = scanner->next.has_result;
+    struct gt_scan_result result = scanner->next.result;
+    scanner->next.has_result = false;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
     if (!has_result)
@@ -360,10 +366,10 @@ static void fetch(void *owner, struct gt_message *message)
 /* Under the lock: passes the result on and waits until it is fetched. */
 static void scanner_hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
 {
-    scanner->result = result;
-    scanner->has_result = true;
+    scanner->next.result = result;
+    scanner->next.has_result = true;
     gt_mailbox_send(scanner->mailbox, &scanner->message);
-    while (scanner->has_result && !scanner->stopping)
+    while (scanner->next.has_result && !scanner->next.stopping)
         pthread_cond_wait(&scanner->changed, &scanner->lock);
 }
 
@@ -372,43 +378,43 @@ static void *scanner_run(void *arg)
     struct gt_scanner *scanner = arg;
     recall_health(scanner);
     pthread_mutex_lock(&scanner->lock);
-    while (!scanner->stopping) {
-        unsigned requests = scanner->wanted;
+    while (!scanner->next.stopping) {
+        unsigned requests = scanner->next.wanted;
         if (!requests) {
             pthread_cond_wait(&scanner->changed, &scanner->lock);
             continue;
         }
         if (requests & GT_SCAN_BARE)
             requests = GT_SCAN_BARE;
-        scanner->wanted &= ~requests;
-        scanner->faults = scanner->faults_next;
-        memcpy(scanner->isolations, scanner->isolations_next, sizeof(scanner->isolations));
-        scanner->kubelet = scanner->kubelet_next;
-        memcpy(scanner->measured, scanner->measured_next, sizeof(scanner->measured));
-        if (scanner->holders_next.known)
-            scanner->health.holders = scanner->holders_next;
-        scanner->holders_next.known = false;
-        scanner->health.holders.known &= !scanner->shared; /* those of shared GPUs hold parts */
-        unsigned stores = scanner->stores;
-        scanner->stores = 0;
+        scanner->next.wanted &= ~requests;
+        scanner->given.faults = scanner->next.given.faults;
+        memcpy(scanner->given.isolations, scanner->next.given.isolations, sizeof(scanner->given.isolations));
+        scanner->given.kubelet = scanner->next.given.kubelet;
+        memcpy(scanner->given.measured, scanner->next.given.measured, sizeof(scanner->given.measured));
+        if (scanner->next.holders.known)
+            scanner->kept.health.holders = scanner->next.holders;
+        scanner->next.holders.known = false;
+        scanner->kept.health.holders.known &= !scanner->next.shared; /* those of shared GPUs hold parts */
+        unsigned stores = scanner->next.stores;
+        scanner->next.stores = 0;
         pthread_mutex_unlock(&scanner->lock);
         struct gt_scan_result result = work(scanner, requests);
         pthread_mutex_lock(&scanner->lock);
         if (result.early)
-            scanner->wanted |= requests;
+            scanner->next.wanted |= requests;
         else if (scanner->options.scan.probe && gt_probe_health_is_due(scanner->options.scan.probe))
-            scanner->wanted |= GT_SCAN_HEALTH; /* its answer counts when it comes */
+            scanner->next.wanted |= GT_SCAN_HEALTH; /* its answer counts when it comes */
         scanner_hand_over(scanner, result);
-        if (scanner->stopping)
+        if (scanner->next.stopping)
             break;
         /* Last: the kubelet gets the result also where a disk or the probe hangs here. */
         pthread_mutex_unlock(&scanner->lock);
         keep_health(scanner);
-        if (stores || scanner->store_failed)
-            store_isolations(scanner, stores | scanner->store_failed);
+        if (stores || scanner->kept.store_failed)
+            store_isolations(scanner, stores | scanner->kept.store_failed);
         pthread_mutex_lock(&scanner->lock);
     }
-    scanner->ended = true;
+    scanner->next.ended = true;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
     return NULL;
@@ -420,7 +426,7 @@ static void scanner_set(struct gt_scanner *scanner, void *to, const void *from, 
     pthread_mutex_lock(&scanner->lock);
     if (to)
         memcpy(to, from, size);
-    scanner->wanted |= wanted;
+    scanner->next.wanted |= wanted;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
 }
@@ -432,16 +438,16 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests)
 
 void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *faults)
 {
-    scanner_set(scanner, &scanner->faults_next, faults, sizeof(*faults), 0);
+    scanner_set(scanner, &scanner->next.given.faults, faults, sizeof(*faults), 0);
 }
 
 void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source source,
                         const struct gt_isolations *isolations, bool store)
 {
     pthread_mutex_lock(&scanner->lock);
-    scanner->isolations_next[source] = *isolations;
-    scanner->stores |= store ? 1U << source : 0; /* with the list: a round that takes one takes both */
-    scanner->wanted |= GT_SCAN_IDS;
+    scanner->next.given.isolations[source] = *isolations;
+    scanner->next.stores |= store ? 1U << source : 0; /* with the list: a round that takes one takes both */
+    scanner->next.wanted |= GT_SCAN_IDS;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
 }
@@ -449,11 +455,11 @@ void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source sou
 bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kubelet)
 {
     pthread_mutex_lock(&scanner->lock);
-    const struct gt_kubelet *was = &scanner->kubelet_next;
+    const struct gt_kubelet *was = &scanner->next.given.kubelet;
     bool changed = strcmp(was->policy, kubelet->policy) != 0 || strcmp(was->scope, kubelet->scope) != 0 ||
                    strcmp(was->cpu_policy, kubelet->cpu_policy) != 0 ||
                    strcmp(was->unknown, kubelet->unknown) != 0;
-    scanner->kubelet_next = *kubelet;
+    scanner->next.given.kubelet = *kubelet;
     pthread_mutex_unlock(&scanner->lock);
     return changed;
 }
@@ -461,35 +467,35 @@ bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kub
 void gt_scanner_measure(struct gt_scanner *scanner, enum gt_measured_source source,
                         const struct gt_measured *measured)
 {
-    scanner_set(scanner, &scanner->measured_next[source], measured, sizeof(*measured), GT_SCAN_IDS);
+    scanner_set(scanner, &scanner->next.given.measured[source], measured, sizeof(*measured), GT_SCAN_IDS);
 }
 
 void gt_scanner_held(struct gt_scanner *scanner, const struct gt_gpu_holders *holders)
 {
-    scanner_set(scanner, &scanner->holders_next, holders, sizeof(*holders), 0);
+    scanner_set(scanner, &scanner->next.holders, holders, sizeof(*holders), 0);
 }
 
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use)
 {
     pthread_mutex_lock(&scanner->lock);
-    bool changed = !scanner->in_use || !gt_in_use_equal(scanner->in_use, in_use);
-    if (!scanner->in_use)
-        scanner->in_use = malloc(sizeof(*in_use));
-    if (scanner->in_use)
-        *scanner->in_use = *in_use;
+    bool changed = !scanner->next.in_use || !gt_in_use_equal(scanner->next.in_use, in_use);
+    if (!scanner->next.in_use)
+        scanner->next.in_use = malloc(sizeof(*in_use));
+    if (scanner->next.in_use)
+        *scanner->next.in_use = *in_use;
     pthread_mutex_unlock(&scanner->lock);
     return changed;
 }
 
 void gt_scanner_shared(struct gt_scanner *scanner, bool shared)
 {
-    scanner_set(scanner, &scanner->shared, &shared, sizeof(shared), 0);
+    scanner_set(scanner, &scanner->next.shared, &shared, sizeof(shared), 0);
 }
 
 void gt_scanner_name_gpus(struct gt_scanner *scanner)
 {
     const bool names = true;
-    scanner_set(scanner, &scanner->names, &names, sizeof(names), 0);
+    scanner_set(scanner, &scanner->next.names, &names, sizeof(names), 0);
 }
 
 double gt_scanner_busy(const struct gt_scanner *scanner)
@@ -500,14 +506,14 @@ double gt_scanner_busy(const struct gt_scanner *scanner)
 
 static void scanner_free(struct gt_scanner *scanner)
 {
-    if (scanner->has_result)
-        result_done(&scanner->result);
+    if (scanner->next.has_result)
+        result_done(&scanner->next.result);
     gt_mailbox_free(scanner->mailbox);
-    free(scanner->in_use);
+    free(scanner->next.in_use);
     gt_inventory_unref(scanner->last);
     gt_node_unref(scanner->found);
     gt_class_cache_free(scanner->classes);
-    gt_health_file_close(&scanner->health_file);
+    gt_health_file_close(&scanner->kept.file);
     pthread_cond_destroy(&scanner->changed);
     pthread_mutex_destroy(&scanner->lock);
     free(scanner);
@@ -519,12 +525,12 @@ bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds)
     if (!scanner)
         return true;
     pthread_mutex_lock(&scanner->lock);
-    scanner->stopping = true;
+    scanner->next.stopping = true;
     pthread_cond_broadcast(&scanner->changed);
     uint64_t until = in_ms(milliseconds);
-    while (!scanner->ended && gt_cond_wait_until(&scanner->changed, &scanner->lock, until) == 0)
+    while (!scanner->next.ended && gt_cond_wait_until(&scanner->changed, &scanner->lock, until) == 0)
         continue;
-    bool ended = scanner->ended;
+    bool ended = scanner->next.ended;
     pthread_mutex_unlock(&scanner->lock);
     if (!ended)
         return false;
@@ -543,8 +549,8 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
     scanner->options = *options;
     scanner->callback = callback;
     scanner->arg = arg;
-    scanner->faults = scanner->faults_next = *options->scan.faults;
-    scanner->options.scan.faults = &scanner->faults;
+    scanner->given.faults = scanner->next.given.faults = *options->scan.faults;
+    scanner->options.scan.faults = &scanner->given.faults;
     pthread_mutex_init(&scanner->lock, NULL);
     gt_cond_init(&scanner->changed);
     GT_TRY(gt_mailbox_new(loop, scanner, &scanner->mailbox, err));

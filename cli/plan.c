@@ -163,9 +163,9 @@ static int plan_new(struct gt_cluster_file *file, const struct plan_options *opt
     plan->cluster = file->cluster;
     plan->pod_count = (uint32_t)options->pods;
     plan->gpus = (unsigned)options->gpus;
-    plan->explain = options->explain;
-    plan->advise = options->advise;
-    plan->relocate = options->relocate;
+    plan->wants.explain = options->explain;
+    plan->wants.advise = options->advise;
+    plan->wants.relocate = options->relocate;
     plan->pods = calloc(plan->pod_count, sizeof(*plan->pods));
     plan->losses = calloc(plan->pod_count, sizeof(*plan->losses));
     *ret = plan;
@@ -324,12 +324,12 @@ static int find_advice(struct cli_plan *plan, const struct plan_options *options
     const struct gt_plan_unit *unit = &plan->units[0];
     uint32_t run = unit->atom ? unit->atom : unit->pods;
     struct gt_advise_job job = {.runs = plan->pod_count / run, .pods = run, .gpus = plan->gpus};
-    int r = plan->advise ? find_evicted_pods(plan, &job, err) : cli_plan_relocate(plan, &job, err);
-    if (r < 0 || !(plan->advise ? plan->advice.possible : plan->relocation.possible))
+    int r = plan->wants.advise ? find_evicted_pods(plan, &job, err) : cli_plan_relocate(plan, &job, err);
+    if (r < 0 || !(plan->wants.advise ? plan->advice.possible : plan->relocation.possible))
         return r;
     r = plan_new(plan->file, options, &plan->after, err);
     if (r >= 0) {
-        plan->after->explain = plan->after->advise = plan->after->relocate = false;
+        plan->after->wants.explain = plan->after->wants.advise = plan->after->wants.relocate = false;
         r = cli_plan_make_units(plan->after, options, err);
     }
     return r < 0 ? r : cli_plan_place(plan->after, err);

@@ -19,7 +19,9 @@ struct cli_plan {
     struct gt_job_sizes sizes;
     const char *warning; /* NULL: none */
     bool aware;          /* no group size: gpu-aware places every pod by itself, and each pod is a unit */
-    bool explain, advise, relocate;
+    struct {
+        bool explain, advise, relocate;
+    } wants;
 
     bool placed;
     struct gt_buf reason; /* why it is not placed */

@@ -77,7 +77,7 @@ static uint32_t add_line(struct gt_buf *to, const struct cli_plan *plan, uint32_
 static void add_unit_head(struct gt_buf *to, const struct cli_plan *plan, uint32_t number)
 {
     const struct gt_plan_unit *unit = &plan->units[number];
-    if (plan->explain) {
+    if (plan->wants.explain) {
         gt_plan_unit_text(plan->cluster, unit, number, to);
     } else if (unit->supernodes == 1) {
         gt_buf_printf(to, "unit %u: supernode %s", number, plan_text_supernode(plan, unit->supernode));
@@ -205,9 +205,9 @@ void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
         add_placement(to, plan);
     else
         gt_buf_printf(to, "  %s\n", plan->reason.data ? plan->reason.data : "");
-    if (plan->advise && !plan->placed)
+    if (plan->wants.advise && !plan->placed)
         cli_plan_text_add_advice(to, plan);
-    if (plan->relocate && !plan->placed)
+    if (plan->wants.relocate && !plan->placed)
         cli_plan_text_add_relocation(to, plan);
 }
 
@@ -268,7 +268,7 @@ static void add_unit(struct gt_buf *to, const struct cli_plan *plan, uint32_t nu
     else
         gt_json_printf(to, "'within': %s, 'tier': %u", plan_text_supernode(plan, unit->supernode),
                        unit->tier);
-    if (plan->explain && !plan->aware) {
+    if (plan->wants.explain && !plan->aware) {
         gt_auto_buf struct gt_buf why = GT_BUF(8192);
         gt_plan_unit_text(plan->cluster, unit, number, &why);
         gt_json_add_text(to, "why", why.data ? why.data : "");
@@ -346,9 +346,9 @@ void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
     gt_json_printf(to, "'policy': %s, ?'warning': %s, ?'crossing': %s",
                    plan->aware ? "gpu-aware" : "gpu-podaffinity", plan->warning, crossing.data);
     plan_json_add_units(to, plan, 2);
-    if (plan->advise && !plan->placed)
+    if (plan->wants.advise && !plan->placed)
         plan_json_add_advice(to, plan);
-    if (plan->relocate && !plan->placed)
+    if (plan->wants.relocate && !plan->placed)
         plan_json_add_relocation(to, plan);
     gt_buf_puts(to, "\n}\n");
 }

@@ -63,19 +63,20 @@ struct gt_registration {
     struct gt_source *timer; /* ends a pause, or the waiting for an answer or for ListAndWatch */
 
     enum registration_state state;
-    struct gt_socket_id kubelet; /* the kubelet's socket of the last attempt */
     unsigned failures;
     struct gt_jitter jitter;
     struct gt_other_plugins *others;
-    bool held_back;   /* the last attempt ended because another plugin serves the resource */
     unsigned lacking; /* checks in a row that missed devices of ours */
-    uint64_t attempt_at, stream_at;
     struct callers callers;
-    bool stream_lost; /* one was there and ended, during this attempt */
-
-    unsigned epoch; /* of the attempt; changed only while no server and no call are there */
+    struct {
+        struct gt_socket_id kubelet; /* the kubelet's socket */
+        bool held_back;              /* it ended because another plugin serves the resource */
+        uint64_t at, stream_at;
+        bool stream_lost;  /* one was there and ended */
+        unsigned epoch;    /* changed only while no server and no call are there */
+        char endpoint[96]; /* the name of our socket, another one with each attempt */
+    } attempt;             /* the last one */
     uint32_t instance;
-    char endpoint[96]; /* the name of our socket, another one with each attempt */
     struct gt_listener *listener;
     struct gt_rpc_server *server;
     struct gt_loop_call asked;     /* what the kubelet offers */
@@ -99,8 +100,8 @@ static void end_attempt(struct gt_registration *registration)
     registration->listener = NULL;
     gt_rpc_server_free(registration->server);
     registration->server = NULL;
-    registration->epoch++; /* messages that these have sent are out of date now */
-    registration->stream_lost = false;
+    registration->attempt.epoch++; /* messages that these have sent are out of date now */
+    registration->attempt.stream_lost = false;
     registration->lacking = 0;
     bool streaming = registration->callers.stream;
     registration->callers = (struct callers){0};
@@ -115,7 +116,7 @@ static void end_attempt(struct gt_registration *registration)
 static void registration_add_why(const struct gt_registration *registration, const char *why,
                                  struct gt_buf *to)
 {
-    const char *name = registration->endpoint, *at;
+    const char *name = registration->attempt.endpoint, *at;
     for (; *name && (at = strstr(why, name)); why = at + strlen(name)) {
         gt_buf_add(to, why, (size_t)(at - why));
         gt_buf_puts(to, GT_SOCKET_PREFIX "*.sock");
@@ -139,8 +140,8 @@ static void retry_later(struct gt_registration *registration, const char *why)
 
 static void take_stream(struct gt_registration *registration)
 {
-    registration->stream_at = gt_clock_ms();
-    registration->stream_lost = false;
+    registration->attempt.stream_at = gt_clock_ms();
+    registration->attempt.stream_lost = false;
     if (registration->events.stream)
         registration->events.stream(registration->events.arg, true);
     if (registration->state == REGISTERED)
@@ -160,7 +161,7 @@ static void registration_on_done(void *arg, int status, const char *message, con
         return;
     }
     registration->state = REGISTERED;
-    if (registration->stream_lost) {
+    if (registration->attempt.stream_lost) {
         retry_later(registration, "the kubelet ended ListAndWatch at once");
         return;
     }
@@ -187,9 +188,10 @@ static void registration_on_accepted(void *arg, int fd)
 static int registration_serve(struct gt_registration *registration, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf path = GT_BUF(4096);
-    snprintf(registration->endpoint, sizeof(registration->endpoint), GT_SOCKET_PREFIX "%d-%08x-%u.sock",
-             (int)getpid(), registration->instance, registration->epoch);
-    gt_buf_printf(&path, "%s/%s", gt_kubelet_dir_path(registration->dir), registration->endpoint);
+    snprintf(registration->attempt.endpoint, sizeof(registration->attempt.endpoint),
+             GT_SOCKET_PREFIX "%d-%08x-%u.sock", (int)getpid(), registration->instance,
+             registration->attempt.epoch);
+    gt_buf_printf(&path, "%s/%s", gt_kubelet_dir_path(registration->dir), registration->attempt.endpoint);
     GT_TRY(gt_buf_check(&path, "socket path", err));
     GT_TRY(gt_rpc_server_new(registration->rpc, &registration->service, &registration->server, err));
     return gt_listener_new(registration->loop, path.data, registration_on_accepted, registration,
@@ -222,7 +224,7 @@ static void register_now(struct gt_registration *registration)
     registration->state = REGISTERING;
     int r = registration_serve(registration, &err);
     if (r == 0)
-        r = call_register(registration, registration->endpoint, &err);
+        r = call_register(registration, registration->attempt.endpoint, &err);
     if (r < 0) {
         retry_later(registration, gt_err_text(err));
         return;
@@ -246,7 +248,7 @@ static void on_other_plugin(void *arg, const char *name, unsigned count)
     snprintf(why, sizeof(why), "another device plugin serves %u devices of %s, that of %.200s in %.100s",
              count, registration->options.resource, name, gt_kubelet_dir_path(registration->dir));
     retry_later(registration, why);
-    registration->held_back = true;
+    registration->attempt.held_back = true;
 }
 
 static void registration_check(struct gt_registration *registration, const struct gt_holdings *offered)
@@ -324,9 +326,9 @@ static void registration_attempt(struct gt_registration *registration)
 {
     end_attempt(registration);
     gt_kubelet_dir_clean(registration->dir);
-    registration->attempt_at = gt_clock_ms();
-    registration->held_back = false;
-    if (!gt_kubelet_dir_socket(registration->dir, &registration->kubelet)) {
+    registration->attempt.at = gt_clock_ms();
+    registration->attempt.held_back = false;
+    if (!gt_kubelet_dir_socket(registration->dir, &registration->attempt.kubelet)) {
         registration->state = WAITING;
         return;
     }
@@ -359,16 +361,16 @@ static void on_dir_changed(void *arg)
     struct gt_socket_id now;
     if (registration->state == STOPPED || !gt_kubelet_dir_socket(registration->dir, &now))
         return;
-    if (registration->state == WAITING || !gt_socket_id_equal(&now, &registration->kubelet)) {
+    if (registration->state == WAITING || !gt_socket_id_equal(&now, &registration->attempt.kubelet)) {
         registration->failures = 0;
         registration_attempt(registration);
-    } else if (registration->held_back && !gt_other_plugins_unchanged(registration->others)) {
+    } else if (registration->attempt.held_back && !gt_other_plugins_unchanged(registration->others)) {
         /* Not at once: if the kubelet sees our socket and the end of the other plugin's connection at the
          * same moment, it forgets our connection, and does not notice when we end. */
-        registration->held_back = false;
+        registration->attempt.held_back = false;
         gt_source_arm(registration->timer, OTHER_ENDED_MS);
     } else if (registration->listener && !gt_listener_in_place(registration->listener)) {
-        if (gt_clock_ms() - registration->attempt_at < OWN_SOCKET_MS)
+        if (gt_clock_ms() - registration->attempt.at < OWN_SOCKET_MS)
             retry_later(registration, "our socket was removed");
         else
             registration_attempt(registration);
@@ -391,10 +393,11 @@ static void lose_stream(struct gt_registration *registration)
     if (registration->events.stream)
         registration->events.stream(registration->events.arg, false);
     if (registration->state == REGISTERING) {
-        registration->stream_lost = true; /* the answer to Register decides whether this is a failure */
+        registration->attempt.stream_lost =
+            true; /* the answer to Register decides whether this is a failure */
         return;
     }
-    if (gt_clock_ms() - registration->stream_at >= STEADY_MS)
+    if (gt_clock_ms() - registration->attempt.stream_at >= STEADY_MS)
         registration->failures = 0;
     register_again(registration);
 }
@@ -423,7 +426,7 @@ static void deliver_caller(void *owner, struct gt_message *mailbox_message)
     const struct gt_rpc_caller *caller = &report->caller;
     struct gt_registration *registration = owner;
     struct callers *callers = &registration->callers;
-    if (report->epoch != registration->epoch)
+    if (report->epoch != registration->attempt.epoch)
         return;
     if (report->event == STREAMS) {
         if (callers_opened(callers, caller, registration->state == REGISTERED))
@@ -445,7 +448,7 @@ static void report_caller(struct gt_registration *registration, int event, const
     if (!mailbox_message)
         return;
     mailbox_message->mailbox_message.deliver = deliver_caller;
-    mailbox_message->epoch = registration->epoch;
+    mailbox_message->epoch = registration->attempt.epoch;
     mailbox_message->event = event;
     mailbox_message->caller = *caller;
     gt_mailbox_send(registration->mailbox, &mailbox_message->mailbox_message);

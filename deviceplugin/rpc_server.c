@@ -26,13 +26,17 @@ struct call {
     grpc_call *call;
     const struct gt_rpc_method *method; /* NULL: unknown */
     struct gt_rpc_caller caller;
-    struct gt_rpc_tag received_tag, sent_tag, closed_tag, finished_tag, woken_tag;
+    struct {
+        struct gt_rpc_tag received, sent, closed, finished, woken;
+    } tags;
     unsigned pending; /* batches whose event has not come */
     bool woken;
-    bool waits;    /* for gt_rpc_answer(); under server->lock, as the next three */
-    bool answered; /* that has come, or is about to */
-    enum gt_rpc_status status;
-    char *text; /* of the status; NULL without memory */
+    struct {
+        bool waits; /* for gt_rpc_answer() */
+        bool came;  /* that has, or is about to */
+        enum gt_rpc_status status;
+        char *text; /* of the status; NULL without memory */
+    } answer;       /* under server->lock */
     bool streaming, started, sending, closed, finished;
     uint64_t generation; /* of the message sent last */
     grpc_byte_buffer *received, *message;
@@ -99,7 +103,7 @@ static void rpc_server_release(struct call *call)
         grpc_byte_buffer_destroy(call->received);
     if (call->message)
         grpc_byte_buffer_destroy(call->message);
-    free(call->text);
+    free(call->answer.text);
     free(call);
     drop_server(server);
 }
@@ -136,7 +140,7 @@ static void rpc_server_finish(struct call *call, enum gt_rpc_status status, cons
         ops[n++].data.recv_close_on_server.cancelled = &call->cancelled;
     }
     call->started = call->finished = true;
-    rpc_server_start(call, ops, n, &call->finished_tag);
+    rpc_server_start(call, ops, n, &call->tags.finished);
     grpc_slice_unref(details);
 }
 
@@ -195,7 +199,7 @@ static void pump(struct call *call)
     ops[n++].data.send_message.send_message = call->message;
     call->generation = generation;
     call->started = call->sending = true;
-    rpc_server_start(call, ops, n, &call->sent_tag);
+    rpc_server_start(call, ops, n, &call->tags.sent);
 }
 
 static void on_sent(void *owner, bool ok)
@@ -213,11 +217,11 @@ static void on_woken(void *owner, bool ok)
     (void)ok;
     pthread_mutex_lock(&call->server->lock);
     call->woken = false;
-    bool answered = call->answered;
+    bool answered = call->answer.came;
     pthread_mutex_unlock(&call->server->lock);
     pump(call);
     if (answered && !call->finished) {
-        rpc_server_finish(call, call->status, call->text ? call->text : "");
+        rpc_server_finish(call, call->answer.status, call->answer.text ? call->answer.text : "");
         rpc_server_release(call); /* what kept it until it was answered */
     }
     rpc_server_release(call);
@@ -226,10 +230,10 @@ static void on_woken(void *owner, bool ok)
 static void answer_later(struct call *call)
 {
     pthread_mutex_lock(&call->server->lock);
-    call->waits = !call->server->ending;
-    call->pending += call->waits; /* until it is answered */
+    call->answer.waits = !call->server->ending;
+    call->pending += call->answer.waits; /* until it is answered */
     pthread_mutex_unlock(&call->server->lock);
-    if (!call->waits) {
+    if (!call->answer.waits) {
         rpc_server_finish(call, GT_RPC_UNAVAILABLE, ends);
         return;
     }
@@ -240,8 +244,8 @@ static void answer_later(struct call *call)
     if (taken)
         return;
     pthread_mutex_lock(&call->server->lock);
-    bool ours = !call->answered; /* and not of answer_waiting() */
-    call->waits &= !ours;
+    bool ours = !call->answer.came; /* and not of answer_waiting() */
+    call->answer.waits &= !ours;
     call->pending -= ours;
     pthread_mutex_unlock(&call->server->lock);
     if (ours)
@@ -283,7 +287,7 @@ static void on_received(void *owner, bool ok)
         memset(&op, 0, sizeof(op));
         op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
         op.data.recv_close_on_server.cancelled = &call->cancelled;
-        rpc_server_start(call, &op, 1, &call->closed_tag);
+        rpc_server_start(call, &op, 1, &call->tags.closed);
         pump(call);
     } else if (call->method->later)
         answer_later(call);
@@ -341,11 +345,11 @@ static void rpc_server_begin(struct gt_rpc_server *server, grpc_call *requested,
     call->call = requested;
     call->method = method;
     call->caller.connection = connection_of(requested);
-    call->received_tag = (struct gt_rpc_tag){on_received, call};
-    call->sent_tag = (struct gt_rpc_tag){on_sent, call};
-    call->closed_tag = (struct gt_rpc_tag){on_closed, call};
-    call->finished_tag = (struct gt_rpc_tag){rpc_server_on_finished, call};
-    call->woken_tag = (struct gt_rpc_tag){on_woken, call};
+    call->tags.received = (struct gt_rpc_tag){on_received, call};
+    call->tags.sent = (struct gt_rpc_tag){on_sent, call};
+    call->tags.closed = (struct gt_rpc_tag){on_closed, call};
+    call->tags.finished = (struct gt_rpc_tag){rpc_server_on_finished, call};
+    call->tags.woken = (struct gt_rpc_tag){on_woken, call};
     call->pending = 1; /* until this function has ended */
     pthread_mutex_lock(&server->lock);
     call->caller.call = ++server->begun;
@@ -362,7 +366,7 @@ static void rpc_server_begin(struct gt_rpc_server *server, grpc_call *requested,
         memset(&op, 0, sizeof(op));
         op.op = GRPC_OP_RECV_MESSAGE;
         op.data.recv_message.recv_message = &call->received;
-        rpc_server_start(call, &op, 1, &call->received_tag);
+        rpc_server_start(call, &op, 1, &call->tags.received);
     }
     rpc_server_release(call);
 }
@@ -446,7 +450,7 @@ static void rpc_server_wake(struct call *call)
         return;
     call->woken = true;
     call->pending++;
-    if (grpc_call_start_batch(call->call, NULL, 0, &call->woken_tag, NULL) != GRPC_CALL_OK) {
+    if (grpc_call_start_batch(call->call, NULL, 0, &call->tags.woken, NULL) != GRPC_CALL_OK) {
         call->woken = false;
         call->pending--;
     }
@@ -463,10 +467,10 @@ void gt_rpc_answer(struct gt_rpc_reply *reply, enum gt_rpc_status status, const 
         grpc_slice_unref(slice);
     }
     pthread_mutex_lock(&server->lock);
-    call->status = status;
+    call->answer.status = status;
     if (status != GT_RPC_OK)
-        call->text = strndup(bytes, len);
-    call->answered = true;
+        call->answer.text = strndup(bytes, len);
+    call->answer.came = true;
     bool lost = !call->woken && (rpc_server_wake(call), !call->woken);
     pthread_mutex_unlock(&server->lock);
     if (lost) {
@@ -497,10 +501,10 @@ static void answer_waiting(struct gt_rpc_server *server)
     for (;;) {
         pthread_mutex_lock(&server->lock);
         struct call *call = server->calls;
-        while (call && (!call->waits || call->answered))
+        while (call && (!call->answer.waits || call->answer.came))
             call = call->next;
         if (call)
-            call->answered = true; /* by nobody else */
+            call->answer.came = true; /* by nobody else */
         pthread_mutex_unlock(&server->lock);
         if (!call)
             return;

@@ -168,12 +168,12 @@ void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote)
 static enum rank connections_rank_of(const struct gt_http_peer *peer, uint64_t now)
 {
     uint64_t quiet = now - peer->received_ms;
-    if (!peer->served && peer->stage == AT_HEADER)
+    if (!peer->served && peer->request.stage == AT_HEADER)
         return quiet < SILENT_SPARE_MS ? FRESH : SILENT;
     if (!peer->in_request)
         return quiet >= SPARE_MS ? IDLE : FRESH;
     uint64_t elapsed = now - peer->since_ms;
-    bool drips = elapsed >= SPARE_MS && peer->received < elapsed * FAIR_RATE;
+    bool drips = elapsed >= SPARE_MS && peer->request.received < elapsed * FAIR_RATE;
     return quiet >= SPARE_MS || drips ? STALLED : AT_WORK;
 }
 
@@ -222,13 +222,13 @@ size_t gt_http_headroom(const struct gt_http_peer *peer)
 
 bool gt_http_hold(struct gt_http_peer *peer, size_t bytes)
 {
-    size_t before = peer->held;
+    size_t before = peer->request.held;
     if (bytes > before && bytes - before > gt_http_headroom(peer))
         return false;
     peer->http->spec.budget->used += bytes - before; /* unsigned: less works, too */
     peer->http->held += bytes - before;
     peer->remote->held += bytes - before;
-    peer->held = bytes;
+    peer->request.held = bytes;
     return true;
 }
 

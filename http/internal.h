@@ -36,11 +36,13 @@ struct gt_http_peer {
     struct gt_http *http;
     struct gt_http_remote *remote;
     int fd;
-    struct gt_tls_set *tls_set; /* NULL: no TLS */
-    void *tls_session;
-    bool tls_done;       /* the handshake has succeeded */
-    char **client_names; /* when client_known */
-    bool client_known;
+    struct {
+        struct gt_tls_set *set; /* NULL: no TLS */
+        void *session;
+        bool done;           /* the handshake has succeeded */
+        char **client_names; /* when client_known */
+        bool client_known;
+    } tls;
 
     uint64_t since_ms; /* in_request: when its request line came; otherwise when it connected or finished the
                           last request */
@@ -51,20 +53,21 @@ struct gt_http_peer {
     bool cut;       /* its socket is shut down already */
     bool linger;    /* answered before its body was read: close through gt_linger */
 
-    enum { AT_HEADER, AT_DISCARD, AT_COLLECT, AT_CONSUME, AT_REST } stage;
-    char *query;
-    uint64_t received; /* bytes of body */
-    size_t body_max;
-    size_t held; /* of the budget */
-    struct gt_buf body;
-    struct gt_http_consumer consumer;
-    struct gt_http_response response; /* AT_REST: the answer, to be sent after the rest of the body */
+    struct {
+        enum { AT_HEADER, AT_DISCARD, AT_COLLECT, AT_CONSUME, AT_REST } stage;
+        char *query;
+        uint64_t received; /* bytes of body */
+        size_t body_max;
+        size_t held; /* of the budget */
+        struct gt_buf body;
+        struct gt_http_consumer consumer;
+        struct gt_http_response response; /* AT_REST: the answer, to be sent after the rest of the body */
+    } request;
 };
 
 struct gt_http {
     struct gt_loop *loop;
     struct gt_http_spec spec; /* its texts are only valid in gt_http_start() */
-    struct MHD_Daemon *daemon;
     struct gt_mailbox *mailbox;
     struct gt_message again; /* to this server: the library has work left; embedded */
     struct gt_tls *tls;
@@ -72,8 +75,12 @@ struct gt_http {
     int listener;
     unsigned port;
     struct gt_source *listener_source; /* NULL while nothing more is accepted */
-    struct gt_source *daemon_source, *timeout, *sweep, *accept_again;
-    uint64_t timeout_at_ms; /* when `timeout` fires, 0: not armed */
+    struct {
+        struct MHD_Daemon *daemon;
+        struct gt_source *source, *timeout;
+        uint64_t timeout_at_ms; /* when `timeout` fires, 0: not armed */
+    } library;
+    struct gt_source *sweep, *accept_again;
     struct gt_http_peer *peers;
     struct gt_http_remote *remotes;
     unsigned live; /* peers that are not shut down */

@@ -37,14 +37,14 @@ static void http_request_prepare(struct gt_http_peer *peer, struct gt_http_respo
 
 static void drop_consumer(struct gt_http_peer *peer)
 {
-    if (peer->consumer.free)
-        peer->consumer.free(peer->consumer.consumer);
-    peer->consumer = (struct gt_http_consumer){0};
+    if (peer->request.consumer.free)
+        peer->request.consumer.free(peer->request.consumer.consumer);
+    peer->request.consumer = (struct gt_http_consumer){0};
 }
 
 static void drop_body(struct gt_http_peer *peer)
 {
-    gt_buf_done(&peer->body);
+    gt_buf_done(&peer->request.body);
     gt_http_hold(peer, 0);
 }
 
@@ -52,10 +52,10 @@ void gt_http_peer_reset(struct gt_http_peer *peer)
 {
     drop_consumer(peer);
     drop_body(peer);
-    gt_buf_done(&peer->response.body);
-    free(gt_steal(peer->query));
-    peer->received = 0;
-    peer->stage = AT_HEADER;
+    gt_buf_done(&peer->request.response.body);
+    free(gt_steal(peer->request.query));
+    peer->request.received = 0;
+    peer->request.stage = AT_HEADER;
 }
 
 static enum MHD_Result add_headers(struct MHD_Response *to, const struct gt_http_peer *peer, unsigned status,
@@ -190,10 +190,10 @@ static void refuse_later(struct gt_http_peer *peer, unsigned status, const char 
 {
     drop_consumer(peer);
     drop_body(peer);
-    http_request_prepare(peer, &peer->response);
-    peer->response.status = status;
-    gt_buf_puts(&peer->response.body, text);
-    peer->stage = AT_REST;
+    http_request_prepare(peer, &peer->request.response);
+    peer->request.response.status = status;
+    gt_buf_puts(&peer->request.response.body, text);
+    peer->request.stage = AT_REST;
 }
 
 static const char *too_large(struct gt_http_peer *peer)
@@ -237,11 +237,11 @@ static bool frames_well(struct MHD_Connection *connection, uint64_t *ret_length)
 
 static char **names_of_client(struct gt_http_peer *peer)
 {
-    if (!peer->client_known && peer->tls_session) {
-        peer->client_names = gt_tls_client_names(peer->tls_session);
-        peer->client_known = true;
+    if (!peer->tls.client_known && peer->tls.session) {
+        peer->tls.client_names = gt_tls_client_names(peer->tls.session);
+        peer->tls.client_known = true;
     }
-    return peer->client_names;
+    return peer->tls.client_names;
 }
 
 bool gt_http_client_is(const struct gt_http_request *request, const char *names)
@@ -262,14 +262,14 @@ static struct gt_http_request http_request_describe(struct gt_http_peer *peer,
     return (struct gt_http_request){
         .method = method,
         .path = url,
-        .query = peer->query,
+        .query = peer->request.query,
         .content_type = header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
         .authorization = header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION),
         .tls = peer->http->tls != NULL,
         .client = names ? names[0] : NULL,
         .client_names = (const char *const *)names,
-        .body = peer->body.data ? peer->body.data : "",
-        .body_len = peer->body.len,
+        .body = peer->request.body.data ? peer->request.body.data : "",
+        .body_len = peer->request.body.len,
     };
 }
 
@@ -288,31 +288,31 @@ static enum MHD_Result on_header(struct gt_http_peer *peer, struct MHD_Connectio
         return refuse_now(peer, connection, MHD_HTTP_BAD_REQUEST,
                           "the length of the body is not given as HTTP/1.1 wants it\n");
     if (get) {
-        peer->body_max = DISCARDED_MAX;
-        peer->stage = AT_DISCARD;
+        peer->request.body_max = DISCARDED_MAX;
+        peer->request.stage = AT_DISCARD;
     } else {
         struct gt_http_request request = http_request_describe(peer, connection, url, GT_HTTP_POST);
-        peer->consumer = (struct gt_http_consumer){.body_max = spec->body_max};
-        bool eats = spec->on_body && spec->on_body(spec->arg, &request, &peer->consumer);
-        peer->body_max = peer->consumer.body_max;
-        peer->body = (struct gt_buf)GT_BUF(peer->body_max);
-        peer->stage = eats ? AT_CONSUME : AT_COLLECT;
+        peer->request.consumer = (struct gt_http_consumer){.body_max = spec->body_max};
+        bool eats = spec->on_body && spec->on_body(spec->arg, &request, &peer->request.consumer);
+        peer->request.body_max = peer->request.consumer.body_max;
+        peer->request.body = (struct gt_buf)GT_BUF(peer->request.body_max);
+        peer->request.stage = eats ? AT_CONSUME : AT_COLLECT;
         if (!eats)
-            peer->consumer = (struct gt_http_consumer){0};
+            peer->request.consumer = (struct gt_http_consumer){0};
     }
-    if (length > peer->body_max)
+    if (length > peer->request.body_max)
         return refuse_now(peer, connection, MHD_HTTP_CONTENT_TOO_LARGE, too_large(peer));
     return MHD_YES;
 }
 
 static void http_request_collect(struct gt_http_peer *peer, const char *data, size_t len)
 {
-    if (!gt_http_hold(peer, peer->body.len + len)) {
+    if (!gt_http_hold(peer, peer->request.body.len + len)) {
         refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, too_busy(peer));
         return;
     }
-    gt_buf_add(&peer->body, data, len);
-    if (peer->body.failed) {
+    gt_buf_add(&peer->request.body, data, len);
+    if (peer->request.body.failed) {
         peer->http->stats.refused_busy++;
         refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
     }
@@ -320,33 +320,34 @@ static void http_request_collect(struct gt_http_peer *peer, const char *data, si
 
 static void http_request_consume(struct gt_http_peer *peer, const char *data, size_t len)
 {
-    bool more = peer->consumer.consume(peer->consumer.consumer, data, len) >= 0;
-    if (peer->consumer.held && !gt_http_hold(peer, peer->consumer.held(peer->consumer.consumer))) {
+    bool more = peer->request.consumer.consume(peer->request.consumer.consumer, data, len) >= 0;
+    if (peer->request.consumer.held &&
+        !gt_http_hold(peer, peer->request.consumer.held(peer->request.consumer.consumer))) {
         refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, too_busy(peer));
         return;
     }
     if (more)
         return;
-    http_request_prepare(peer, &peer->response);
-    peer->consumer.done(peer->consumer.consumer, &peer->response);
+    http_request_prepare(peer, &peer->request.response);
+    peer->request.consumer.done(peer->request.consumer.consumer, &peer->request.response);
     drop_consumer(peer);
     drop_body(peer);
-    peer->stage = AT_REST;
+    peer->request.stage = AT_REST;
 }
 
 /* False: the body does not end, and the connection is shut down. */
 static bool on_piece(struct gt_http_peer *peer, const char *data, size_t len)
 {
-    peer->received += len;
-    if (peer->stage == AT_REST)
-        return peer->received <= (uint64_t)peer->body_max * 2 + REST_SPARE;
-    if (peer->received > peer->body_max) {
-        if (peer->stage == AT_DISCARD)
+    peer->request.received += len;
+    if (peer->request.stage == AT_REST)
+        return peer->request.received <= (uint64_t)peer->request.body_max * 2 + REST_SPARE;
+    if (peer->request.received > peer->request.body_max) {
+        if (peer->request.stage == AT_DISCARD)
             return false;
         refuse_later(peer, MHD_HTTP_CONTENT_TOO_LARGE, too_large(peer));
-    } else if (peer->stage == AT_COLLECT)
+    } else if (peer->request.stage == AT_COLLECT)
         http_request_collect(peer, data, len);
-    else if (peer->stage == AT_CONSUME)
+    else if (peer->request.stage == AT_CONSUME)
         http_request_consume(peer, data, len);
     return true;
 }
@@ -355,19 +356,19 @@ static enum MHD_Result http_request_on_end(struct gt_http_peer *peer, struct MHD
                                            const char *url)
 {
     struct gt_http *http = peer->http;
-    if (peer->stage != AT_REST) {
-        http_request_prepare(peer, &peer->response);
-        if (peer->stage == AT_CONSUME) {
-            peer->consumer.done(peer->consumer.consumer, &peer->response);
+    if (peer->request.stage != AT_REST) {
+        http_request_prepare(peer, &peer->request.response);
+        if (peer->request.stage == AT_CONSUME) {
+            peer->request.consumer.done(peer->request.consumer.consumer, &peer->request.response);
         } else {
             struct gt_http_request request = http_request_describe(
-                peer, connection, url, peer->stage == AT_COLLECT ? GT_HTTP_POST : GT_HTTP_GET);
-            http->spec.handler(http->spec.arg, &request, &peer->response);
+                peer, connection, url, peer->request.stage == AT_COLLECT ? GT_HTTP_POST : GT_HTTP_GET);
+            http->spec.handler(http->spec.arg, &request, &peer->request.response);
         }
         drop_consumer(peer);
         drop_body(peer); /* before the answer is sent, which may take its time */
     }
-    return http_request_answer(peer, connection, &peer->response);
+    return http_request_answer(peer, connection, &peer->request.response);
 }
 
 void *gt_http_on_line(void *arg, const char *uri, struct MHD_Connection *connection)
@@ -380,7 +381,7 @@ void *gt_http_on_line(void *arg, const char *uri, struct MHD_Connection *connect
     peer->since_ms = peer->received_ms = gt_clock_ms();
     const char *query = uri ? strchr(uri, '?') : NULL;
     if (query)
-        peer->query = strdup(query + 1);
+        peer->request.query = strdup(query + 1);
     return NULL;
 }
 
@@ -395,7 +396,7 @@ enum MHD_Result gt_http_on_request(void *arg, struct MHD_Connection *connection,
     if (!peer)
         return MHD_NO;
     peer->received_ms = gt_clock_ms();
-    if (peer->stage == AT_HEADER)
+    if (peer->request.stage == AT_HEADER)
         return on_header(peer, connection, url, method);
     if (!*upload_size)
         return http_request_on_end(peer, connection, url);

@@ -28,8 +28,8 @@ static void run_daemon(struct gt_http *http)
     MHD_UNSIGNED_LONG_LONG wait = 0;
     bool has_wait = true;
     for (int i = 0; i < RUNS_AT_ONCE && has_wait && wait == 0; i++) {
-        MHD_run(http->daemon);
-        has_wait = MHD_get_timeout(http->daemon, &wait) == MHD_YES;
+        MHD_run(http->library.daemon);
+        has_wait = MHD_get_timeout(http->library.daemon, &wait) == MHD_YES;
     }
     if (!has_wait)
         return;
@@ -40,9 +40,9 @@ static void run_daemon(struct gt_http *http)
     /* Deadlines mostly move to later times. So the timer is not set again for each request: if it fires
      * early, it checks again. */
     uint64_t at = gt_clock_ms() + wait;
-    if (!http->timeout_at_ms || at < http->timeout_at_ms) {
-        http->timeout_at_ms = at;
-        gt_source_arm(http->timeout, wait);
+    if (!http->library.timeout_at_ms || at < http->library.timeout_at_ms) {
+        http->library.timeout_at_ms = at;
+        gt_source_arm(http->library.timeout, wait);
     }
 }
 
@@ -61,7 +61,7 @@ static void on_again(void *owner, struct gt_message *message)
 static void on_timeout(void *arg)
 {
     struct gt_http *http = arg;
-    http->timeout_at_ms = 0;
+    http->library.timeout_at_ms = 0;
     run_daemon(http);
 }
 
@@ -138,10 +138,10 @@ static void open_peer(struct gt_http *http, struct MHD_Connection *connection, v
     remote->connections++;
     if (http->tls) {
         info = info_of(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-        peer->tls_session = info ? info->tls_session : NULL;
-        peer->tls_set =
-            peer->tls_session ? gt_tls_dress(http->tls, peer->tls_session, &peer->tls_done) : NULL;
-        if (!peer->tls_set) /* the session has no certificate: no handshake succeeds */
+        peer->tls.session = info ? info->tls_session : NULL;
+        peer->tls.set =
+            peer->tls.session ? gt_tls_dress(http->tls, peer->tls.session, &peer->tls.done) : NULL;
+        if (!peer->tls.set) /* the session has no certificate: no handshake succeeds */
             shutdown(fd, SHUT_RDWR);
     }
     if (!http->peers)
@@ -172,9 +172,9 @@ static void close_peer(struct gt_http *http, struct gt_http_peer *peer)
         peer->next->previous = peer->previous;
     gt_http_peer_reset(peer);
     gt_http_remote_put(http, peer->remote);
-    http->stats.refused_tls += http->tls && !peer->tls_done;
-    gt_tls_set_unref(peer->tls_set); /* its session is gone already */
-    free(peer->client_names);
+    http->stats.refused_tls += http->tls && !peer->tls.done;
+    gt_tls_set_unref(peer->tls.set); /* its session is gone already */
+    free(peer->tls.client_names);
     free(peer);
 }
 
@@ -261,7 +261,7 @@ static bool accept_one(struct gt_http *http)
     if (http->live >= spec->connections_max)
         http_server_evict(http, gt_http_victim(http, NULL));
     /* Closes the descriptor itself where it fails. */
-    MHD_add_connection(http->daemon, fd, (const struct sockaddr *)&address, len);
+    MHD_add_connection(http->library.daemon, fd, (const struct sockaddr *)&address, len);
     return true;
 }
 
@@ -302,7 +302,7 @@ static void discard_log(void *arg, const char *format, va_list args)
 static int start_daemon(struct gt_http *http, struct gt_err **err)
 {
     const struct gt_http_spec *spec = &http->spec;
-    http->daemon = MHD_start_daemon(
+    http->library.daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | (http->tls ? MHD_USE_TLS : 0), 0, NULL, NULL,
         gt_http_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, discard_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
         spec->connections_max + ACCEPTS_AT_ONCE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, spec->buffer,
@@ -311,12 +311,12 @@ static int start_daemon(struct gt_http *http, struct gt_err **err)
         MHD_OPTION_URI_LOG_CALLBACK, gt_http_on_line, http, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
         MHD_OPTION_HTTPS_CERT_CALLBACK, gt_tls_no_certificate(), MHD_OPTION_HTTPS_PRIORITIES,
         gt_tls_priorities, MHD_OPTION_END);
-    if (!http->daemon)
+    if (!http->library.daemon)
         return gt_fail(err, EIO, "the HTTP server does not start");
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->library.daemon, MHD_DAEMON_INFO_EPOLL_FD);
     if (!info)
         return gt_fail(err, EIO, "the HTTP library has no epoll");
-    return gt_loop_add_fd(http->loop, info->epoll_fd, POLLIN, on_daemon, http, &http->daemon_source, err);
+    return gt_loop_add_fd(http->loop, info->epoll_fd, POLLIN, on_daemon, http, &http->library.source, err);
 }
 
 static int add_sources(struct gt_http *http, struct gt_err **err)
@@ -324,7 +324,7 @@ static int add_sources(struct gt_http *http, struct gt_err **err)
     struct gt_loop *loop = http->loop;
     http->again = (struct gt_message){.embedded = true, .deliver = on_again};
     GT_TRY(gt_mailbox_new(loop, http, &http->mailbox, err));
-    GT_TRY(gt_loop_add_timer(loop, on_timeout, http, &http->timeout, err));
+    GT_TRY(gt_loop_add_timer(loop, on_timeout, http, &http->library.timeout, err));
     GT_TRY(gt_loop_add_timer(loop, on_sweep, http, &http->sweep, err));
     GT_TRY(gt_loop_add_timer(loop, on_accept_again, http, &http->accept_again, err));
     GT_TRY(gt_linger_new(loop, &http->linger, err));
@@ -409,14 +409,14 @@ void gt_http_free(struct gt_http *http)
 {
     if (!http)
         return;
-    gt_source_free(http->daemon_source);
+    gt_source_free(http->library.source);
     gt_source_free(http->listener_source);
-    gt_source_free(http->timeout);
+    gt_source_free(http->library.timeout);
     gt_source_free(http->sweep);
     gt_source_free(gt_steal(http->accept_again));
     gt_linger_free(gt_steal(http->linger));
-    if (http->daemon)
-        MHD_stop_daemon(http->daemon);
+    if (http->library.daemon)
+        MHD_stop_daemon(http->library.daemon);
     gt_mailbox_free(http->mailbox);
     gt_tls_free(http->tls);
     if (http->listener >= 0)

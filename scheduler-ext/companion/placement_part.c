@@ -33,8 +33,10 @@ struct placement_part {
     bool serves_https;   /* without it there is no webhook */
     const char *clients; /* accepted names in the API server's certificate; "": no certificate needed */
     const char *namespace_, *not_asked; /* namespaces that are excluded from the webhook */
-    uint64_t mutated, validated, broken, refused, forbidden;
-    uint64_t pods_made; /* pods with GPUs in other namespaces */
+    struct {
+        uint64_t mutated, validated, broken, refused, forbidden;
+        uint64_t pods_made; /* pods with GPUs in other namespaces */
+    } counts;               /* of the webhook */
 };
 
 /* ---- the controller ---- */
@@ -77,7 +79,7 @@ static void made_pod(void *arg, const struct gt_pod *pod)
     const char *namespace_ = pod->meta.namespace_;
     if (pod->gpus.total && strcmp(namespace_, part->namespace_) != 0 &&
         !gt_text_is_listed(namespace_, part->not_asked))
-        part->pods_made++;
+        part->counts.pods_made++;
 }
 
 static void placement_part_observe(void *arg, enum gt_informer_kind kind, const cJSON *object)
@@ -231,7 +233,7 @@ static void answer_review(struct placement_part *part, review *answer, uint64_t 
         response->status = 503;
         gt_buf_puts(&response->body, "gputopo-scheduler has not read the cluster yet\n");
     } else if (answer(&webhook, request->body, request->body_len, &response->body, &err) < 0) {
-        part->refused++;
+        part->counts.refused++;
         response->status = 400;
         gt_buf_printf(&response->body, "%s\n", gt_err_text(err));
     } else {
@@ -290,7 +292,7 @@ static bool placement_part_take(void *self, const struct gt_http_request *reques
         is_webhook(request->path) ? placement_part_refusal_of(part, request) : NULL;
     if (!refusal)
         return false;
-    part->forbidden++;
+    part->counts.forbidden++;
     *ret = (struct gt_http_consumer){.consumer = (void *)(uintptr_t)refusal,
                                      .consume = consume_nothing,
                                      .done = answer_refused,
@@ -303,11 +305,11 @@ static bool placement_part_serve(void *self, const struct gt_http_request *reque
 {
     struct placement_part *part = self;
     if (strcmp(request->path, "/webhook/mutate") == 0)
-        answer_review(part, gt_webhook_mutate, &part->mutated, request, response);
+        answer_review(part, gt_webhook_mutate, &part->counts.mutated, request, response);
     else if (strcmp(request->path, "/webhook/validate") == 0)
-        answer_review(part, gt_webhook_validate, &part->validated, request, response);
+        answer_review(part, gt_webhook_validate, &part->counts.validated, request, response);
     else if (strcmp(request->path, "/webhook/forbid") == 0)
-        answer_review(part, gt_webhook_forbid, &part->broken, request, response);
+        answer_review(part, gt_webhook_forbid, &part->counts.broken, request, response);
     else
         return false;
     return true;
@@ -431,16 +433,16 @@ static void placement_part_metrics(const void *self, struct gt_buf *to)
     gt_placement_metrics(part->placement, to);
     gt_audit_watch_metrics(part->audit, to);
     gt_prom_by(to, "gputopo_webhook_reviews_total", "Questions of the API server, by kind.", "kind",
-               (const struct gt_prom_sample[]){{"mutate", part->mutated},
-                                               {"validate", part->validated},
-                                               {"forbid", part->broken},
-                                               {"nonsense", part->refused},
-                                               {"forbidden", part->forbidden},
+               (const struct gt_prom_sample[]){{"mutate", part->counts.mutated},
+                                               {"validate", part->counts.validated},
+                                               {"forbid", part->counts.broken},
+                                               {"nonsense", part->counts.refused},
+                                               {"forbidden", part->counts.forbidden},
                                                {NULL, 0}});
     if (part->serves_https)
         gt_prom_number(to, "gputopo_webhook_pods_total",
                        "Pods with GPUs that were made where the webhook should have been asked.",
-                       part->pods_made);
+                       part->counts.pods_made);
 }
 
 const struct gt_part gt_placement_part = {

@@ -59,11 +59,13 @@ struct volcano_job {
     struct volcano_room *room; /* the room that is being made for it; NULL: none */
     uint64_t room_after_ms;    /* no room is searched before */
 
-    uint64_t leave_before_s; /* only pods created until then have to leave; 0: none has to */
-    uint64_t moves_ms;       /* when they were told to */
-    uint64_t looked;         /* number of the session that looked for lost nodes */
-    uint64_t told;           /* digest of what was told about them */
-    struct gt_moves moves;
+    struct {
+        uint64_t leave_before_s; /* only pods created until then have to leave; 0: none has to */
+        uint64_t moves_ms;       /* when they were told to */
+        uint64_t looked;         /* number of the session that looked for lost nodes */
+        uint64_t told;           /* digest of what was told about them */
+        struct gt_moves moves;
+    } loss; /* of nodes */
 
     uint64_t session; /* number of the session that the rest belongs to */
     int verdict;      /* of gt_volcano_check() */

@@ -89,8 +89,9 @@ static int make_view(struct gt_volcano *volcano, struct volcano_job *job, struct
     const struct gt_job_view_spec spec = {.owner = owner,
                                           .ranks = &volcano->ranks,
                                           .refused = &job->refused,
-                                          .leave_before_s = job->leave_before_s,
-                                          .moving_until = job->leave_before_s ? now + VOLCANO_MOVING_MS : 0,
+                                          .leave_before_s = job->loss.leave_before_s,
+                                          .moving_until =
+                                              job->loss.leave_before_s ? now + VOLCANO_MOVING_MS : 0,
                                           .now = now,
                                           .wanted_until = now + RETURN_MS,
                                           .minimum = minimum_of(&volcano->session, job->job),

@@ -77,7 +77,7 @@ static bool volcano_move_away(struct gt_volcano *volcano, struct volcano_job *jo
     if (decision != GT_DECISION_PLACED) {
         whole = true;
         gt_buf_consume(text, text->len);
-        if (all && gt_moves_damped_until(&job->moves, losses->why, LOST_MS, losses->now.ms))
+        if (all && gt_moves_damped_until(&job->loss.moves, losses->why, LOST_MS, losses->now.ms))
             gt_buf_puts(text, "its job has moved of late");
         else
             decision = gt_decide_move(job->view, first, end, NULL, &spec, &failure, text);
@@ -85,11 +85,11 @@ static bool volcano_move_away(struct gt_volcano *volcano, struct volcano_job *jo
     bool moves = decision == GT_DECISION_PLACED;
     all = all && whole;
     if (moves && all)
-        gt_moves_count(&job->moves, losses->now.ms);
+        gt_moves_count(&job->loss.moves, losses->now.ms);
     if (moves) {
         gt_brake_take(&volcano->brake, &volcano->leaving_nodes, false, losses->now.ms);
-        job->moves_ms = losses->now.ms;
-        job->leave_before_s = gt_moves_begin(job->view, first, end, all);
+        job->loss.moves_ms = losses->now.ms;
+        job->loss.leave_before_s = gt_moves_begin(job->view, first, end, all);
         gt_buf_consume(text, text->len);
     }
     char said[GT_VOLCANO_TEXT_SIZE];
@@ -129,7 +129,7 @@ static uint32_t list_moving(struct gt_volcano *volcano, const struct volcano_job
     const struct gt_job_view *view = job->view;
     uint32_t left = view->states[GT_MEMBER_MOVING], count = 0;
     left -= left && view->count > 1 && view->count - view->missing == left &&
-            now_ms < job->moves_ms + VOLCANO_MOVING_MS;
+            now_ms < job->loss.moves_ms + VOLCANO_MOVING_MS;
     for (uint32_t i = 0; left && i < view->count; i++) {
         const struct volcano_task *task = view->members[i].state == GT_MEMBER_MOVING
                                               ? gt_volcano_task_of(&volcano->session, view->members[i].pod)
@@ -151,21 +151,21 @@ uint32_t gt_volcano_move(struct gt_volcano *volcano, uint32_t number, uint32_t *
     uint64_t due;
     *text = '\0';
     if (!task || !task->pod || task->leaves ||
-        (!(known && known->leave_before_s) && !gt_cache_pod_loss(task->pod, LOST_MS, &now, &due)))
+        (!(known && known->loss.leave_before_s) && !gt_cache_pod_loss(task->pod, LOST_MS, &now, &due)))
         return 0;
     struct volcano_job *job = gt_volcano_job_of(volcano, task);
-    if (!job || job->verdict != 1 || job->looked == volcano->session_number ||
+    if (!job || job->verdict != 1 || job->loss.looked == volcano->session_number ||
         gt_volcano_has_gates(job->view) || job->view->job->sizes.loss == GT_ON_NODE_LOSS_WAIT)
         return 0;
-    job->looked = volcano->session_number;
+    job->loss.looked = volcano->session_number;
     if (!job->view->states[GT_MEMBER_MOVING])
-        job->leave_before_s = 0;
-    if ((!job->leave_before_s || job->view->job->sizes.loss == GT_ON_NODE_LOSS_UNIT) &&
+        job->loss.leave_before_s = 0;
+    if ((!job->loss.leave_before_s || job->view->job->sizes.loss == GT_ON_NODE_LOSS_UNIT) &&
         by_losses(volcano, job, &now, &said) < 0)
         return 0;
     uint64_t digest = said.len ? gt_digest_keyed(said.data) : 0;
-    if (digest && digest != job->told)
+    if (digest && digest != job->loss.told)
         gt_volcano_say(text, 0, said.data);
-    job->told = digest ? digest : job->told;
+    job->loss.told = digest ? digest : job->loss.told;
     return list_moving(volcano, job, now.ms, ret);
 }

@@ -62,8 +62,10 @@ struct svg_layout {
     struct gt_tree tree;
     struct svg_box *boxes;            /* by item of the tree */
     struct svg_box gpus[GT_GPUS_MAX]; /* by index */
-    int card_width, card_height, gap;
-    int nic_width, nic_height;
+    struct svg_size {
+        int width, height;
+    } card, nic;
+    int gap;
     int bar_height;
     int panels_top, panels_bottom;
     int arcs_depth; /* of what joins GPUs below the cards; 0: no direct links */
@@ -73,8 +75,10 @@ struct svg_layout {
     uint64_t on_bus; /* GPUs of zones that are drawn as one bus: too many arcs say nothing */
     int below_top;   /* y at which heat map, legend and notes begin */
     int width, height;
-    uint32_t low, high; /* weights of the direct links that are up */
-    bool has_up, has_down;
+    struct {
+        uint32_t low, high; /* weights of those that are up */
+        bool has_up, has_down;
+    } links; /* direct ones */
 };
 
 bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret);

@@ -38,7 +38,7 @@ static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struc
     char color[8];
     bool up = svg_is_up(link), down = gt_link_is_down(link);
     if (up)
-        svg_weight_color(link->weight, l->low, l->high, color);
+        svg_weight_color(link->weight, l->links.low, l->links.high, color);
     int inner = cell - 2;
     svg_rect(to, &(struct svg_box){x, y, inner, inner}, 4,
              up     ? color
@@ -63,7 +63,7 @@ static void draw_small_row(struct gt_buf *to, const struct svg_layout *l, unsign
             continue;
         const struct gt_link *link = gt_node_link(l->node, row, column);
         if (svg_is_up(link))
-            svg_weight_color(link->weight, l->low, l->high, color);
+            svg_weight_color(link->weight, l->links.low, l->links.high, color);
         else
             snprintf(color, sizeof(color), "%s", gt_link_is_down(link) ? SVG_BAD : path_color(link->kind));
         if (strcmp(color, last)) {
@@ -148,13 +148,13 @@ static void legend_weights(struct svg_pen *pen, const struct svg_layout *l)
         weights[at] = link->weight;
     }
     if (count == GT_COUNT(weights)) {
-        weights[0] = l->high;
-        weights[1] = l->low;
+        weights[0] = l->links.high;
+        weights[1] = l->links.low;
         count = 2;
     }
     for (unsigned i = 0; i < count; i++) {
         char color[8], text[64];
-        svg_weight_color(weights[i], l->low, l->high, color);
+        svg_weight_color(weights[i], l->links.low, l->links.high, color);
         snprintf(text, sizeof(text), "direct link, %u GB/s", weights[i]);
         legend_stroke(pen, color, false, text);
     }
@@ -172,7 +172,7 @@ static void svg_below_draw_legend(struct svg_pen *pen, const struct svg_layout *
     svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 14, NULL, bold}, "Legend");
     pen->y += 28;
     legend_weights(pen, l);
-    if (l->has_down)
+    if (l->links.has_down)
         legend_stroke(pen, SVG_BAD, true, "direct link that is down");
     for (enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN; health <= GT_GPU_UNHEALTHY; health++) {
         const struct svg_health *style = svg_health(health);

@@ -75,12 +75,12 @@ enum {
 static void choose_sizes(struct svg_layout *l)
 {
     unsigned n = l->node->gpu_count;
-    l->card_width = n <= 8 ? 136 : n <= 16 ? 100 : n <= 32 ? 58 : 42;
-    l->card_height = n <= 8 ? 116 : n <= 16 ? 100 : n <= 32 ? 60 : 44;
+    l->card.width = n <= 8 ? 136 : n <= 16 ? 100 : n <= 32 ? 58 : 42;
+    l->card.height = n <= 8 ? 116 : n <= 16 ? 100 : n <= 32 ? 60 : 44;
     l->gap = n <= 8 ? 14 : n <= 16 ? 10 : 6;
-    l->nic_width = n <= 16 ? 84 : 56;
-    l->nic_height =
-        l->card_height >= 100 ? (l->card_height - 2 * NIC_STEP_GAP) / NIC_STACK : (l->card_height - 6) / 2;
+    l->nic.width = n <= 16 ? 84 : 56;
+    l->nic.height =
+        l->card.height >= 100 ? (l->card.height - 2 * NIC_STEP_GAP) / NIC_STACK : (l->card.height - 6) / 2;
     l->bar_height = 24;
 }
 
@@ -88,7 +88,7 @@ static void choose_sizes(struct svg_layout *l)
 static int svg_layout_place(struct svg_layout *l, unsigned parent, int x)
 {
     int begin = x;
-    unsigned nics = 0, stack = l->card_height >= 100 ? NIC_STACK : 2;
+    unsigned nics = 0, stack = l->card.height >= 100 ? NIC_STACK : 2;
     enum gt_tree_type before = GT_TREE_TOP;
     for (unsigned i = l->tree.items[parent].first_child; i; i = l->tree.items[i].next) {
         const struct gt_tree_item *item = &l->tree.items[i];
@@ -98,13 +98,13 @@ static int svg_layout_place(struct svg_layout *l, unsigned parent, int x)
             x += item->type >= GT_TREE_GPU ? l->gap : GROUP_GAP;
         before = item->type;
         if (item->type == GT_TREE_GPU) {
-            *box = (struct svg_box){.x = x, .width = l->card_width, .height = l->card_height};
+            *box = (struct svg_box){.x = x, .width = l->card.width, .height = l->card.height};
             x += box->width;
         } else if (item->type == GT_TREE_NIC) {
             if (new_column)
-                x += l->nic_width;
-            *box = (struct svg_box){.x = x - l->nic_width, .width = l->nic_width, .height = l->nic_height};
-            box->y = (int)(nics % stack) * (l->nic_height + (stack == NIC_STACK ? NIC_STEP_GAP : 6));
+                x += l->nic.width;
+            *box = (struct svg_box){.x = x - l->nic.width, .width = l->nic.width, .height = l->nic.height};
+            box->y = (int)(nics % stack) * (l->nic.height + (stack == NIC_STACK ? NIC_STEP_GAP : 6));
             nics++;
         } else {
             int width = svg_layout_place(l, i, x);
@@ -141,7 +141,7 @@ static void set_rows(struct svg_layout *l)
     int step = l->bar_height + BAR_STEP_GAP;
     int first_bar = l->panels_top + CAPTION + 6;
     int devices = first_bar + (host_row + (int)l->tree.levels) * step;
-    l->panels_bottom = devices + l->card_height + SVG_PANEL_PADDING;
+    l->panels_bottom = devices + l->card.height + SVG_PANEL_PADDING;
     for (unsigned i = 1; i < l->tree.count; i++) {
         const struct gt_tree_item *item = &l->tree.items[i];
         struct svg_box *box = &l->boxes[i];
@@ -177,23 +177,23 @@ static void measure_links(struct svg_layout *l)
     bool arcs = false;
     for (unsigned zone = 1; zone <= GT_GPUS_MAX && gt_zone_facts(node, zone, &facts); zone++)
         l->on_bus |= is_bus(node, &facts) ? facts.members : 0;
-    l->low = UINT32_MAX;
+    l->links.low = UINT32_MAX;
     for (unsigned i = 0; i < node->link_count; i++) {
         const struct gt_link *link = &node->links[i];
-        l->has_down |= gt_link_is_down(link);
+        l->links.has_down |= gt_link_is_down(link);
         arcs |= gt_link_is_down(link) || (svg_is_up(link) && !svg_is_on_bus(l, link));
         if (!svg_is_up(link))
             continue;
-        l->has_up = true;
-        l->low = link->weight < l->low ? link->weight : l->low;
-        l->high = link->weight > l->high ? link->weight : l->high;
+        l->links.has_up = true;
+        l->links.low = link->weight < l->links.low ? link->weight : l->links.low;
+        l->links.high = link->weight > l->links.high ? link->weight : l->links.high;
     }
     if (arcs)
         l->arcs_depth = node->gpu_count <= 2    ? 70
                         : node->gpu_count <= 4  ? 130
                         : node->gpu_count <= 16 ? 190
                                                 : 260;
-    else if (l->has_up)
+    else if (l->links.has_up)
         l->arcs_depth = BUS_DEPTH;
 }
 
@@ -259,7 +259,7 @@ bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret)
         l->panels_bottom = l->panels_top + 120;
     l->zones_bottom = l->panels_bottom + (l->arcs_depth ? l->arcs_depth + 34 : 0);
     l->below_top = l->zones_bottom + 40;
-    l->cards_top = l->panels_bottom - SVG_PANEL_PADDING - l->card_height;
+    l->cards_top = l->panels_bottom - SVG_PANEL_PADDING - l->card.height;
     if (panels > WIDE && may_wrap(l))
         panels = wrap_panels(l);
     l->width = (panels < 880 ? 880 : panels) + 2 * SVG_MARGIN;

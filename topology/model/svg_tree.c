@@ -41,7 +41,7 @@ static int port(const struct svg_layout *l, unsigned gpu, unsigned other)
         if (i != other && (left != other_left ? left : x > there))
             before++;
     }
-    int span = l->card_width * 3 / 4;
+    int span = l->card.width * 3 / 4;
     return here - span / 2 + (int)(span * (2 * before + 1) / (2 * (count ? count : 1)));
 }
 
@@ -67,7 +67,7 @@ static void draw_arc(struct gt_buf *to, const struct svg_layout *l, const struct
                       gt_link_kind_name(link->path_kind));
         return;
     }
-    svg_weight_color(link->weight, l->low, l->high, color);
+    svg_weight_color(link->weight, l->links.low, l->links.high, color);
     gt_buf_printf(to,
                   "<path d=\"M%d %dC%d %d %d %d %d %d\" stroke=\"%s\" stroke-width=\"%s\" "
                   "stroke-opacity=\"%s\"><title>GPU %u - GPU %u: %u GB/s</title></path>\n",
@@ -89,7 +89,7 @@ static bool extent(const struct svg_layout *l, uint64_t members, int shift, int 
     for (unsigned i = 0; i < l->node->gpu_count; i++)
         if (members >> i & 1 && row_shift(l, i) == shift) {
             left = l->gpus[i].x < left ? l->gpus[i].x : left;
-            right = l->gpus[i].x + l->card_width > right ? l->gpus[i].x + l->card_width : right;
+            right = l->gpus[i].x + l->card.width > right ? l->gpus[i].x + l->card.width : right;
         }
     *ret_left = left;
     *ret_right = right;
@@ -128,12 +128,12 @@ static void draw_bus(struct gt_buf *to, const struct svg_layout *l, const struct
 {
     char color[8], text[96];
     int left, right, rows = 0, first = 0, last = 0;
-    svg_weight_color(facts->weakest, l->low, l->high, color);
+    svg_weight_color(facts->weakest, l->links.low, l->links.high, color);
     gt_zone_text(facts, text, sizeof(text));
     gt_buf_printf(to, "<g><title>%u GPUs, %s</title>\n<path d=\"", facts->gpus, text);
     for (unsigned i = 0; i < l->node->gpu_count; i++)
         if (facts->members >> i & 1)
-            gt_buf_printf(to, "M%d %dV%d", center(l, i), l->gpus[i].y + l->card_height,
+            gt_buf_printf(to, "M%d %dV%d", center(l, i), l->gpus[i].y + l->card.height,
                           l->panels_bottom + row_shift(l, i) + BUS_DROP);
     for (int shift = 0; shift < l->below_top; shift += l->row_height ? l->row_height : l->below_top)
         if (extent(l, facts->members, shift, &left, &right)) {

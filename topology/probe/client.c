@@ -26,9 +26,11 @@ enum {
 
 struct gt_probe_client {
     char socket[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* "" where the probe is a child */
-    char *program, *root;
-    pid_t child; /* 0: none */
-    int64_t started_ms;
+    struct {
+        char *program, *root;
+        pid_t pid; /* 0: none */
+        int64_t started_ms;
+    } child;
     int fd;                  /* the connection, -1 none */
     int event_in, event_out; /* read here; passed to the probe */
     int deadline_ms;
@@ -41,7 +43,9 @@ struct gt_probe_client {
     bool stale_due;                 /* an answer to come is to an earlier request */
     bool overdue;                   /* the answer was not there in time */
     bool silent;                    /* the last one was not there at its deadline */
-    _Atomic uint64_t scans, failures, restarts, late;
+    struct {
+        _Atomic uint64_t scans, failures, restarts, late;
+    } counts;
 };
 
 static void pause_ms(int64_t milliseconds)
@@ -84,10 +88,10 @@ int gt_probe_client_spawn(const char *program, const char *root, bool quiet, str
 {
     gt_auto_probe_client struct gt_probe_client *client = NULL;
     GT_TRY(new_client(&client, err));
-    client->program = strdup(program);
-    client->root = strdup(root ? root : "/");
+    client->child.program = strdup(program);
+    client->child.root = strdup(root ? root : "/");
     client->quiet = quiet;
-    GT_NEED(client->program && client->root, err, "probe client");
+    GT_NEED(client->child.program && client->child.root, err, "probe client");
     *ret = gt_steal(client);
     return 0;
 }
@@ -97,9 +101,9 @@ static void probe_client_disconnect(struct gt_probe_client *client)
     if (client->fd >= 0)
         close(client->fd);
     client->fd = -1;
-    if (client->child)
-        gt_child_end(client->child, PARTING_MS);
-    client->child = 0;
+    if (client->child.pid)
+        gt_child_end(client->child.pid, PARTING_MS);
+    client->child.pid = 0;
     client->watch_due = client->scan_due = client->stale_due = false;
 }
 
@@ -110,8 +114,8 @@ void gt_probe_client_free(struct gt_probe_client *client)
     probe_client_disconnect(client);
     close(client->event_in);
     close(client->event_out);
-    free(client->program);
-    free(client->root);
+    free(client->child.program);
+    free(client->child.root);
     free(client);
 }
 
@@ -168,13 +172,13 @@ static int spawn_probe(struct gt_probe_client *client, struct gt_err **err)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return gt_fail_sys(err, errno, "%s", client->program);
+        return gt_fail_sys(err, errno, "%s", client->child.program);
     gt_auto_close int ours = ends[0];
     gt_auto_close int theirs = ends[1];
     posix_spawn_file_actions_t files;
     int r = posix_spawn_file_actions_init(&files);
     if (r != 0)
-        return gt_fail_sys(err, r, "%s", client->program);
+        return gt_fail_sys(err, r, "%s", client->child.program);
     /* In this order: the socket may itself be one of 0, 1, 2 or 3. */
     r = posix_spawn_file_actions_adddup2(&files, theirs, PROBE_FD);
     if (r == 0)
@@ -184,9 +188,10 @@ static int spawn_probe(struct gt_probe_client *client, struct gt_err **err)
     if (r == 0)
         r = gt_child_close_from(&files, PROBE_FD + 1);
     const char *const argv[] = {
-        "gputopo-probe", "--fd", "3", "--root", client->root, client->quiet ? "--quiet" : NULL, NULL};
-    const struct gt_child_spec spec = {.program = client->program, .argv = argv, .files = &files};
-    r = r != 0 ? gt_fail_sys(err, r, "%s", client->program) : gt_child_spawn(&spec, &client->child, err);
+        "gputopo-probe", "--fd", "3", "--root", client->child.root, client->quiet ? "--quiet" : NULL, NULL};
+    const struct gt_child_spec spec = {.program = client->child.program, .argv = argv, .files = &files};
+    r = r != 0 ? gt_fail_sys(err, r, "%s", client->child.program)
+               : gt_child_spawn(&spec, &client->child.pid, err);
     posix_spawn_file_actions_destroy(&files);
     if (r < 0)
         return r;
@@ -196,12 +201,13 @@ static int spawn_probe(struct gt_probe_client *client, struct gt_err **err)
 
 static int start_child(struct gt_probe_client *client, struct gt_err **err)
 {
-    int64_t wait = client->started_ms ? client->started_ms + RESPAWN_GAP_MS - gt_clock_signed_ms() : 0;
+    int64_t wait =
+        client->child.started_ms ? client->child.started_ms + RESPAWN_GAP_MS - gt_clock_signed_ms() : 0;
     if (wait > 0)
         pause_ms(wait);
-    if (client->started_ms)
-        atomic_fetch_add(&client->restarts, 1);
-    client->started_ms = gt_clock_signed_ms();
+    if (client->child.started_ms)
+        atomic_fetch_add(&client->counts.restarts, 1);
+    client->child.started_ms = gt_clock_signed_ms();
     return spawn_probe(client, err);
 }
 
@@ -266,7 +272,7 @@ static int read_reply(struct gt_probe_client *client, int64_t until, struct gt_p
 
 static int connect_probe(struct gt_probe_client *client, int64_t until, struct gt_err **err)
 {
-    GT_TRY(client->program ? start_child(client, err) : connect_socket(client, until, err));
+    GT_TRY(client->child.program ? start_child(client, err) : connect_socket(client, until, err));
     if (send_watch(client) < 0)
         return gt_fail(err, ECONNRESET, "the probe has hung up");
     client->watch_due = true;
@@ -295,7 +301,7 @@ static int probe_client_ask(struct gt_probe_client *client, int64_t until, char 
     client->scan_due = true;
     GT_TRY(read_reply(client, until, &header, &answers, err));
     client->scan_due = false;
-    atomic_fetch_add(&client->restarts, header.restarts);
+    atomic_fetch_add(&client->counts.restarts, header.restarts);
     *ret_answers = gt_steal(answers);
     return 0;
 }
@@ -320,15 +326,15 @@ static void probe_client_begin(struct gt_probe_client *client, const char *reque
     client->scan_due = client->overdue = false;
     client->request = request;
     drain_events(client); /* this scan finds what they report */
-    atomic_fetch_add(&client->scans, 1);
+    atomic_fetch_add(&client->counts.scans, 1);
 }
 
 /* Whether our child is stopped by a signal: it does not answer before somebody continues it. */
 static bool probe_client_is_stopped(const struct gt_probe_client *client)
 {
     char path[32], text[512];
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)client->child);
-    if (!client->child || gt_file_read_attribute(AT_FDCWD, path, text, sizeof(text)) < 0)
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)client->child.pid);
+    if (!client->child.pid || gt_file_read_attribute(AT_FDCWD, path, text, sizeof(text)) < 0)
         return false;
     const char *name_end = strrchr(text, ')'); /* the name may have brackets, too */
     return name_end && strncmp(name_end, ") T", 3) == 0;
@@ -345,7 +351,7 @@ static int ask_until(struct gt_probe_client *client, int64_t until, char **ret_a
         bool late = r == -ETIMEDOUT;
         if (late && client->request == health_request && !client->overdue) {
             client->overdue = true;
-            atomic_fetch_add(&client->late, 1);
+            atomic_fetch_add(&client->counts.late, 1);
         }
         *ret_stopped = late && probe_client_is_stopped(client);
         if (late && !*ret_stopped && step < until)
@@ -381,7 +387,7 @@ static int query_within(struct gt_probe_client *client, const char *request, int
     client->deadline = 0;
     client->silent = r == -ETIMEDOUT;
     if (r < 0) {
-        atomic_fetch_add(&client->failures, 1);
+        atomic_fetch_add(&client->counts.failures, 1);
         if (err)
             *err = gt_steal(why);
     }
@@ -410,10 +416,10 @@ bool gt_probe_health_is_due(const struct gt_probe_client *client)
 
 void gt_probe_client_stats(const struct gt_probe_client *client, struct gt_probe_stats *ret)
 {
-    ret->scans = atomic_load(&client->scans);
-    ret->failures = atomic_load(&client->failures);
-    ret->restarts = atomic_load(&client->restarts);
-    ret->late = atomic_load(&client->late);
+    ret->scans = atomic_load(&client->counts.scans);
+    ret->failures = atomic_load(&client->counts.failures);
+    ret->restarts = atomic_load(&client->counts.restarts);
+    ret->late = atomic_load(&client->counts.late);
 }
 
 void gt_probe_client_patience(struct gt_probe_client *client, int milliseconds)

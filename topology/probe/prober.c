@@ -30,17 +30,18 @@ struct gt_prober {
     char init_answer[128];     /* what mxSmlInit said in it, as the end of a log entry */
     unsigned scans;            /* that it served */
 
-    /* of the scan in progress */
-    struct gt_buf log;
-    int64_t deadline;
-    unsigned restarts;
-    bool init_logged;  /* mxSmlInit is in the log */
-    bool over;         /* nothing more is asked */
-    bool canceled;     /* the owner is gone */
-    bool doubtful;     /* some code was not a normal answer: use a new worker next time */
-    char stopped[128]; /* why it ended early */
-    struct gt_culprits culprits;
-    bool patient; /* a health check: what hangs again and again is not queried each time */
+    struct {
+        struct gt_buf log;
+        int64_t deadline;
+        unsigned restarts;
+        bool init_logged;  /* mxSmlInit is in the log */
+        bool over;         /* nothing more is asked */
+        bool canceled;     /* the owner is gone */
+        bool doubtful;     /* some code was not a normal answer: use a new worker next time */
+        char stopped[128]; /* why it ended early */
+        struct gt_culprits culprits;
+        bool patient; /* a health check: what hangs again and again is not queried each time */
+    } scan;           /* in progress */
 
     struct gt_hangs hangs;
     struct gt_event_worker events;
@@ -74,7 +75,7 @@ void gt_prober_free(struct gt_prober *prober)
         return;
     drop_worker(prober, NULL, 0);
     gt_event_worker_stop(&prober->events);
-    gt_buf_done(&prober->log);
+    gt_buf_done(&prober->scan.log);
     cJSON_Delete(prober->missing);
     free(prober->root);
     free(prober->library_path);
@@ -85,20 +86,21 @@ void gt_prober_free(struct gt_prober *prober)
 static void add_call(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args,
                      const char *rest)
 {
-    size_t room = prober->log.max - prober->log.len;
+    size_t room = prober->scan.log.max - prober->scan.log.len;
     if (room < LOG_RESERVE + strlen(rest) + 256) {
-        gt_text_copy(prober->stopped, sizeof(prober->stopped), "the answers are too many for one log");
-        prober->over = true;
+        gt_text_copy(prober->scan.stopped, sizeof(prober->scan.stopped),
+                     "the answers are too many for one log");
+        prober->scan.over = true;
         return;
     }
-    gt_json_new_line(&prober->log, 0);
-    gt_json_begin(&prober->log, NULL, '{');
-    gt_json_add_text(&prober->log, "call", call);
-    gt_json_begin(&prober->log, "args", '[');
+    gt_json_new_line(&prober->scan.log, 0);
+    gt_json_begin(&prober->scan.log, NULL, '{');
+    gt_json_add_text(&prober->scan.log, "call", call);
+    gt_json_begin(&prober->scan.log, "args", '[');
     for (unsigned i = 0; i < count; i++)
-        gt_json_add_unsigned(&prober->log, NULL, args[i]);
-    gt_json_end(&prober->log, ']');
-    gt_buf_puts(&prober->log, rest);
+        gt_json_add_unsigned(&prober->scan.log, NULL, args[i]);
+    gt_json_end(&prober->scan.log, ']');
+    gt_buf_puts(&prober->scan.log, rest);
 }
 
 static void prober_add_failure(struct gt_prober *prober, const char *call, unsigned count,
@@ -113,9 +115,9 @@ static void prober_add_failure(struct gt_prober *prober, const char *call, unsig
 
 static void stop_scan(struct gt_prober *prober, const char *why)
 {
-    prober->over = true;
-    if (!prober->stopped[0])
-        gt_text_copy(prober->stopped, sizeof(prober->stopped), why);
+    prober->scan.over = true;
+    if (!prober->scan.stopped[0])
+        gt_text_copy(prober->scan.stopped, sizeof(prober->scan.stopped), why);
 }
 
 /* Sends a request to the worker within both deadlines. Returns its parsed answer, or NULL after the worker
@@ -123,7 +125,7 @@ static void stop_scan(struct gt_prober *prober, const char *why)
 static cJSON *prober_exchange(struct gt_prober *prober, const char *request, const char *call, unsigned count,
                               const uint32_t *args)
 {
-    int64_t left = prober->deadline - gt_clock_signed_ms();
+    int64_t left = prober->scan.deadline - gt_clock_signed_ms();
     int timeout = prober->options.call_timeout_ms;
     if (left < timeout)
         timeout = left > 0 ? (int)left : 0;
@@ -140,18 +142,18 @@ static cJSON *prober_exchange(struct gt_prober *prober, const char *request, con
         gt_text_copy(why, sizeof(why), "answered nonsense");
     drop_worker(prober, r == -ECONNRESET ? why : NULL, sizeof(why));
     if (r == -ECANCELED) {
-        prober->canceled = prober->over = true;
+        prober->scan.canceled = prober->scan.over = true;
         return NULL;
     }
     gt_warning("vendor call failed, its worker is replaced", GT_STR("call", call), GT_STR("why", why),
                GT_INT("device", count ? (long long)args[0] : -1));
     prober_add_failure(prober, call, count, args, why);
-    gt_culprits_add(&prober->culprits, call, count, args);
+    gt_culprits_add(&prober->scan.culprits, call, count, args);
     gt_hangs_failed(&prober->hangs, call, count, args, why, gt_clock_ms());
-    prober->restarts++;
-    if (prober->restarts > RESTARTS_MAX)
+    prober->scan.restarts++;
+    if (prober->scan.restarts > RESTARTS_MAX)
         stop_scan(prober, "too many calls hung or crashed");
-    if (gt_clock_signed_ms() >= prober->deadline)
+    if (gt_clock_signed_ms() >= prober->scan.deadline)
         stop_scan(prober, "the deadline of the scan has passed");
     return NULL;
 }
@@ -159,9 +161,9 @@ static cJSON *prober_exchange(struct gt_prober *prober, const char *request, con
 /* The log of every scan has it once, though a worker that is kept, or a second one, does it elsewhere. */
 static void log_init(struct gt_prober *prober)
 {
-    if (!prober->init_logged)
+    if (!prober->scan.init_logged)
         add_call(prober, "mxSmlInit", 0, NULL, prober->init_answer[0] ? prober->init_answer : "}");
-    prober->init_logged = true;
+    prober->scan.init_logged = true;
 }
 
 /* Starts a worker with the library open and initialised. False: the scan is over. */
@@ -225,9 +227,9 @@ static bool is_everyday(int code)
 
 cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args)
 {
-    if (prober->over || gt_culprits_has(&prober->culprits, call, count, args))
+    if (prober->scan.over || gt_culprits_has(&prober->scan.culprits, call, count, args))
         return NULL;
-    if (gt_clock_signed_ms() >= prober->deadline) {
+    if (gt_clock_signed_ms() >= prober->scan.deadline) {
         stop_scan(prober, "the deadline of the scan has passed");
         return NULL;
     }
@@ -236,10 +238,10 @@ cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count
     if (prober_lacks(prober, call))
         return NULL;
     const char *hung =
-        prober->patient ? gt_hangs_wait(&prober->hangs, call, count, args, gt_clock_ms()) : NULL;
+        prober->scan.patient ? gt_hangs_wait(&prober->hangs, call, count, args, gt_clock_ms()) : NULL;
     if (hung) {
         prober_add_failure(prober, call, count, args, hung);
-        gt_culprits_add(&prober->culprits, call, count, args);
+        gt_culprits_add(&prober->scan.culprits, call, count, args);
         return NULL;
     }
     char request[128];
@@ -254,9 +256,9 @@ cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count
     add_call(prober, call, count, args, prober->answer);
     const cJSON *code = gt_get(answer, "rc");
     if (!cJSON_IsNumber(code) || !is_everyday(code->valueint))
-        prober->doubtful = true;
+        prober->scan.doubtful = true;
     if (count && cJSON_IsNumber(code) && code->valueint == 0)
-        gt_culprits_answered(&prober->culprits, call);
+        gt_culprits_answered(&prober->scan.culprits, call);
     cJSON *value = cJSON_DetachItemFromObjectCaseSensitive(answer, "value");
     cJSON_Delete(answer);
     return value;
@@ -265,7 +267,7 @@ cJSON *gt_prober_call(struct gt_prober *prober, const char *call, unsigned count
 /* Events of those devices that had some. */
 static void add_events(struct gt_prober *prober)
 {
-    struct gt_buf *log = &prober->log;
+    struct gt_buf *log = &prober->scan.log;
     bool begun = false;
     for (unsigned i = 0; i < GT_EVENT_DEVICES_MAX; i++) {
         if (!prober->events.reported[i])
@@ -286,14 +288,14 @@ static void add_events(struct gt_prober *prober)
 
 static void finish_log(struct gt_prober *prober, const char *library_error)
 {
-    struct gt_buf *log = &prober->log;
+    struct gt_buf *log = &prober->scan.log;
     gt_auto_free char *missing = prober->missing ? cJSON_PrintUnformatted(prober->missing) : NULL;
     gt_json_end(log, ']');
     gt_json_new_line(log, 0);
     gt_json_add_raw(log, "missing", missing ? missing : "[]");
-    if (prober->stopped[0]) {
+    if (prober->scan.stopped[0]) {
         gt_json_new_line(log, 0);
-        gt_json_add_text(log, "stopped", prober->stopped);
+        gt_json_add_text(log, "stopped", prober->scan.stopped);
     }
     add_events(prober);
     gt_json_new_line(log, 0);
@@ -312,13 +314,13 @@ int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, c
     struct gt_library library = {0};
     uint64_t devices = 0;
 
-    gt_buf_done(&prober->log);
-    prober->log = (struct gt_buf)GT_BUF(GT_PROBE_DOCUMENT_MAX);
-    prober->deadline = gt_clock_signed_ms() + prober->options.scan_timeout_ms;
-    prober->restarts = prober->culprits.count = prober->culprits.sound_count = 0;
-    prober->over = prober->doubtful = prober->init_logged = false;
-    prober->patient = plan->patient;
-    prober->stopped[0] = '\0';
+    gt_buf_done(&prober->scan.log);
+    prober->scan.log = (struct gt_buf)GT_BUF(GT_PROBE_DOCUMENT_MAX);
+    prober->scan.deadline = gt_clock_signed_ms() + prober->options.scan_timeout_ms;
+    prober->scan.restarts = prober->scan.culprits.count = prober->scan.culprits.sound_count = 0;
+    prober->scan.over = prober->scan.doubtful = prober->scan.init_logged = false;
+    prober->scan.patient = plan->patient;
+    prober->scan.stopped[0] = '\0';
     gt_worker_stuck();
 
     int found = gt_library_locate(prober->root, prober->library_path, &library, &why);
@@ -331,30 +333,30 @@ int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, c
         drop_worker(prober, NULL, 0);
     else if (prober->worker.pid && !gt_worker_alive(&prober->worker)) {
         drop_worker(prober, NULL, 0); /* it ended between two scans */
-        prober->restarts++;
+        prober->scan.restarts++;
     }
     prober->library = library;
 
-    gt_json_begin(&prober->log, NULL, '{');
-    gt_json_add_unsigned(&prober->log, "probe", 1);
-    gt_json_add_text(&prober->log, "version", gt_version);
-    gt_json_new_line(&prober->log, 0);
-    gt_json_begin(&prober->log, "calls", '[');
+    gt_json_begin(&prober->scan.log, NULL, '{');
+    gt_json_add_unsigned(&prober->scan.log, "probe", 1);
+    gt_json_add_text(&prober->scan.log, "version", gt_version);
+    gt_json_new_line(&prober->scan.log, 0);
+    gt_json_begin(&prober->scan.log, "calls", '[');
     if (found == 0) {
         if (prober->init_answer[0]) /* by this worker, in an earlier scan */
             log_init(prober);
         plan->ask(prober, &devices);
     }
     finish_log(prober, found < 0 ? gt_err_text(why) : NULL);
-    *ret_restarts = prober->restarts;
+    *ret_restarts = prober->scan.restarts;
     prober->scans++;
     gt_event_worker_run(&prober->events, &prober->library, devices, prober->options.verbose);
-    if (prober->over || prober->doubtful)
+    if (prober->scan.over || prober->scan.doubtful)
         drop_worker(prober, NULL, 0);
-    if (prober->canceled)
+    if (prober->scan.canceled)
         return gt_fail(err, ECANCELED, "scan: the client is gone");
-    size_t len = prober->log.len;
-    char *log = gt_buf_take(&prober->log);
+    size_t len = prober->scan.log.len;
+    char *log = gt_buf_take(&prober->scan.log);
     GT_NEED(log, err, "scan");
     *ret_log = log;
     *ret_len = len;

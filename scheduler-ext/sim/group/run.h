@@ -170,9 +170,11 @@ struct group_run {
     struct sim_holder holder;
     struct sim_moves moves;
     struct gt_err *failed; /* in the queue's calls */
-    uint32_t wait_count, run_count;
-    uint64_t arrivals;       /* jobs that had to wait */
-    bool stop;               /* fifo: the first waiting job found no room in this round */
+    struct {
+        uint32_t waiting, running;
+        uint64_t arrivals; /* jobs that had to wait */
+        bool stop;         /* fifo: the first waiting job found no room in this round */
+    } line;
     struct gt_place *places; /* of the job that is being placed */
     struct gt_rng failures;
     struct gt_meter meter;

@@ -132,7 +132,7 @@ static int sim_waiting_start(struct group_run *run, uint32_t number, struct gt_e
 static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
 {
     struct group_run *run = arg;
-    if (run->stop || run->failed)
+    if (run->line.stop || run->failed)
         return GT_QUEUE_FAILED;
     uint32_t number = sim_waiting_number_of(run, job);
     if (!gt_run_may_hold(run, number, sim_waiting_gpus_of(job)))
@@ -141,8 +141,8 @@ static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
     int r = sim_waiting_start(run, number, &run->failed);
     if (r == 0)
         gt_moving_blocked(run, number);
-    run->stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
-    run->wait_count -= r > 0;
+    run->line.stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
+    run->line.waiting -= r > 0;
     return r > 0 ? GT_QUEUE_DONE : r == 0 ? GT_QUEUE_BLOCKED : GT_QUEUE_FAILED;
 }
 
@@ -200,11 +200,11 @@ static int waiting_put(struct group_run *run, uint32_t number, struct gt_err **e
                                    .share = &run->tenants[tenant].share,
                                    .gpus = sim_waiting_gpus_of(job),
                                    .since_ms = now_ms(run),
-                                   .number = ++run->arrivals};
+                                   .number = ++run->line.arrivals};
     for (size_t i = 0; i < GT_COUNT(shape); i++)
         entry.shape = gt_digest_mix(entry.shape, shape[i]);
     GT_TRY(gt_queue_put(run->queue, &entry, err));
-    run->wait_count++;
+    run->line.waiting++;
     return gt_moving_joined(run, number, err);
 }
 
@@ -217,14 +217,14 @@ static int waiting_try_now(struct group_run *run, uint32_t number, struct gt_err
     int r = sim_waiting_start(run, number, err);
     restrict_to_others(run, false);
     if (r > 0)
-        run->wait_count -= gt_queue_remove(run->queue, job);
+        run->line.waiting -= gt_queue_remove(run->queue, job);
     return r;
 }
 
 static int waiting_join(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     int r = waiting_put(run, number, err);
-    if (r < 0 || (run->options->queue == GT_QUEUE_FIFO && run->wait_count > 1))
+    if (r < 0 || (run->options->queue == GT_QUEUE_FIFO && run->line.waiting > 1))
         return r;
     return waiting_try_now(run, number, err);
 }
@@ -261,7 +261,7 @@ int gt_waiting_submit(struct group_run *run, uint32_t number, struct gt_err **er
 
 static int start_round(struct group_run *run, struct gt_err **err)
 {
-    run->stop = false;
+    run->line.stop = false;
     run->moves.waiting = GT_NONE;
     gt_queue_wake(run->queue);
     gt_queue_run(run->queue, UINT64_MAX / 2);

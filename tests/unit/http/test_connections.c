@@ -71,7 +71,7 @@ static struct gt_http_peer *add(struct clients *clients, struct gt_http_remote *
                                   .next = clients->http.peers,
                                   .served = kind == IDLE || kind == JUST_IDLE,
                                   .in_request = in_request,
-                                  .stage = in_request ? AT_COLLECT : AT_HEADER,
+                                  .request.stage = in_request ? AT_COLLECT : AT_HEADER,
                                   .since_ms = gt_clock_ms() - quiet_ms,
                                   .received_ms = gt_clock_ms() - quiet_ms};
     clients->http.peers = peer;
@@ -87,9 +87,9 @@ static void test_bodies_that_drip(void **state)
     struct gt_http_peer *large = add(&clients, &clients.guest, WORKS, 0),
                         *drips = add(&clients, &clients.hog, WORKS, 0);
     large->since_ms -= 5000;
-    large->received = 10 << 20;
+    large->request.received = 10 << 20;
     drips->since_ms -= 5000;
-    drips->received = 5;
+    drips->request.received = 5;
     assert_ptr_equal(gt_http_victim(&clients.http, NULL), drips);
     gt_http_cut(drips);
     assert_null(gt_http_victim(&clients.http, NULL));
