@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """daemonset/chart on Kubernetes before 1.30: what the cluster lacks is left out or refused, and the rest works."""
 import json
+import pathlib
 import shutil
+import types
 
 from cases_chart import CHART, INSTALLED, NODE_PROFILE, SETS, ChartCases
 from cases_policies import PolicyCases
+from cases_volcano import task, vcjob
+from harness.cluster import built
 from harness.install import DAEMONSET, NAMESPACE, commands, follow
+from harness.placed import annotation, pod_template
 from harness.report import quick
+from harness.schedulers import Volcano
 from harness.waiting import Failed, same, until
 
 UNPLACED = "placement.enabled: true needs Kubernetes 1.28"
@@ -129,6 +135,30 @@ class OlderCases(ChartCases):
         self.asked_by_schedulers(self.cluster.get("secret", "gputopo-scheduler-tls", "-n", NAMESPACE)["data"])
 
     @quick
+    def in_volcano(self):
+        """By the manual's ConfigMaps: a unit comes to one node, and its containers have the GPUs that their Bindings named."""
+        volcano = Volcano(types.SimpleNamespace(cluster=self.cluster), pathlib.Path(built("volcano")[0]),
+                          pathlib.Path(built("vc-scheduler")[0]) / "vc-scheduler")
+        template = pod_template(2, group=4)
+        del template["spec"]["nodeSelector"]
+        volcano.start(volcano.with_plugins())  # its webhooks stay, so it runs until the cluster ends
+        self.cluster.kubectl("create", "-f", "-", data=vcjob("unit", task("t", 2, template), minAvailable=2))
+
+        def running():
+            items = self.cluster.get("pods", "-l", "volcano.sh/job-name=unit")["items"]
+            return [item["status"]["phase"] for item in items] == ["Running"] * 2 and items or (
+                False, ([item["status"] for item in items], self.cluster.get("podgroups.scheduling.volcano.sh")["items"]))
+        items = until("the unit to run", running)
+        on = {item["spec"]["nodeName"] for item in items}
+        same(len(on), 1, f"nodes of the unit: {on}")
+        node = self.nodes[int(on.pop().removeprefix("node"))]
+        used = node.used()
+        for item in items:
+            planned = node.machine.indices(json.loads(annotation(item, "gpus"))["main"])
+            same(sorted(used[item["metadata"]["name"], "main"]), sorted(planned), f"the GPUs of {item['metadata']['name']}")
+        self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "unit", "--wait")
+
+    @quick
     def replaced(self):
         """Definitions stay after an uninstall. One that is older than the chart's is brought up by the next helm install, before anything needs it."""
         name = "supernodes.topology.metax-tech.com"
@@ -158,5 +188,6 @@ class OlderCases(ChartCases):
             case("agents and companions with the stricter seccomp profile", self.strict)
             case("pods get GPUs, and the objects say who has them", self.used)
             case("kube-scheduler's extender answers by TLS", self.extender)
+            case("Volcano's scheduler with our plugins: a unit on one node, with the GPUs that it planned", self.in_volcano)
             if case("helm uninstall takes back what was written", self.removed):
                 case("helm install replaces an old definition", self.replaced)

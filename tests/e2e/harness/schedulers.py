@@ -151,7 +151,10 @@ class Volcano:
                  "metadata": {"name": self.SERVICE, "namespace": "volcano-system",
                               "labels": {"kubernetes.io/service-name": self.SERVICE}},
                  "ports": [{"name": "", "port": 8443, "protocol": "TCP"}],
-                 "endpoints": [{"addresses": [CONTROL], "conditions": {"ready": True}}]}):
+                 "endpoints": [{"addresses": [CONTROL], "conditions": {"ready": True}}]},
+                {"apiVersion": "v1", "kind": "Endpoints",  # which API servers of 1.26 ask for a webhook's address
+                 "metadata": {"name": self.SERVICE, "namespace": "volcano-system", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+                 "subsets": [{"addresses": [{"ip": CONTROL}], "ports": [{"port": 8443, "protocol": "TCP"}]}]}):
             cluster.kubectl(*APPLY, "-f", "-", data=manifest)
         cluster.kubectl("apply", "--server-side", "-f", webhooks)
         scheduler, controllers, webhooks = self.programs
