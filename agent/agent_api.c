@@ -138,9 +138,9 @@ static void try_later(struct gt_agent *agent, const struct gt_err *err)
                   gt_backoff_pause(agent->api_failures++, RETRY_FIRST_MS, RETRY_MAX_MS, &jitter));
 }
 
-static void complain(struct gt_agent *agent)
+static void complain(struct gt_agent *agent, enum gt_log_level level)
 {
-    gt_warning("the API server cannot be used, going on without", GT_STR("why", agent->no_api_why));
+    gt_log(level, "the API server cannot be used, going on without", GT_STR("why", agent->no_api_why));
 }
 
 static void agent_api_on_timer(void *arg)
@@ -155,8 +155,7 @@ static void agent_api_on_timer(void *arg)
     }
     bool again = strncmp(agent->no_api_why, gt_err_text(err), sizeof(agent->no_api_why) - 1) == 0;
     try_later(agent, err);
-    if (!again)
-        complain(agent);
+    complain(agent, again ? GT_LOG_DEBUG : GT_LOG_WARNING);
 }
 
 int gt_agent_api_start(struct gt_agent *agent, struct gt_err **err)
@@ -183,7 +182,7 @@ const char *gt_agent_api_state(const struct gt_agent *agent)
 void gt_agent_api_complain(struct gt_agent *agent)
 {
     if (agent->api_failures && !agent->kube)
-        complain(agent);
+        complain(agent, GT_LOG_WARNING);
 }
 
 void gt_agent_api_stop(struct gt_agent *agent)

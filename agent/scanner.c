@@ -45,7 +45,7 @@ struct gt_scanner {
         struct gt_gpu_holders holders;
         unsigned stores;              /* bits 1 << source: its isolations are to be stored */
         struct gt_scan_result result; /* waits for the loop's thread */
-    } next;                           /* under lock */
+    } locked;                         /* under `lock` */
     _Atomic uint64_t busy_since_ms;   /* 0: idle */
 
     /* The scan thread's own. */
@@ -98,12 +98,12 @@ static int make_inventory(struct gt_scanner *scanner, const struct gt_node *node
     gt_auto_node struct gt_node *served = NULL;
     bool known, shared, differs;
     pthread_mutex_lock(&scanner->lock);
-    while (!scanner->next.names && !scanner->next.stopping)
+    while (!scanner->locked.names && !scanner->locked.stopping)
         pthread_cond_wait(&scanner->changed, &scanner->lock);
-    known = scanner->next.in_use != NULL;
-    shared = differs = scanner->next.shared;
+    known = scanner->locked.in_use != NULL;
+    shared = differs = scanner->locked.shared;
     if (known && (in_use = malloc(sizeof(*in_use))))
-        *in_use = *scanner->next.in_use;
+        *in_use = *scanner->locked.in_use;
     pthread_mutex_unlock(&scanner->lock);
     if (known && !in_use)
         return gt_fail_sys(err, ENOMEM, "inventory");
@@ -352,9 +352,9 @@ static void fetch(void *owner, struct gt_message *message)
     struct gt_scanner *scanner = owner;
     (void)message;
     pthread_mutex_lock(&scanner->lock);
-    bool has_result = scanner->next.has_result;
-    struct gt_scan_result result = scanner->next.result;
-    scanner->next.has_result = false;
+    bool has_result = scanner->locked.has_result;
+    struct gt_scan_result result = scanner->locked.result;
+    scanner->locked.has_result = false;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
     if (!has_result)
@@ -366,10 +366,10 @@ static void fetch(void *owner, struct gt_message *message)
 /* Under the lock: passes the result on and waits until it is fetched. */
 static void scanner_hand_over(struct gt_scanner *scanner, struct gt_scan_result result)
 {
-    scanner->next.result = result;
-    scanner->next.has_result = true;
+    scanner->locked.result = result;
+    scanner->locked.has_result = true;
     gt_mailbox_send(scanner->mailbox, &scanner->message);
-    while (scanner->next.has_result && !scanner->next.stopping)
+    while (scanner->locked.has_result && !scanner->locked.stopping)
         pthread_cond_wait(&scanner->changed, &scanner->lock);
 }
 
@@ -378,34 +378,31 @@ static void *scanner_run(void *arg)
     struct gt_scanner *scanner = arg;
     recall_health(scanner);
     pthread_mutex_lock(&scanner->lock);
-    while (!scanner->next.stopping) {
-        unsigned requests = scanner->next.wanted;
+    while (!scanner->locked.stopping) {
+        unsigned requests = scanner->locked.wanted;
         if (!requests) {
             pthread_cond_wait(&scanner->changed, &scanner->lock);
             continue;
         }
         if (requests & GT_SCAN_BARE)
             requests = GT_SCAN_BARE;
-        scanner->next.wanted &= ~requests;
-        scanner->given.faults = scanner->next.given.faults;
-        memcpy(scanner->given.isolations, scanner->next.given.isolations, sizeof(scanner->given.isolations));
-        scanner->given.kubelet = scanner->next.given.kubelet;
-        memcpy(scanner->given.measured, scanner->next.given.measured, sizeof(scanner->given.measured));
-        if (scanner->next.holders.known)
-            scanner->kept.health.holders = scanner->next.holders;
-        scanner->next.holders.known = false;
-        scanner->kept.health.holders.known &= !scanner->next.shared; /* those of shared GPUs hold parts */
-        unsigned stores = scanner->next.stores;
-        scanner->next.stores = 0;
+        scanner->locked.wanted &= ~requests;
+        scanner->given = scanner->locked.given;
+        if (scanner->locked.holders.known)
+            scanner->kept.health.holders = scanner->locked.holders;
+        scanner->locked.holders.known = false;
+        scanner->kept.health.holders.known &= !scanner->locked.shared; /* those of shared GPUs hold parts */
+        unsigned stores = scanner->locked.stores;
+        scanner->locked.stores = 0;
         pthread_mutex_unlock(&scanner->lock);
         struct gt_scan_result result = work(scanner, requests);
         pthread_mutex_lock(&scanner->lock);
         if (result.early)
-            scanner->next.wanted |= requests;
+            scanner->locked.wanted |= requests;
         else if (scanner->options.scan.probe && gt_probe_health_is_due(scanner->options.scan.probe))
-            scanner->next.wanted |= GT_SCAN_HEALTH; /* its answer counts when it comes */
+            scanner->locked.wanted |= GT_SCAN_HEALTH; /* its answer counts when it comes */
         scanner_hand_over(scanner, result);
-        if (scanner->next.stopping)
+        if (scanner->locked.stopping)
             break;
         /* Last: the kubelet gets the result also where a disk or the probe hangs here. */
         pthread_mutex_unlock(&scanner->lock);
@@ -414,7 +411,7 @@ static void *scanner_run(void *arg)
             store_isolations(scanner, stores | scanner->kept.store_failed);
         pthread_mutex_lock(&scanner->lock);
     }
-    scanner->next.ended = true;
+    scanner->locked.ended = true;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
     return NULL;
@@ -426,7 +423,7 @@ static void scanner_set(struct gt_scanner *scanner, void *to, const void *from, 
     pthread_mutex_lock(&scanner->lock);
     if (to)
         memcpy(to, from, size);
-    scanner->next.wanted |= wanted;
+    scanner->locked.wanted |= wanted;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
 }
@@ -438,16 +435,16 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests)
 
 void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *faults)
 {
-    scanner_set(scanner, &scanner->next.given.faults, faults, sizeof(*faults), 0);
+    scanner_set(scanner, &scanner->locked.given.faults, faults, sizeof(*faults), 0);
 }
 
 void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source source,
                         const struct gt_isolations *isolations, bool store)
 {
     pthread_mutex_lock(&scanner->lock);
-    scanner->next.given.isolations[source] = *isolations;
-    scanner->next.stores |= store ? 1U << source : 0; /* with the list: a round that takes one takes both */
-    scanner->next.wanted |= GT_SCAN_IDS;
+    scanner->locked.given.isolations[source] = *isolations;
+    scanner->locked.stores |= store ? 1U << source : 0; /* with the list: a round that takes one takes both */
+    scanner->locked.wanted |= GT_SCAN_IDS;
     pthread_cond_broadcast(&scanner->changed);
     pthread_mutex_unlock(&scanner->lock);
 }
@@ -455,11 +452,11 @@ void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source sou
 bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kubelet)
 {
     pthread_mutex_lock(&scanner->lock);
-    const struct gt_kubelet *was = &scanner->next.given.kubelet;
+    const struct gt_kubelet *was = &scanner->locked.given.kubelet;
     bool changed = strcmp(was->policy, kubelet->policy) != 0 || strcmp(was->scope, kubelet->scope) != 0 ||
                    strcmp(was->cpu_policy, kubelet->cpu_policy) != 0 ||
                    strcmp(was->unknown, kubelet->unknown) != 0;
-    scanner->next.given.kubelet = *kubelet;
+    scanner->locked.given.kubelet = *kubelet;
     pthread_mutex_unlock(&scanner->lock);
     return changed;
 }
@@ -467,35 +464,35 @@ bool gt_scanner_kubelet(struct gt_scanner *scanner, const struct gt_kubelet *kub
 void gt_scanner_measure(struct gt_scanner *scanner, enum gt_measured_source source,
                         const struct gt_measured *measured)
 {
-    scanner_set(scanner, &scanner->next.given.measured[source], measured, sizeof(*measured), GT_SCAN_IDS);
+    scanner_set(scanner, &scanner->locked.given.measured[source], measured, sizeof(*measured), GT_SCAN_IDS);
 }
 
 void gt_scanner_held(struct gt_scanner *scanner, const struct gt_gpu_holders *holders)
 {
-    scanner_set(scanner, &scanner->next.holders, holders, sizeof(*holders), 0);
+    scanner_set(scanner, &scanner->locked.holders, holders, sizeof(*holders), 0);
 }
 
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use)
 {
     pthread_mutex_lock(&scanner->lock);
-    bool changed = !scanner->next.in_use || !gt_in_use_equal(scanner->next.in_use, in_use);
-    if (!scanner->next.in_use)
-        scanner->next.in_use = malloc(sizeof(*in_use));
-    if (scanner->next.in_use)
-        *scanner->next.in_use = *in_use;
+    bool changed = !scanner->locked.in_use || !gt_in_use_equal(scanner->locked.in_use, in_use);
+    if (!scanner->locked.in_use)
+        scanner->locked.in_use = malloc(sizeof(*in_use));
+    if (scanner->locked.in_use)
+        *scanner->locked.in_use = *in_use;
     pthread_mutex_unlock(&scanner->lock);
     return changed;
 }
 
 void gt_scanner_shared(struct gt_scanner *scanner, bool shared)
 {
-    scanner_set(scanner, &scanner->next.shared, &shared, sizeof(shared), 0);
+    scanner_set(scanner, &scanner->locked.shared, &shared, sizeof(shared), 0);
 }
 
 void gt_scanner_name_gpus(struct gt_scanner *scanner)
 {
     const bool names = true;
-    scanner_set(scanner, &scanner->next.names, &names, sizeof(names), 0);
+    scanner_set(scanner, &scanner->locked.names, &names, sizeof(names), 0);
 }
 
 double gt_scanner_busy(const struct gt_scanner *scanner)
@@ -506,10 +503,10 @@ double gt_scanner_busy(const struct gt_scanner *scanner)
 
 static void scanner_free(struct gt_scanner *scanner)
 {
-    if (scanner->next.has_result)
-        result_done(&scanner->next.result);
+    if (scanner->locked.has_result)
+        result_done(&scanner->locked.result);
     gt_mailbox_free(scanner->mailbox);
-    free(scanner->next.in_use);
+    free(scanner->locked.in_use);
     gt_inventory_unref(scanner->last);
     gt_node_unref(scanner->found);
     gt_class_cache_free(scanner->classes);
@@ -525,12 +522,12 @@ bool gt_scanner_stop(struct gt_scanner *scanner, unsigned milliseconds)
     if (!scanner)
         return true;
     pthread_mutex_lock(&scanner->lock);
-    scanner->next.stopping = true;
+    scanner->locked.stopping = true;
     pthread_cond_broadcast(&scanner->changed);
     uint64_t until = in_ms(milliseconds);
-    while (!scanner->next.ended && gt_cond_wait_until(&scanner->changed, &scanner->lock, until) == 0)
+    while (!scanner->locked.ended && gt_cond_wait_until(&scanner->changed, &scanner->lock, until) == 0)
         continue;
-    bool ended = scanner->next.ended;
+    bool ended = scanner->locked.ended;
     pthread_mutex_unlock(&scanner->lock);
     if (!ended)
         return false;
@@ -549,7 +546,7 @@ int gt_scanner_new(struct gt_loop *loop, const struct gt_scanner_options *option
     scanner->options = *options;
     scanner->callback = callback;
     scanner->arg = arg;
-    scanner->given.faults = scanner->next.given.faults = *options->scan.faults;
+    scanner->given.faults = scanner->locked.given.faults = *options->scan.faults;
     scanner->options.scan.faults = &scanner->given.faults;
     pthread_mutex_init(&scanner->lock, NULL);
     gt_cond_init(&scanner->changed);

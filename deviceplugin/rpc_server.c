@@ -33,7 +33,7 @@ struct call {
     bool woken;
     struct {
         bool waits; /* for gt_rpc_answer() */
-        bool came;  /* that has, or is about to */
+        bool came;  /* it has, or is about to */
         enum gt_rpc_status status;
         char *text; /* of the status; NULL without memory */
     } answer;       /* under server->lock */

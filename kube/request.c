@@ -26,7 +26,7 @@ struct gt_kube_call {
         size_t response_max;
         uint64_t try_ms;
         bool no_object, once;
-    } asks;
+    } request;
     uint64_t deadline; /* a time of gt_clock_ms(); GT_KUBE_FOREVER: none */
     struct gt_backoff own_backoff, *backoff;
     unsigned tries;
@@ -113,8 +113,8 @@ static void free_call(struct gt_kube_call *call)
 {
     gt_err_free(call->failed);
     gt_err_free(call->earlier);
-    free(call->asks.path);
-    free(call->asks.body);
+    free(call->request.path);
+    free(call->request.body);
     free(call);
 }
 
@@ -207,7 +207,7 @@ static void answer_success(struct gt_kube_call *call, const struct gt_transfer_r
 {
     gt_auto_err struct gt_err *error = NULL;
     cJSON *object = NULL;
-    if (!call->raw_done && !call->asks.no_object &&
+    if (!call->raw_done && !call->request.no_object &&
         !(object = cJSON_ParseWithLength(result->body, result->body_len)))
         gt_fail(&error, EBADMSG, "the answer is not JSON (%zu bytes)", result->body_len);
     answer_call(call, result->status, object, gt_steal(error), result);
@@ -233,7 +233,7 @@ static void kube_request_on_done(void *arg, const struct gt_transfer_result *res
     struct gt_err *error = NULL;
     gt_kube_result(result, &object, &error);
     bool cut_off = result->error == ETIMEDOUT;
-    if (passing && !call->asks.once && try_again(call, result->retry_after)) {
+    if (passing && !call->request.once && try_again(call, result->retry_after)) {
         if (result->error && !cut_off) {
             gt_err_free(call->earlier);
             call->earlier = gt_steal(error);
@@ -253,21 +253,21 @@ static void kube_request_on_done(void *arg, const struct gt_transfer_result *res
 
 static void run_call(struct gt_kube_call *call)
 {
-    uint64_t now = gt_clock_ms(), left = call->asks.try_ms;
+    uint64_t now = gt_clock_ms(), left = call->request.try_ms;
     gt_auto_err struct gt_err *error = NULL;
     int r = 0;
     if (call->deadline != GT_KUBE_FOREVER && now >= call->deadline)
         r = gt_fail(&error, ETIMEDOUT, "the deadline passed while it was queued");
     else if (call->deadline != GT_KUBE_FOREVER && call->deadline - now < left)
         left = call->deadline - now;
-    const struct gt_kube_exchange exchange = {.method = call->asks.method,
-                                              .path = call->asks.path,
-                                              .body = call->asks.body,
-                                              .content_type = call->asks.content_type,
-                                              .accept = call->asks.accept,
+    const struct gt_kube_exchange exchange = {.method = call->request.method,
+                                              .path = call->request.path,
+                                              .body = call->request.body,
+                                              .content_type = call->request.content_type,
+                                              .accept = call->request.accept,
                                               .http2 = !call->raw_done,
                                               .timeout_ms = left,
-                                              .body_max = call->asks.response_max,
+                                              .body_max = call->request.response_max,
                                               .on_done = kube_request_on_done,
                                               .arg = call};
     if (r == 0)
@@ -328,7 +328,7 @@ static int kube_request_enqueue(struct gt_kube *kube, struct gt_kube_call *call,
         return gt_fail(err, EAGAIN, "more than %d requests wait", CALLS_MAX);
     uint64_t deadline = deadline_ms ? deadline_ms : GT_KUBE_DEADLINE_MS;
     call->kube = kube;
-    call->asks.try_ms = try_ms ? try_ms : GT_KUBE_TRY_MS;
+    call->request.try_ms = try_ms ? try_ms : GT_KUBE_TRY_MS;
     call->deadline = deadline == GT_KUBE_FOREVER ? GT_KUBE_FOREVER : gt_clock_ms() + deadline;
     call->next = kube->calls;
     if (call->next)
@@ -383,19 +383,19 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
         return gt_fail(err, EINVAL, "%s: no body is given", verbs[request->verb].method);
     struct gt_kube_call *call = calloc(1, sizeof(*call));
     GT_NEED(call, err, "Kubernetes client");
-    call->asks.method = verbs[request->verb].method;
-    call->asks.content_type = verbs[request->verb].type;
-    call->asks.accept = request->no_object       ? GT_KUBE_ACCEPT_SHORT
-                        : request->metadata_only ? GT_KUBE_ACCEPT_META
-                                                 : GT_KUBE_ACCEPT;
-    call->asks.no_object = request->no_object;
-    call->asks.once = request->once;
+    call->request.method = verbs[request->verb].method;
+    call->request.content_type = verbs[request->verb].type;
+    call->request.accept = request->no_object       ? GT_KUBE_ACCEPT_SHORT
+                           : request->metadata_only ? GT_KUBE_ACCEPT_META
+                                                    : GT_KUBE_ACCEPT;
+    call->request.no_object = request->no_object;
+    call->request.once = request->once;
     call->backoff = &call->own_backoff;
-    call->asks.response_max = request->response_max ? request->response_max : GT_KUBE_RESPONSE_MAX;
+    call->request.response_max = request->response_max ? request->response_max : GT_KUBE_RESPONSE_MAX;
     call->done = done;
     call->arg = arg;
-    int r = build_path(request, &call->asks.path, err);
-    if (r == 0 && request->body && !(call->asks.body = strdup(request->body)))
+    int r = build_path(request, &call->request.path, err);
+    if (r == 0 && request->body && !(call->request.body = strdup(request->body)))
         r = gt_fail_sys(err, ENOMEM, "Kubernetes client");
     if (r == 0)
         r = kube_request_enqueue(kube, call, request->deadline_ms, request->try_ms, err);
@@ -412,13 +412,13 @@ int gt_kube_start_raw(struct gt_kube *kube, const struct gt_kube_get *get, struc
                       struct gt_err **err)
 {
     struct gt_kube_call *call = calloc(1, sizeof(*call));
-    if (!call || !(call->asks.path = strdup(get->path))) {
+    if (!call || !(call->request.path = strdup(get->path))) {
         free(call);
         return gt_fail_sys(err, ENOMEM, "Kubernetes client");
     }
-    call->asks.method = "GET";
-    call->asks.accept = get->accept;
-    call->asks.response_max = get->response_max;
+    call->request.method = "GET";
+    call->request.accept = get->accept;
+    call->request.response_max = get->response_max;
     call->backoff = get->backoff ? get->backoff : &call->own_backoff;
     call->raw_done = get->done;
     call->arg = get->arg;

@@ -487,7 +487,8 @@ static void write_totals(const struct gt_informers *informers, const char *name,
 static void write_informers(const struct gt_informers *informers, struct gt_buf *to)
 {
     static const char objects[] = "gputopo_informer_objects", silent[] = "gputopo_informer_silence_seconds";
-    uint64_t events[GT_INFORMER_KINDS], lists[GT_INFORMER_KINDS], failures[GT_INFORMER_KINDS];
+    uint64_t events[GT_INFORMER_KINDS], lists[GT_INFORMER_KINDS], failures[GT_INFORMER_KINDS],
+        refused[GT_INFORMER_KINDS];
     struct gt_kube_informer_counters counters[GT_INFORMER_KINDS] = {0};
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++) {
         struct gt_kube_informer_counters *of = &counters[kind];
@@ -496,6 +497,7 @@ static void write_informers(const struct gt_informers *informers, struct gt_buf 
         events[kind] = of->added + of->updated + of->deleted;
         lists[kind] = of->lists;
         failures[kind] = of->lists_failed;
+        refused[kind] = of->refused;
     }
     gt_prom_head(to, objects, "Objects that are followed, by resource.");
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
@@ -506,6 +508,8 @@ static void write_informers(const struct gt_informers *informers, struct gt_buf 
     write_totals(informers, "gputopo_informer_lists_total", "Whole lists of them.", lists, to);
     write_totals(informers, "gputopo_informer_list_failures_total", "Lists of them that failed.", failures,
                  to);
+    write_totals(informers, "gputopo_informer_refused_total",
+                 "Objects beyond the limit, which are passed over.", refused, to);
     gt_prom_head(to, silent, "Time since the API server said anything on this watch.");
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
         if (counters[kind].watch.last_received_ms)

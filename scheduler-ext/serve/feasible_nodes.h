@@ -26,7 +26,6 @@ enum gt_feasibility {
     GT_NUMA_REFUSED, /* its kubelet would refuse the pod, since the free GPUs are spread over NUMA nodes */
     GT_SLOW_REFUSED, /* too few of its free GPUs are neither slow nor suspect, and the pod takes no such ones
                       */
-    GT_FEASIBILITIES,
 };
 
 struct gt_extender_pod {

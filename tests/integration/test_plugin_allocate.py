@@ -31,6 +31,14 @@ def varint(number):
     return out + bytes([number])
 
 
+def is_refused(connection):
+    """Whether the plugin has closed it, and has said nothing."""
+    try:
+        return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+
+
 class Listing(Case):
     def test_health(self):
         kubelet, host = self.pair()
@@ -284,6 +292,7 @@ class Abusing(Case):
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(kubelet.plugin_socket())
             connections.append(connection)
+        self.assertTrue(wait_for(lambda: sum(map(is_refused, connections)) >= 40))
         self.assertTrue(wait_for(lambda: host.descriptors() <= before + 16), host.descriptors())
         kubelet.admit("pod", 1)  # who is in stays in
         for connection in connections:

@@ -81,7 +81,7 @@ bool gt_choose(const struct gt_class *class, uint64_t free, uint64_t must, unsig
 unsigned gt_class_pods(const struct gt_class *class, uint64_t free, unsigned k);
 
 /* The best choice and the second best in the same order; returns how many there are: 1 if there is only one
- * set, 0 where gt_choose() would return false. What there is not is untouched. `limit_us` limits each of the
+ * set, 0 where gt_choose() would return false. The others are untouched. `limit_us` limits each of the
  * two searches. It is slower than gt_choose(). */
 unsigned gt_choose_two(const struct gt_class *class, uint64_t free, unsigned k, unsigned limit_us,
                        struct gt_choice ret[static 2]);

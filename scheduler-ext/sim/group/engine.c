@@ -87,7 +87,7 @@ static int handle(struct group_run *run, struct gt_event event, struct gt_err **
     } else if (event.kind == GT_EVENT_REPAIR) {
         r = gt_failing_repair(run, event.subject, err);
     }
-    return r < 0 || event.kind == GT_EVENT_FAIL || !run->line.waiting ? r : gt_waiting_start(run, err);
+    return r < 0 || event.kind == GT_EVENT_FAIL || !run->counts.waiting ? r : gt_waiting_start(run, err);
 }
 
 /* Handles all events up to a time. */
@@ -128,9 +128,9 @@ static int go(struct group_run *run, struct gt_err **err)
     /* The run continues until all submitted jobs have ended; otherwise the waits of the largest jobs would be
      * missing. */
     while (r >= 0 && !run->meter.lasting && run->options->queue != GT_QUEUE_NONE && run->heap.count &&
-           (run->line.waiting || run->line.running))
+           (run->counts.waiting || run->counts.running))
         r = pass(run, run->heap.event[0].time, err);
-    for (uint32_t i = 0; i < run->line.waiting; i++)
+    for (uint32_t i = 0; i < run->counts.waiting; i++)
         gt_meter_rejected(&run->meter);
     for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++)
         if (run->running[i].places)

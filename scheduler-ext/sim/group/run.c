@@ -79,7 +79,7 @@ void gt_run_release(struct group_run *run, uint32_t number)
     }
     free(running->places);
     running->places = NULL;
-    run->line.running--;
+    run->counts.running--;
     gt_run_tenant(run, number)->holds -= (uint64_t)job->pods * job->gpus;
     gt_run_go_away(run, number);
 }
@@ -130,7 +130,7 @@ int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err)
     running->places = malloc(job->pods * sizeof(*running->places));
     GT_NEED(running->places, err, "simulation");
     memcpy(running->places, run->places, job->pods * sizeof(*running->places));
-    run->line.running++;
+    run->counts.running++;
     gt_run_tenant(run, number)->holds += (uint64_t)job->pods * job->gpus;
     gt_meter_started(&run->meter, number, run->now, run->left[number], running->places);
     GT_TRY(gt_run_go_on(run, number, 0, err));

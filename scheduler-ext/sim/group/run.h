@@ -169,12 +169,14 @@ struct group_run {
     struct gt_queue *queue;
     struct sim_holder holder;
     struct sim_moves moves;
-    struct gt_err *failed; /* in the queue's calls */
+    struct {
+        struct gt_err *failed; /* in the queue's calls */
+        bool stop;             /* fifo: the first waiting job found no room */
+    } round;                   /* of the queue */
     struct {
         uint32_t waiting, running;
-        uint64_t arrivals; /* jobs that had to wait */
-        bool stop;         /* fifo: the first waiting job found no room in this round */
-    } line;
+        uint64_t arrivals;   /* that had to wait */
+    } counts;                /* of jobs */
     struct gt_place *places; /* of the job that is being placed */
     struct gt_rng failures;
     struct gt_meter meter;

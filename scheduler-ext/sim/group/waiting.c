@@ -68,7 +68,7 @@ static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, st
     for (uint32_t i = 0; i < job->pods; i++) {
         uint32_t node = holder->pods[i].node;
         gpus += gt_node_set_has(ret, node) ? 0 : world->site->nodes[node].gpus;
-        if (gt_node_set_add(ret, node, &run->failed) < 0)
+        if (gt_node_set_add(ret, node, &run->round.failed) < 0)
             return false;
     }
     uint32_t percent = run->options->reserved_percent;
@@ -132,17 +132,17 @@ static int sim_waiting_start(struct group_run *run, uint32_t number, struct gt_e
 static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
 {
     struct group_run *run = arg;
-    if (run->line.stop || run->failed)
+    if (run->round.stop || run->round.failed)
         return GT_QUEUE_FAILED;
     uint32_t number = sim_waiting_number_of(run, job);
     if (!gt_run_may_hold(run, number, sim_waiting_gpus_of(job)))
         return GT_QUEUE_FAILED;
     restrict_to_others(run, restricted);
-    int r = sim_waiting_start(run, number, &run->failed);
+    int r = sim_waiting_start(run, number, &run->round.failed);
     if (r == 0)
         gt_moving_blocked(run, number);
-    run->line.stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
-    run->line.waiting -= r > 0;
+    run->round.stop = r <= 0 && run->options->queue == GT_QUEUE_FIFO;
+    run->counts.waiting -= r > 0;
     return r > 0 ? GT_QUEUE_DONE : r == 0 ? GT_QUEUE_BLOCKED : GT_QUEUE_FAILED;
 }
 
@@ -186,7 +186,7 @@ void gt_waiting_done(struct group_run *run)
     gt_cluster_free(run->holder.model);
     free(run->holder.units);
     free(run->holder.pods);
-    gt_err_free(run->failed);
+    gt_err_free(run->round.failed);
 }
 
 /* ---- submission and start ---- */
@@ -200,11 +200,11 @@ static int waiting_put(struct group_run *run, uint32_t number, struct gt_err **e
                                    .share = &run->tenants[tenant].share,
                                    .gpus = sim_waiting_gpus_of(job),
                                    .since_ms = now_ms(run),
-                                   .number = ++run->line.arrivals};
+                                   .number = ++run->counts.arrivals};
     for (size_t i = 0; i < GT_COUNT(shape); i++)
         entry.shape = gt_digest_mix(entry.shape, shape[i]);
     GT_TRY(gt_queue_put(run->queue, &entry, err));
-    run->line.waiting++;
+    run->counts.waiting++;
     return gt_moving_joined(run, number, err);
 }
 
@@ -217,14 +217,14 @@ static int waiting_try_now(struct group_run *run, uint32_t number, struct gt_err
     int r = sim_waiting_start(run, number, err);
     restrict_to_others(run, false);
     if (r > 0)
-        run->line.waiting -= gt_queue_remove(run->queue, job);
+        run->counts.waiting -= gt_queue_remove(run->queue, job);
     return r;
 }
 
 static int waiting_join(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     int r = waiting_put(run, number, err);
-    if (r < 0 || (run->options->queue == GT_QUEUE_FIFO && run->line.waiting > 1))
+    if (r < 0 || (run->options->queue == GT_QUEUE_FIFO && run->counts.waiting > 1))
         return r;
     return waiting_try_now(run, number, err);
 }
@@ -261,12 +261,14 @@ int gt_waiting_submit(struct group_run *run, uint32_t number, struct gt_err **er
 
 static int start_round(struct group_run *run, struct gt_err **err)
 {
-    run->line.stop = false;
+    run->round.stop = false;
     run->moves.waiting = GT_NONE;
     gt_queue_wake(run->queue);
     gt_queue_run(run->queue, UINT64_MAX / 2);
     restrict_to_others(run, false);
-    return run->failed ? gt_fail(err, gt_err_code(run->failed), "%s", gt_err_text(run->failed)) : 0;
+    return run->round.failed
+               ? gt_fail(err, gt_err_code(run->round.failed), "%s", gt_err_text(run->round.failed))
+               : 0;
 }
 
 int gt_waiting_start(struct group_run *run, struct gt_err **err)
