@@ -137,8 +137,7 @@ bool gt_unplaced_handle(struct reconcile *reconcile);
 
 /* ---- rebalance.c ---- */
 /* Adds to the text why a job waits which pods could move so that it fits. */
-void gt_rebalance_suggest(struct reconcile *reconcile, const struct gt_plan_failure *failure,
-                          struct gt_buf *text);
+void gt_rebalance_suggest(struct reconcile *reconcile, struct gt_buf *text);
 
 /* ---- preempt.c ---- */
 /* With --preempt: chooses pods of lower priority to evict for a job that does not fit, and adds that to the
