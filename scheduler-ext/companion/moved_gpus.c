@@ -254,7 +254,8 @@ static void moved_search(struct gt_moved_gpus *moved)
 static bool moved_is_told_elsewhere(const struct gt_moved_gpus *moved, const struct told_gpu *told)
 {
     const struct told_gpu *other = told_of_gpu(moved, told->uuids[0]);
-    while (other && (strcmp(other->uuids[0], told->uuids[0]) != 0 || strcmp(other->node, told->node) == 0))
+    while (other && (strcmp(other->uuids[0], told->uuids[0]) != 0 ||
+                     strcmp(other->uuids[1], told->uuids[1]) != 0 || strcmp(other->node, told->node) == 0))
         other = told_at(moved, other->next_of_gpu);
     return other;
 }
@@ -274,10 +275,12 @@ void gt_moved_gpus_observe_deleted(struct gt_moved_gpus *moved, const char *node
     if (more)
         snprintf(others, sizeof(others), " and %u more", more);
     if (first && moved->leads) {
+        bool link = first->uuids[1][0];
         snprintf(text, sizeof(text),
-                 "GPU %s%s stay%s isolated in this node alone, since its NodeGPUTopology was deleted: "
+                 "%s %s%s%s%s stay%s isolated in this node alone, since its NodeGPUTopology was deleted: "
                  "isolate a card by its UUID again where it moves to",
-                 first->uuids[0], others, more ? "" : "s");
+                 link ? "the link of" : "GPU", first->uuids[0], link ? " and " : "", first->uuids[1], others,
+                 more ? "" : "s");
         moved_send_event(moved, node, "IsolationLeftBehind", text);
     }
     moved_replace(moved, node, NULL);

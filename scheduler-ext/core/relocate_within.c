@@ -9,7 +9,10 @@
 /* A job that must lie in one supernode of a tier: the cheapest moves of any of them, each as if it were the
  * whole cluster for the job. What moves may go elsewhere. */
 
-enum { WITHIN_DOMAINS = 32 }; /* so many are searched, those first that lack the fewest GPUs */
+enum {
+    WITHIN_DOMAINS = 32, /* so many are searched at most, those first that lack the fewest GPUs */
+    WITHIN_READING = 4,  /* steps for each node and pod that it takes to begin a search */
+};
 
 struct relocate_domain {
     uint32_t super;
@@ -37,7 +40,8 @@ static void relocate_count_domains(const struct gt_cluster *cluster, const struc
             domains[domain].free += gt_bit_count(node.available);
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (!pods[i].movable || !gt_cluster_get_node(cluster, pods[i].node, &node))
+        if (!pods[i].movable || gt_node_set_has(spec->job_avoids, pods[i].node) ||
+            !gt_cluster_get_node(cluster, pods[i].node, &node))
             continue;
         uint32_t domain = gt_cluster_domain(cluster, node.supernode, spec->tier);
         if (domain != GT_NONE)
@@ -72,6 +76,7 @@ int gt_relocate_within(struct gt_cluster *cluster, const struct gt_running_pod *
                        const struct gt_relocate_spec *spec, struct gt_relocation *ret, struct gt_err **err)
 {
     uint32_t supers = gt_cluster_supernodes(cluster), count = 0;
+    uint64_t work = spec->work ? spec->work : GT_RELOCATE_WORK, most = WITHIN_DOMAINS;
     gt_auto_free struct relocate_domain *domains = calloc((size_t)supers + 1, sizeof(*domains));
     uint64_t wanted = (uint64_t)spec->job.runs * spec->job.pods * spec->job.gpus;
     struct gt_relocate_spec each = *spec;
@@ -85,14 +90,14 @@ int gt_relocate_within(struct gt_cluster *cluster, const struct gt_running_pod *
         if (domains[s].free + domains[s].gain >= wanted)
             domains[count++] = (struct relocate_domain){s, domains[s].free, domains[s].gain};
     qsort(domains, count, sizeof(*domains), relocate_by_free);
-    if (count)
-        each.work =
-            (spec->work ? spec->work : GT_RELOCATE_WORK) / (count < WITHIN_DOMAINS ? count : WITHIN_DOMAINS);
+    uint64_t begin = WITHIN_READING * ((uint64_t)gt_cluster_nodes(cluster) + pod_count + 1);
+    most = work / begin < most ? work / begin + 1 : most;
+    each.work = work / (!count ? 1 : count < most ? count : most) + 1; /* 0 is no bound */
     for (uint32_t i = 0; i < count; i++) {
         struct gt_relocation found = {0};
         if (relocate_is_best(&best, wanted > domains[i].free ? wanted - domains[i].free : 0))
             break;
-        if (i == WITHIN_DOMAINS) {
+        if (i == most) {
             exact = false;
             break;
         }

@@ -161,17 +161,27 @@ static uint64_t refused_at(const struct gt_pod *pod, const struct gt_cache_momen
     return ago_ms >= BACKOFF_REFUSALS_MS ? 0 : ago_ms < now->ms ? now->ms - ago_ms : 1;
 }
 
-/* False: it is among them, or as many came later. */
-static bool add_refused(struct backoff_job *job, struct backoff_pod pod)
+/* An object tells its time in whole seconds of another clock. Where as many are known already, one that came
+ * so much later at most may be one that gave way to them. */
+enum { REFUSED_AT_ONCE_MS = 10000 };
+
+static bool is_counted(const struct backoff_job *job, uint64_t uid)
 {
+    for (unsigned i = 0; i < BACKOFF_REFUSALS; i++)
+        if (job->refused[i].ms && job->refused[i].uid == uid)
+            return true;
+    return false;
+}
+
+/* False: as many came later. */
+static bool add_refused(struct backoff_job *job, struct backoff_pod pod, bool fresh)
+{
+    uint64_t oldest = job->refused[BACKOFF_REFUSALS - 1].ms;
     unsigned at = 0;
-    for (unsigned i = 0; i < BACKOFF_REFUSALS; i++) {
-        if (job->refused[i].ms && job->refused[i].uid == pod.uid)
-            return false;
-        at += job->refused[i].ms > pod.ms;
-    }
-    if (at == BACKOFF_REFUSALS)
+    if (oldest && pod.ms < oldest + (fresh ? 0 : REFUSED_AT_ONCE_MS))
         return false;
+    while (job->refused[at].ms > pod.ms)
+        at++;
     memmove(&job->refused[at + 1], &job->refused[at], (BACKOFF_REFUSALS - at - 1) * sizeof(pod));
     job->refused[at] = pod;
     return true;
@@ -194,10 +204,13 @@ bool gt_backoff_refusal(struct backoffs *backoffs, struct gt_cache *cache, const
     if (!key.data || key.failed)
         return false;
     struct backoff_job *job = make_backoff(backoffs, key.data, when + BACKOFF_REFUSED_MS);
-    if (!add_refused(job, (struct backoff_pod){when, gt_digest_keyed(pod->uid)}))
+    const struct backoff_pod refused = {when, gt_digest_keyed(pod->uid)};
+    if (is_counted(job, refused.uid))
         return false;
     exclude_node(backoffs, key.data, gt_cluster_find_node(gt_cache_cluster(cache), pod->node_name),
                  gt_digest_keyed(pod->node_name), when);
+    if (!add_refused(job, refused, fresh))
+        return false;
     ret->job = gt_cache_find_job(cache, key.data);
     snprintf(
         ret->text, sizeof(ret->text),

@@ -89,7 +89,9 @@ static bool brake_collect(struct gt_brake *brake, enum gt_brake_count count, uin
     return r >= 0;
 }
 
-static bool brake_holds(const struct gt_brake *brake, uint32_t supernode, char why[static GT_BRAKE_WHY_SIZE])
+/* `asked`: some of the nodes are only asked about. */
+static bool brake_holds(const struct gt_brake *brake, uint32_t supernode, bool asked,
+                        char why[static GT_BRAKE_WHY_SIZE])
 {
     struct gt_cluster_supernode super = {.name = ""};
     struct brake_tally tally = brake_tally_of(brake, supernode);
@@ -98,24 +100,23 @@ static bool brake_holds(const struct gt_brake *brake, uint32_t supernode, char w
     if (supernode != GT_NONE)
         gt_cluster_get_supernode(gt_cache_cluster(brake->cache), supernode, &super);
     snprintf(why, GT_BRAKE_WHY_SIZE,
-             "with it %u of the %u nodes of %s%.253s would be not Ready, tainted, or have lost their pods of "
-             "late, and "
+             "%s%u of the %u nodes of %s%.253s %s not Ready, tainted, or have lost their pods of late, and "
              "%s lets %u go at once",
-             tally.counted, tally.nodes, *super.name ? "supernode " : "the cluster", super.name,
-             brake->option, tally.may);
+             asked ? "with it " : "", tally.counted, tally.nodes, *super.name ? "supernode " : "the cluster",
+             super.name, asked ? "would be" : "are", brake->option, tally.may);
     return true;
 }
 
 /* For the cluster, and for each supernode of these nodes. */
-static bool brake_holds_any(const struct gt_brake *brake, const struct gt_node_set *nodes,
+static bool brake_holds_any(const struct gt_brake *brake, const struct gt_node_set *nodes, bool asked,
                             char why[static GT_BRAKE_WHY_SIZE])
 {
     struct gt_cluster_node node;
-    bool holds = brake_holds(brake, GT_NONE, why);
+    bool holds = brake_holds(brake, GT_NONE, asked, why);
     for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
          id = gt_node_set_next(nodes, id + 1))
         holds = gt_cluster_get_node(gt_cache_cluster(brake->cache), id, &node) &&
-                brake_holds(brake, node.supernode, why);
+                brake_holds(brake, node.supernode, asked, why);
     return holds;
 }
 
@@ -131,7 +132,7 @@ static bool brake_lets(struct gt_brake *brake, const struct gt_node_set *nodes, 
     brake->none_why = NULL;
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
     bool known = brake_collect(brake, taints ? BRAKE_TAINTS : BRAKE_EVICTIONS, now_ms);
-    bool holds = !known || brake_holds(brake, GT_NONE, why);
+    bool holds = !known || brake_holds(brake, GT_NONE, true, why);
     if (known && holds && !taints) {
         brake->none_why = strdup(why);
         brake->none_ms = now_ms;
@@ -139,7 +140,7 @@ static bool brake_lets(struct gt_brake *brake, const struct gt_node_set *nodes, 
     for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
          id = gt_node_set_next(nodes, id + 1))
         holds = gt_node_set_add(&brake->counted, id, NULL) < 0;
-    holds = holds || brake_holds_any(brake, nodes, why);
+    holds = holds || brake_holds_any(brake, nodes, true, why);
     brake->held += holds;
     return !holds;
 }
@@ -149,7 +150,7 @@ bool gt_brake_is_on(struct gt_brake *brake, const struct gt_node_set *nodes, boo
 {
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
     bool holds = !brake_collect(brake, of_late ? BRAKE_EVICTIONS : BRAKE_NOT_OF_LATE, now_ms) ||
-                 brake_holds_any(brake, nodes, why);
+                 brake_holds_any(brake, nodes, false, why);
     brake->held += holds;
     return holds;
 }

@@ -121,6 +121,14 @@ static const char *reason_name(enum gt_plan_reason reason)
     return reason < GT_COUNT(names) ? names[reason] : "";
 }
 
+/* Whether there is room in all, but not together. */
+static bool is_scattered(const struct gt_plan_failure *failure)
+{
+    return failure->reason == GT_PLAN_NO_SUPERNODE ||
+           (failure->reason == GT_PLAN_TOO_FEW_GPUS && failure->bound) ||
+           (failure->reason == GT_PLAN_NO_DOMAIN && !failure->each);
+}
+
 static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restricted)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -163,6 +171,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     pjob->wait.tries++;
     bool never = decision == GT_DECISION_WAITS && failure.reason == GT_PLAN_NEVER_FITS, preempts = false;
     gt_placement_count_kept(pjob);
+    pjob->wait.scattered = decision == GT_DECISION_WAITS && is_scattered(&failure);
     if (decision == GT_DECISION_WAITS && !never) {
         say_terminating(reconcile, &failure, &text);
         gt_placement_say_kept(pjob, reconcile->now, &text);
@@ -173,7 +182,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
                         "or have lost their pods of late");
         preempts = !restricted && gt_preempt_choose(reconcile, &failure, &text);
         if (!preempts)
-            gt_rebalance_suggest(reconcile, &failure, &text);
+            gt_rebalance_suggest(reconcile, &text);
     }
     const char *said = text.data ? text.data : "";
     switch (decision) {

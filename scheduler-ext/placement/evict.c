@@ -88,6 +88,8 @@ static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outc
 {
     struct eviction *eviction = key->of;
     struct gt_placement_counters *counters = &eviction->pjob->placement->counters;
+    const struct gt_cache_pod *pod =
+        gt_cache_find_pod(eviction->pjob->placement->spec.cache, eviction->namespace_, eviction->name);
     bool refused = outcome == GT_WRITE_REFUSED || outcome == GT_WRITE_UNKNOWN;
     free(eviction->refusal);
     eviction->refusal = refused ? strdup(gt_err_text(answer->error)) : NULL;
@@ -97,11 +99,10 @@ static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outc
     counters->write_failures += refused;
     if (outcome == GT_WRITE_DONE)
         key->due_ms = gt_clock_ms() + key->line->retry_ms;
+    if (outcome == GT_WRITE_DONE && pod)
+        gt_preempt_count(eviction->pjob, pod);
     if (answer->status == 400 || answer->status == 403 || answer->status == 422)
-        gt_placement_write_refused(
-            eviction->pjob,
-            gt_cache_find_pod(eviction->pjob->placement->spec.cache, eviction->namespace_, eviction->name),
-            "Evict", answer->error);
+        gt_placement_write_refused(eviction->pjob, pod, "Evict", answer->error);
     gt_placement_mark(eviction->pjob);
     return false;
 }

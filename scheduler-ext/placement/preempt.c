@@ -404,12 +404,21 @@ static bool preempt_nominate(struct reconcile *reconcile, bool nominate)
     return done;
 }
 
+void gt_preempt_count(const struct pjob *pjob, const struct gt_cache_pod *pod)
+{
+    struct placement_nodes *nodes = &pjob->placement->nodes;
+    if (pjob->placement->preempt.job != pjob || pod->node == GT_NONE)
+        return;
+    gt_node_set_clear(&nodes->leaving);
+    if (gt_node_set_add(&nodes->leaving, pod->node, NULL) >= 0)
+        gt_brake_take(&nodes->brake, &nodes->leaving, false, gt_clock_ms());
+}
+
 void gt_preempt_evict(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     struct gt_placement *placement = reconcile->placement;
     struct placement_preempt *preempt = &placement->preempt;
-    struct gt_node_set *leaving = &placement->nodes.leaving;
     char braked[GT_BRAKE_WHY_SIZE];
     if (preempt->job != pjob || placement->nodes.holder != pjob) {
         preempt_nominate(reconcile, false);
@@ -434,9 +443,6 @@ void gt_preempt_evict(struct reconcile *reconcile)
         if (!gt_evict_has_begun(pjob, pod)) {
             say_preempted(pjob, pod);
             placement->counters.preempted++;
-            gt_node_set_clear(leaving);
-            if (gt_node_set_add(leaving, pod->node, NULL) >= 0)
-                gt_brake_take(&placement->nodes.brake, leaving, false, reconcile->now);
             /* Its job is planned after this one, and nothing is reserved for its successor. */
             gt_backoff_job(&placement->backoffs, pod->job->key,
                            reconcile->now + placement->times.eviction_ms);

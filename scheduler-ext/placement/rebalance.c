@@ -221,7 +221,7 @@ static bool is_behind(const struct pjob *pjob)
 {
     const struct pjob *before = pjob;
     while ((before = gt_queue_before(pjob->placement->queue, before)))
-        if (strcmp(before->report.reason, "NoSupernode") == 0)
+        if (before->wait.scattered)
             return true;
     return false;
 }
@@ -347,22 +347,13 @@ static bool search_moves(struct reconcile *reconcile, struct gt_buf *said)
     }
 }
 
-/* Whether moves may help: there is room in all, but not together. */
-static bool is_scattered(const struct gt_plan_failure *failure)
-{
-    return failure->reason == GT_PLAN_NO_SUPERNODE ||
-           (failure->reason == GT_PLAN_TOO_FEW_GPUS && failure->bound) ||
-           (failure->reason == GT_PLAN_NO_DOMAIN && !failure->each);
-}
-
-void gt_rebalance_suggest(struct reconcile *reconcile, const struct gt_plan_failure *failure,
-                          struct gt_buf *text)
+void gt_rebalance_suggest(struct reconcile *reconcile, struct gt_buf *text)
 {
     struct pjob *pjob = reconcile->pjob;
     struct gt_placement *placement = pjob->placement;
     struct placement_rebalance *last = &placement->rebalance;
     const struct pjob *waiting = placement->moves.waiting;
-    if (placement->spec.options.rebalance == GT_REBALANCE_OFF || !is_scattered(failure) ||
+    if (placement->spec.options.rebalance == GT_REBALANCE_OFF || !pjob->wait.scattered ||
         !pjob->wait.since_ms || reconcile->now - pjob->wait.since_ms < placement->spec.options.patience_ms ||
         (waiting ? waiting != pjob : is_behind(pjob)))
         return;

@@ -137,8 +137,7 @@ bool gt_unplaced_handle(struct reconcile *reconcile);
 
 /* ---- rebalance.c ---- */
 /* Adds to the text why a job waits which pods could move so that it fits. */
-void gt_rebalance_suggest(struct reconcile *reconcile, const struct gt_plan_failure *failure,
-                          struct gt_buf *text);
+void gt_rebalance_suggest(struct reconcile *reconcile, struct gt_buf *text);
 
 /* ---- preempt.c ---- */
 /* With --preempt: chooses pods of lower priority to evict for a job that does not fit, and adds that to the
@@ -147,6 +146,8 @@ bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure
                        struct gt_buf *text);
 /* Evicts them, within a round of evictions of the job that holds the nodes. */
 void gt_preempt_evict(struct reconcile *reconcile);
+/* The API server lets a pod go that was evicted for the job: its node counts for the brake. */
+void gt_preempt_count(const struct pjob *pjob, const struct gt_cache_pod *pod);
 /* The job holds its nodes no more: those that have not left yet stay. */
 void gt_preempt_end(struct gt_placement *placement);
 void gt_preempt_done(struct gt_placement *placement);

@@ -85,6 +85,7 @@ struct pjob_wait {
     bool fits;                 /* by the last gt_placement_look() */
     bool awaits_admission;     /* it waits for its PodGroup, or the queue of that */
     bool ended;                /* a plan was found for it that is not in its object yet */
+    bool scattered;            /* there is room for it in all, but not together: moves may help */
     bool moves_told;           /* an Event has said which pods could move for it */
     uint64_t preempt_after_ms; /* no pods are chosen to leave for it before */
     unsigned size;             /* index in gt_wait_size_names; set with `ended` */

@@ -210,6 +210,19 @@ class Moved(Case):
         self.assertRegex(self.told_events()[0]["note"], r"^GPU GPU-(a-0000000|n1-00000) and 1 more stay isolated in this node alone, since its "
                          r"NodeGPUTopology was deleted: isolate a card by its UUID again where it moves to$")
 
+    def test_the_object_with_a_link_was_deleted(self):
+        """That one of its GPUs is isolated elsewhere says nothing of the link."""
+        self.tell("n1", {"link": ["GPU-a-0000000", "GPU-n1-00000"], **ENTRY})
+        self.report("n1", "GPU-n1-00000")
+        self.report("n3", "GPU-a-0000000")
+        self.tell("n3", self.a)
+        self.begin()
+        self.stays(n3=[self.a])
+        self.api.remove(TOPOLOGIES, "n1")
+        self.assertTrue(wait_for(self.events), self.events())
+        self.assertTrue(self.told_events()[0]["note"].startswith("the link of GPU-a-0000000 and GPU-n1-00000 stays isolated in this node alone"),
+                        self.told_events())
+
     def test_a_later_word_counts(self):
         """On the new node, while the old one is off: what would follow it does not come again."""
         self.begin()

@@ -394,10 +394,17 @@ class Preempt(PlacementCase):
         for rank in range(2):
             self.bind(f"hi-{rank}")
         self.add_gang("two", 2, 16, priority=10)
-        self.assertTrue(wait_for(lambda: "no pod of lower priority leaves for it: with it 2 of the 8 nodes of the cluster"
+        self.assertTrue(wait_for(lambda: "no pod of lower priority leaves for it: 2 of the 8 nodes of the cluster are not Ready, "
                                  in self.host.job("ns/Job/two").get("text", "")), self.host.job("ns/Job/two"))
         self.assertEqual(len(self.api.evicted), 2)
         self.assertTrue(wait_for(lambda: len(self.api.evicted) == 4, 15), self.host.job("ns/Job/two"))
+
+    def test_refused_evictions_do_not_count_for_the_brake(self):
+        """Budgets keep both units of priority 0: no node has lost its pods, and those of priority 5 leave."""
+        self.api.budget = lambda name: "Cannot evict pod as it would violate the pod's disruption budget." if name.startswith("lo-") else None
+        self.begin(brake=10)
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2, 10), self.host.job("ns/Job/hi"))
+        self.assertEqual({name[:4] for name in self.api.evicted}, {"mid-"})
 
     def test_a_pod_that_never_goes_is_not_waited_for(self):
         self.world(1)

@@ -29,7 +29,7 @@ class Rebalance(PlacementCase):
         self.movable = movable
         for rank, name in enumerate(self.names):
             self.add_pod(name, self.unit_pod(rank))
-        self.start(patience=300, retry=200, **options)
+        self.start(**{"patience": 300, "retry": 200, **options})
         self.wait_lifted(*self.names)
         for name in self.names:
             self.bind(name)
@@ -124,14 +124,17 @@ class Rebalance(PlacementCase):
         self.ask(moves)
         self.check_moved(moves)
 
+    def required_pod(self, rank, **spec):
+        made = indexed_pod("w", rank, group=8, **spec)
+        made["metadata"]["annotations"]["metax-tech.com/job-topology"] = "required=supernode"
+        return made
+
     def require_one_supernode(self, **options):
         """The waiting job has units of one pod each, and they must lie in one supernode."""
         self.begin(waiting=False, **options)
         self.add_job("w", 4, 8)
         for rank in range(4):
-            made = indexed_pod("w", rank, group=8)
-            made["metadata"]["annotations"]["metax-tech.com/job-topology"] = "required=supernode"
-            self.add_pod(f"w-{rank}", made)
+            self.add_pod(f"w-{rank}", self.required_pod(rank))
 
     def test_moves_for_a_job_that_must_lie_in_one_supernode(self):
         self.require_one_supernode()
@@ -149,6 +152,18 @@ class Rebalance(PlacementCase):
         self.wait_lifted("w-0", "w-1", "w-2", "w-3", seconds=20)
         self.assertEqual({planned_node(self.pod(f"w-{i}"))[:2] for i in range(4)}, {self.home})
         self.assertEqual(sorted(self.api.evicted), ["u-0", "u-1"])
+
+    def test_a_job_behind_one_that_must_lie_in_one_supernode_waits(self):
+        """Moves are for the first job alone, for whatever reason it waits, and also where the other one has waited for longer."""
+        self.begin(waiting=False, patience=3000)
+        self.add_gang("b", 4, 32)
+        self.assertTrue(wait_for(lambda: (self.condition("b-0") or {}).get("reason") == "NoSupernode"), self.condition("b-0"))
+        time.sleep(1.5)
+        self.add_job("w", 4, 8)
+        for rank in range(4):
+            self.add_pod(f"w-{rank}", self.required_pod(rank, priority=10))
+        self.assertTrue(wait_for(lambda: self.suggestion(), 15), self.condition("w-0"))
+        self.assertEqual({event["regarding"]["name"][0] for event in self.events() if event["reason"] == "MovesSuggested"}, {"w"})
 
     def test_a_unit_never_goes_in_part(self):
         """With one pod of the unit asked, the others would be torn from it: all stay, and it is said why."""
@@ -809,13 +824,8 @@ class Rebalance(PlacementCase):
         self.world(2)
         self.start(**{"patience": 300, "retry": 200, "return": 100})
         self.add_job("w", 4, 8)
-
-        def add(rank):
-            made = indexed_pod("w", rank, group=8)
-            made["metadata"]["annotations"]["metax-tech.com/job-topology"] = "required=supernode"
-            self.add_pod(f"w-{rank}", made)
         for rank in range(4):
-            add(rank)
+            self.add_pod(f"w-{rank}", self.required_pod(rank))
         self.wait_lifted(*(f"w-{rank}" for rank in range(4)))
         for rank in range(4):
             self.bind(f"w-{rank}")
@@ -825,7 +835,7 @@ class Rebalance(PlacementCase):
             self.lone_pod(number, node=node)
         time.sleep(0.5)
         for rank in (2, 3):
-            add(rank)
+            self.add_pod(f"w-{rank}", self.required_pod(rank))
         self.assertTrue(wait_for(lambda: "kubectl delete pod -n ns x-" in (self.condition("w-2") or {}).get("message", "")), self.condition("w-2"))
         self.assertIn("it fits when 2 pods of 2 jobs with 16 GPUs move", self.condition("w-2")["message"])
 

@@ -335,6 +335,40 @@ static void keeps_off_nodes_where_pods_may_not_go(void **state)
     check_all_ways(true, false);
 }
 
+/* A job whose other pods run in the last of many supernodes may go there alone. Pods of all could move. */
+static void looks_only_where_the_job_may_go(void **state)
+{
+    enum { SUPERNODES = 50 };
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, GPUS), own = GT_NONE, spare;
+    struct gt_running_pod pods[SUPERNODES];
+    struct gt_node_set avoids = {0};
+    struct gt_relocation found = {0};
+    char name[16];
+    (void)state;
+    for (uint32_t i = 0; i < SUPERNODES; i++) {
+        snprintf(name, sizeof(name), "s%u", i);
+        own = world_node(cluster, name, class, world_super(cluster, name, 1, GT_NONE));
+        gt_cluster_set_free(cluster, own, 0);
+        pods[i] = (struct gt_running_pod){
+            .node = own, .mask = 0xf, .job = GT_NONE, .unit = GT_NONE, .movable = true};
+        if (i + 1 < SUPERNODES)
+            assert_int_equal(gt_node_set_add(&avoids, own, NULL), 0);
+    }
+    spare = world_node(cluster, "spare", class, GT_NONE);
+    assert_int_equal(gt_node_set_add(&avoids, spare, NULL), 0);
+    const struct gt_relocate_spec spec = {
+        .job = {.runs = 1, .pods = 1, .gpus = GPUS}, .job_avoids = &avoids, .tier = 1};
+    assert_int_equal(gt_relocate_within(cluster, pods, SUPERNODES, &spec, &found, NULL), 0);
+    assert_true(found.possible && found.exact);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(pods[found.moves[0].pod].node, own);
+    assert_int_equal(found.moves[0].node, spare);
+    free(found.moves);
+    gt_node_set_done(&avoids);
+    gt_cluster_free(cluster);
+}
+
 /* Whether the planner places the job as the cluster is. */
 static bool is_placed(const struct small *small, const struct gt_advise_job *job)
 {
@@ -427,6 +461,7 @@ int main(void)
         cmocka_unit_test(agrees_with_all_ways),
         cmocka_unit_test(agrees_with_all_ways_into_one_supernode_of_a_tier),
         cmocka_unit_test(keeps_off_nodes_where_pods_may_not_go),
+        cmocka_unit_test(looks_only_where_the_job_may_go),
         cmocka_unit_test(knows_the_verdict_of_kubelets),
         cmocka_unit_test(is_honest_when_cut_short),
     };

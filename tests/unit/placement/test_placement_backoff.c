@@ -128,6 +128,30 @@ static void refusals_are_read_from_a_list(void **state)
     assert_int_equal(last, 1);
 }
 
+/* Who makes the pods changes their objects, too. Times of objects are whole seconds, and clocks differ. */
+static void refusals_at_once_count_once(void **state)
+{
+    static const char *const uids[] = {"a", "b", "c", "d", "e"};
+    gt_auto_cache struct gt_cache *cache = NULL;
+    struct backoff_refusal refusal;
+    (void)state;
+
+    assert_int_equal(gt_cache_new(&(struct gt_cache_spec){0}, &cache, NULL), 0);
+    backoffs = (struct backoffs){0};
+    for (unsigned i = 0; i < GT_COUNT(uids); i++) { /* all at 1000.0 s, which is 5000 ms here */
+        const struct gt_pod pod = failed_pod("a", uids[i], 1000);
+        const struct gt_cache_pod seen = {.uid = uids[i]};
+        const struct gt_cache_moment now = {.ms = 5000 + i, .unix_s = 1000};
+        assert_true(gt_backoff_refusal(&backoffs, cache, &seen, &pod, &now, &refusal));
+    }
+    for (unsigned ms = 0; ms < 20000; ms += 900)
+        for (unsigned i = 0; i < GT_COUNT(uids); i++) {
+            const struct gt_pod pod = failed_pod("a", uids[i], 1000);
+            const struct gt_cache_moment now = {.ms = 5005 + ms, .unix_s = 1000 + (5 + ms) / 1000};
+            assert_false(gt_backoff_refusal(&backoffs, cache, NULL, &pod, &now, &refusal));
+        }
+}
+
 /* Pods may be listed before nodes. */
 static void a_node_is_left_out_once_it_is_known(void **state)
 {
@@ -202,6 +226,7 @@ int main(void)
         cmocka_unit_test(the_oldest_job_gives_way),
         cmocka_unit_test(refusals_stay_beside_many_evicted_jobs),
         cmocka_unit_test(refusals_are_read_from_a_list),
+        cmocka_unit_test(refusals_at_once_count_once),
         cmocka_unit_test(a_node_is_left_out_once_it_is_known),
         cmocka_unit_test(a_refused_node_is_left_out),
     };
