@@ -82,6 +82,17 @@ const char *gt_evict_refusal(const struct pjob *pjob, const struct gt_cache_pod 
 
 /* ---- answers ---- */
 
+/* The node of a pod that really leaves for a preemption counts for the brake; of moves it did before. */
+static void evict_count_node(const struct pjob *pjob, const struct gt_cache_pod *pod)
+{
+    struct placement_nodes *nodes = &pjob->placement->nodes;
+    if (pjob->placement->preempt.job != pjob || pod->node == GT_NONE)
+        return;
+    gt_node_set_clear(&nodes->leaving);
+    if (gt_node_set_add(&nodes->leaving, pod->node, NULL) >= 0)
+        gt_brake_take(&nodes->brake, &nodes->leaving, false, gt_clock_ms());
+}
+
 /* It is repeated when the job's next round names the pod. */
 static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outcome,
                             struct gt_kube_answer *answer)
@@ -100,7 +111,7 @@ static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outc
     if (outcome == GT_WRITE_DONE)
         key->due_ms = gt_clock_ms() + key->line->retry_ms;
     if (outcome == GT_WRITE_DONE && pod)
-        gt_preempt_count(eviction->pjob, pod);
+        evict_count_node(eviction->pjob, pod);
     if (answer->status == 400 || answer->status == 403 || answer->status == 422)
         gt_placement_write_refused(eviction->pjob, pod, "Evict", answer->error);
     gt_placement_mark(eviction->pjob);

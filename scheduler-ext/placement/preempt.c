@@ -404,16 +404,6 @@ static bool preempt_nominate(struct reconcile *reconcile, bool nominate)
     return done;
 }
 
-void gt_preempt_count(const struct pjob *pjob, const struct gt_cache_pod *pod)
-{
-    struct placement_nodes *nodes = &pjob->placement->nodes;
-    if (pjob->placement->preempt.job != pjob || pod->node == GT_NONE)
-        return;
-    gt_node_set_clear(&nodes->leaving);
-    if (gt_node_set_add(&nodes->leaving, pod->node, NULL) >= 0)
-        gt_brake_take(&nodes->brake, &nodes->leaving, false, gt_clock_ms());
-}
-
 void gt_preempt_evict(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;

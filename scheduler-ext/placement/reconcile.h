@@ -146,8 +146,6 @@ bool gt_preempt_choose(struct reconcile *reconcile, const struct gt_plan_failure
                        struct gt_buf *text);
 /* Evicts them, within a round of evictions of the job that holds the nodes. */
 void gt_preempt_evict(struct reconcile *reconcile);
-/* The API server lets a pod go that was evicted for the job: its node counts for the brake. */
-void gt_preempt_count(const struct pjob *pjob, const struct gt_cache_pod *pod);
 /* The job holds its nodes no more: those that have not left yet stay. */
 void gt_preempt_end(struct gt_placement *placement);
 void gt_preempt_done(struct gt_placement *placement);
