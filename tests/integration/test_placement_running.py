@@ -381,7 +381,7 @@ class PlacementRunningTest(PlacementCase):
     def test_planned_again_once_all_refusing_nodes_are_known(self):
         """The scheduler refuses all pods, one after the other: the new plan has none of their nodes, and there is one."""
         self.world(1, nodes_each=8)
-        self.start(unschedulable=600, eviction=100)
+        self.start(unschedulable=2000, eviction=100)
         names = self.add_gang("a", 4, 32)
         self.wait_lifted(*names)
         old = {planned_node(self.pod(name)) for name in names}
