@@ -249,6 +249,7 @@ class Real(Page):
             url = f"http://127.0.0.1:{running.port}"
             self.open(url, nodes=nodes)
             self.browser.wait_for("page.head.synced && [...page.jobs.values()].filter((job) => !job.settled).length === 40")
+            self.browser.wait_for("[...page.jobs.values()].every((job) => job.settled || job.reason)")
             self.browser.wait_for("document.querySelector('#waits-lines').innerText.includes('NoSupernode')")
             self.assertLessEqual(self.count("#waits-lines li"), 6)
             self.assertIn("Nothing is wrong", self.text("#status-text"))
