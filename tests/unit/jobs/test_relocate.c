@@ -314,7 +314,7 @@ static void check_all_ways(bool denies, bool tiers)
     print_message("%u clusters: %u possible, %u by moves, %u of these move a unit\n", rounds, possible, moved,
                   units);
     assert_true(possible > rounds / (tiers ? 20 : 5) && moved > rounds / (denies || tiers ? 40 : 20) &&
-                (denies || tiers || units > rounds / 200)); /* few rounds may move no unit then */
+                (denies || tiers || rounds < 1000 || units > rounds / 200)); /* few rounds may move no unit */
 }
 
 static void agrees_with_all_ways(void **state)
