@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import dra_case  # noqa: E402
 import test_ui  # noqa: E402
 from api_double import Status  # noqa: E402
-from companion_driver import NODES, SUPERNODES, TOPOLOGIES, Companion  # noqa: E402
+from companion_driver import NODES, SUPERNODES, Companion  # noqa: E402
 from daemon_driver import wait_for  # noqa: E402
 from kube_driver import kubeconfig  # noqa: E402
 from placement_driver import gates, indexed_pod, supernode_status, template  # noqa: E402
