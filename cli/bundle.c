@@ -276,8 +276,8 @@ static const struct bundle_kind kinds[] = {
 
 static int add_objects(struct collecting *bundle, const struct bundle_kind *kind)
 {
-    struct bundle_listing listing = {
-        .bundle = bundle, .kind = kind, .text = GT_BUF((BUNDLE_OBJECTS_MAX - bundle->bytes) / 4 * 3)};
+    size_t left = BUNDLE_OBJECTS_MAX > bundle->bytes ? BUNDLE_OBJECTS_MAX - bundle->bytes : 0;
+    struct bundle_listing listing = {.bundle = bundle, .kind = kind, .text = GT_BUF(left / 4 * 3)};
     const struct cli_api_list list = {.resource = kind->resource,
                                       .on_begin = bundle_on_begin,
                                       .on_object = bundle_on_object,
