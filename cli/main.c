@@ -104,8 +104,5 @@ int main(int argc, char **argv)
     const struct cli_verb *verb = find_verb(argv[first]);
     if (!verb)
         return unknown_verb(argv[first], &list);
-    if (first + 2 == argc &&
-        (strcmp(argv[first + 1], "--version") == 0 || strcmp(argv[first + 1], "-V") == 0))
-        return gt_exit_with_version("gputopo");
     return cli_run(verb, argc - first, argv + first);
 }

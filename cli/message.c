@@ -186,6 +186,8 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
     struct cli_call call = {.verb = verb, .options = parse, .args = argv};
     gt_auto_err struct gt_err *err = NULL;
     int first, exit_code;
+    if (argc == 2 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0))
+        return gt_exit_with_version("gputopo");
     if (!parse) {
         gt_fail_sys(&err, ENOMEM, "options");
         return message_say(verb->name, err, CLI_FAILED);
