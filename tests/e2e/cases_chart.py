@@ -11,7 +11,7 @@ import time
 
 import yaml
 
-from cases_daemonset import OPEN, PROBE_RESOURCE, DaemonSetCases
+from cases_daemonset import FETCH, OPEN, PROBE_RESOURCE, DaemonSetCases
 from cases_described import DescribedCases
 from cases_network import NetworkCases
 from cases_policies import PolicyCases
@@ -487,6 +487,23 @@ class ChartCases:
         self.cluster.kubectl("delete", "serviceaccount/people", "rolebinding/people", "role/gputopo-explain", "-n", NAMESPACE)
         return said.splitlines()[0]
 
+    @quick
+    def forwarded(self):
+        """The commands of look-at-a-cluster.md and troubleshooting.md by which kubectl forwards a port."""
+        asked = {"how-to/look-at-a-cluster.md": ("/ui", "<title>gputopo"), "troubleshooting.md": ("/readyz", "ok")}
+        for page, (path, wanted) in asked.items():
+            line, = re.findall(r"^(?:\$ )?kubectl (.* port-forward \S+ \d+)(?: &)?$", (DAEMONSET.parent / "docs" / page).read_text(), re.M)
+            line = line.replace("POD", self.agents()[1]["metadata"]["name"]).split()
+            forward = self.cluster.enter("control", "kubectl", *line, text=True, stdout=subprocess.PIPE)
+            try:
+                forward.stdout.readline()  # it listens
+                said = self.cluster.ask("control", "/usr/bin/python3", "-c", FETCH, f"http://127.0.0.1:{line[-1]}{path}")
+            finally:
+                forward.terminate()
+                forward.wait()
+            if wanted not in said:
+                raise Failed(f"kubectl {' '.join(line)}: {path} is {said[:200]}")
+
     def gated(self, name):
         """A job whose unit no node has room for: the webhook has gated its pods."""
         template = pod_template(8, group=16)
@@ -789,6 +806,7 @@ class ChartCases:
             return
         if case("a job is placed and runs", self.placed):
             case("gputopo explain asks by the API server", self.explained)
+            case("kubectl forwards the ports of companion and agent", self.forwarded)
             if releases.old:
                 case("the release before is upgraded under running pods by what install.md says", releases.upgrade)
             case("the admission policies refuse what they should", PolicyCases(self).enforced)
