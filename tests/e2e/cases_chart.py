@@ -534,7 +534,7 @@ class ChartCases:
         self.cluster.kubectl("patch", "daemonset", "gputopo-agent", "-n", NAMESPACE, "--type=merge",
                              "-p", '{"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}}')
         self.release("upgrade", "agent.options.heartbeat=7", "agent.updateStrategy=OnDelete")
-        same(self.releases.defining(), ["pre-rollback"], "when definitions are applied that are the chart's already")
+        self.releases.defined()
 
         def observed():  # it deletes what a rolling update deletes before it says so
             found = self.cluster.get("daemonset", "gputopo-agent", "-n", NAMESPACE)
@@ -548,6 +548,7 @@ class ChartCases:
         same(self.agents()[2]["metadata"]["uid"], old[2]["metadata"]["uid"], "the agent of node2")
         same(self.heartbeats(), {"5", "7"}, "the agents' arguments")
         self.release("upgrade", "agent.updateStrategy=RollingUpdate")
+        same(self.releases.defining(), ["pre-rollback"], "when definitions are applied that are the chart's already")
         self.rolled_out()
         same(self.heartbeats(), {"7"}, "the agents' arguments")
         same(self.holds(), before, "GPUs and containers of pods after all")

@@ -101,14 +101,14 @@ class ReleaseCases:
         return f"no GPU to give for at most: {gap}"
 
     def rollback(self):
-        """The old chart's hooks know nothing of definitions: these stay, and the old programs work with them."""
+        """The release before comes back with its own definitions."""
         before = self.chart.holds()
         with Gap(self.chart.nodes) as gap:
             self.chart.helm("rollback", "gputopo", "1", "-n", NAMESPACE, "--wait", "--timeout=290s")
             self.chart.rolled_out()
         same((self.chart.heartbeats(), self.versions()), ({"5"}, {previous.version(self.old[0])}), "the agents' arguments and images")
         same(self.chart.holds(), before, "GPUs and containers of pods after the rollback")
-        self.defined()
+        self.defined(self.daemonsets[self.old[0]])
         return f"no GPU to give for at most: {gap}"
 
     def older(self):
