@@ -12,6 +12,7 @@ validated against a schema, there is no admission and no authorization but what 
 
 import atexit
 import base64
+import bisect
 import copy
 import functools
 import http.server
@@ -270,7 +271,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         while True:
             with double.lock:
                 while not double.stopping.is_set():
-                    fresh = [e for e in double.history if e[0] > version]
+                    fresh = double.history[bisect.bisect_right(double.history, version, key=lambda e: e[0]):]
                     now = time.monotonic()
                     if fresh or now >= end or (bookmarks and now >= next_bookmark):
                         break
