@@ -18,8 +18,9 @@
  * such a place comes last.
  *
  * Once jobs have ended, small room becomes free again soon, so only the largest sizes are protected: from a
- * single unit the places of the largest, then those of the second largest; from several units the room of the
- * largest.
+ * single unit the places of the largest, then those of the second largest, but these not in supernodes too
+ * small for the largest where others are not: what keeps off the small ones fills the large ones; from
+ * several units the room of the largest.
  *
  * While other jobs wait for room, freed room is used immediately, and a job that lies together leaves whole
  * supernodes free for the next one. Then several units are placed first only in what places of the two
@@ -29,6 +30,7 @@
 struct churn {
     struct rule rule;
     const struct room *room;
+    uint32_t most_whole;            /* slots of the largest supernode */
     uint32_t whole;                 /* slots of a supernode for which places[] was computed */
     uint32_t places[GT_CHAIN_MAX];  /* [as rule.levels] slots that the places of each larger size need */
     bool jobs_leave;                /* jobs have ended, and the chain is learned */
@@ -70,6 +72,7 @@ static void plan_churn_start(struct churn *churn, const struct gt_cluster *clust
     uint32_t largest = 1;
     for (uint32_t s = 0; s < room->count; s++)
         largest = room->whole[s] > largest ? room->whole[s] : largest;
+    churn->most_whole = largest;
     unsigned bits = 32 - (unsigned)__builtin_clz(largest);
     churn->size_bits = SLOT_BITS - bits;
     churn->size_shift = bits > churn->size_bits ? bits - churn->size_bits : 0;
@@ -185,11 +188,19 @@ static inline void plan_churn_consider(struct two *two, uint64_t choice)
         two->second = choice;
 }
 
+/* Whether the second largest size loses a place that counts. */
+static bool loses_second(const struct churn *churn, uint32_t super)
+{
+    uint32_t largest = large_size(churn, 0);
+    return loses_large(churn, super, 1) &&
+           (churn->room->whole[super] >= largest || churn->most_whole < largest);
+}
+
 static void consider_super(struct churn *churn, struct two *two, uint32_t super)
 {
     uint32_t kept;
     unsigned lost = churn->jobs_leave ? loses_large(churn, super, 0) : lost_in(churn, super);
-    unsigned then = churn->jobs_leave ? loses_large(churn, super, 1) : reach(churn, super, 0, &kept);
+    unsigned then = churn->jobs_leave ? loses_second(churn, super) : reach(churn, super, 0, &kept);
     plan_churn_consider(two, plan_churn_choice_of(churn, lost, then, super) | super);
 }
 
@@ -285,19 +296,19 @@ static unsigned idle_kind(const struct job *job, unsigned gpus)
     return gpus <= GT_GPUS_MAX ? gpus : 0;
 }
 
-/* The least is the best: the smallest kind of node; until jobs have left, the fewest sizes that lose a place
- * on it; a node that is filled, in the supernode with the fewest idle nodes; else the first supernode, there
- * the fullest node. Where no nodes are kept: the fullest node, in the supernode with the fewest idle nodes.
- * Last the lowest id. UINT64_MAX: it is idle, or has no room. */
+/* The least is the best: a node that is filled; the smallest kind of node; of those that are filled the one
+ * in the supernode with the fewest idle nodes. Of others, until jobs have left, the fewest sizes that lose a
+ * place on it; the first supernode, there the fullest node. Where no nodes are kept: the fullest node, in the
+ * supernode with the fewest idle nodes. Last the lowest id. UINT64_MAX: it is idle, or has no room. */
 static uint64_t in_use_entry(struct in_use *list, const struct job *job, uint32_t node)
 {
     const struct gt_cluster *cluster = job->cluster;
     unsigned n = cluster->draft_count[node], size = cluster->size[node];
     if (n < list->gpus || n == size)
         return UINT64_MAX;
-    uint64_t super = cluster->super[node], own = job->rooms[ROOM_OF_NODES].slots[super], key = size;
+    uint64_t super = cluster->super[node], own = job->rooms[ROOM_OF_NODES].slots[super];
+    uint64_t key = (n != list->gpus) << 7 | size;
     key = key << 5 | (list->jobs_leave ? 0 : gt_rule_lost(&list->rule, n));
-    key = key << 1 | (n != list->gpus);
     if (n == list->gpus)
         key = key << (OWN_BITS + 7) | own;
     else if (list->keeps_nodes)
@@ -318,7 +329,7 @@ static void sift_all(uint64_t *heap, uint32_t size)
 static void list_in_use(struct job *job, uint32_t units, struct in_use *list)
 {
     const struct gt_cluster *cluster = job->cluster;
-    unsigned most = idle_kind(job, list->gpus); /* larger nodes come after an idle one */
+    unsigned most = idle_kind(job, list->gpus); /* larger nodes with as much room come after an idle one */
     const uint8_t *counts = cluster->draft_count, *end = counts + cluster->node_count;
     list->size = 0;
     list->beyond = UINT64_MAX;
@@ -329,7 +340,7 @@ static void list_in_use(struct job *job, uint32_t units, struct in_use *list)
         for (const uint8_t *at = counts;
              job->nodes_with[n] > job->idle_with[n] && (at = memchr(at, (int)n, (size_t)(end - at))); at++) {
             uint32_t node = (uint32_t)(at - counts);
-            if (most && cluster->size[node] > most)
+            if (most && n >= most && cluster->size[node] > most)
                 continue;
             uint64_t entry = ~in_use_entry(list, job, node);
             if (list->size < units) {
@@ -348,8 +359,8 @@ static void list_in_use(struct job *job, uint32_t units, struct in_use *list)
     sift_all(list->heap, list->size);
 }
 
-/* The best node in use for the next unit; GT_NONE: there is none, or an idle one of a smaller kind. `units`:
- * number of remaining units. */
+/* The best node in use for the next unit; GT_NONE: there is none, or an idle one of a smaller kind with no
+ * more room. `units`: number of remaining units. */
 static uint32_t find_in_use(struct job *job, struct in_use *list, uint32_t units)
 {
     const uint64_t id = (1 << NODE_BITS) - 1;

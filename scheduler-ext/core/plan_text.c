@@ -198,7 +198,7 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
     gt_buf_printf(to, ", which had room for %u such pod%s: ", unit->slots_before,
                   gt_plural(unit->slots_before));
     if (unit->node_in_use) {
-        gt_buf_puts(to, "on a node in use, of the smallest kind that has room");
+        gt_buf_puts(to, "on a node in use, before an idle one");
         return;
     }
     plan_text_add_lost(unit->levels_lost, to);

@@ -181,7 +181,10 @@ static unsigned expect(const struct site *site, const unsigned *free, const unsi
     unsigned best = SUPERS, first_kept = site->level_count > kept ? site->level_count - kept : 0;
     bool crowded = site->leaving && site->crowded;
     struct merit best_merit = {{0}};
+    unsigned most = 0; /* slots of the largest supernode */
 
+    for (unsigned s = 0; s < site->supers; s++)
+        most = all[s] > most ? all[s] : most;
     for (unsigned s = 0; s < site->supers; s++) {
         if (free[s] < q)
             continue;
@@ -196,9 +199,11 @@ static unsigned expect(const struct site *site, const unsigned *free, const unsi
         if (several && several->spares && at_first)
             merit.by[0] = loses_large(site, 0, q, free[s]) ? 2 : 1;
         if (!several)
-            merit = (struct merit){{site->leaving ? loses_large(site, 0, q, free[s]) : lost(site, q, free[s]),
-                                    site->leaving ? loses_large(site, 1, q, free[s]) : at_first, free[s],
-                                    all[s], s}};
+            merit = (struct merit){
+                {site->leaving ? loses_large(site, 0, q, free[s]) : lost(site, q, free[s]),
+                 site->leaving ? loses_large(site, 1, q, free[s]) && (all[s] >= largest || most < largest)
+                               : at_first,
+                 free[s], all[s], s}};
         if (best == SUPERS || is_better(&merit, &best_merit)) {
             best = s;
             best_merit = merit;
@@ -297,11 +302,11 @@ static unsigned lost_on(const struct site *site, unsigned need, unsigned there)
     return count;
 }
 
-/* The node for a unit of `need` GPUs: the smallest kind; on a node in use the fewest sizes lose a place,
- * unless jobs have left; then one that is filled, in the supernode with the fewest idle nodes; then the
- * fullest of the first supernode, or where no size needs a node the fullest, in the supernode with the fewest
- * idle nodes. GT_NONE: there is none in use, or an idle one of a smaller kind. *ret_idle: the smallest kind
- * that has an idle node, 0: none. */
+/* The node for a unit of `need` GPUs: one in use that it fills, of the smallest kind, in the supernode with
+ * the fewest idle nodes; else the smallest kind; the fewest sizes lose a place, unless jobs have left; then
+ * the fullest of the first supernode, or where no size needs a node the fullest, in the supernode with the
+ * fewest idle nodes. GT_NONE: there is none in use, or only with as much room as an idle one of a smaller
+ * kind. *ret_idle: the smallest kind that has an idle node, 0: none. */
 static uint32_t expect_node(const struct site *site, unsigned need, unsigned a_node, unsigned *ret_idle)
 {
     bool first = !site->leaving || site->sizes[LEVELS - 1] >= a_node;
@@ -309,31 +314,34 @@ static uint32_t expect_node(const struct site *site, unsigned need, unsigned a_n
     struct merit best_merit = {{0}};
 
     *ret_idle = 0;
-    for (uint32_t id = 0; id < gt_cluster_nodes(site->cluster); id++) {
-        struct gt_cluster_node node;
+    for (unsigned pass = 0; pass < 2; pass++)
+        for (uint32_t id = 0; id < gt_cluster_nodes(site->cluster); id++) {
+            struct gt_cluster_node node;
 
-        assert_true(gt_cluster_get_node(site->cluster, id, &node));
-        unsigned there = (unsigned)__builtin_popcountll(node.available),
-                 size = (unsigned)__builtin_popcountll(node.all);
-        if (there < need)
-            continue;
-        if (there == size) {
-            *ret_idle = *ret_idle && *ret_idle < size ? *ret_idle : size;
-            continue;
+            assert_true(gt_cluster_get_node(site->cluster, id, &node));
+            unsigned there = (unsigned)__builtin_popcountll(node.available),
+                     size = (unsigned)__builtin_popcountll(node.all);
+            if (there < need)
+                continue;
+            if (there == size) {
+                *ret_idle = *ret_idle && *ret_idle < size ? *ret_idle : size;
+                continue;
+            }
+            if (!pass || (*ret_idle && size > *ret_idle && there >= *ret_idle))
+                continue;
+            unsigned own = room_in(site, node.supernode, a_node, false);
+            struct merit merit = {{there != need, size, site->leaving ? 0 : lost_on(site, need, there),
+                                   first ? node.supernode : there, first ? there : own, id}};
+            if (there == need) {
+                merit.by[3] = own;
+                merit.by[4] = 0;
+            }
+            if (best == GT_NONE || is_better(&merit, &best_merit)) {
+                best = id;
+                best_merit = merit;
+            }
         }
-        unsigned own = room_in(site, node.supernode, a_node, false);
-        struct merit merit = {{size, site->leaving ? 0 : lost_on(site, need, there), there != need,
-                               first ? node.supernode : there, first ? there : own, id}};
-        if (there == need) {
-            merit.by[3] = own;
-            merit.by[4] = 0;
-        }
-        if (best == GT_NONE || is_better(&merit, &best_merit)) {
-            best = id;
-            best_merit = merit;
-        }
-    }
-    return best != GT_NONE && *ret_idle && *ret_idle < best_merit.by[0] ? GT_NONE : best;
+    return best;
 }
 
 /* The supernode of the idle node of a kind that the unit takes: whole nodes are its slots. */
@@ -492,8 +500,8 @@ static void says_why(void **state)
     assert_true(world_plan(cluster, &job));
     gt_plan_unit_text(cluster, &job.units[0], 0, &small);
     assert_string_equal(
-        small.data, "unit 0: 2 GPUs in supernode a, which had room for 23 such pods: on a node in use, of "
-                    "the smallest kind that has room");
+        small.data, "unit 0: 2 GPUs in supernode a, which had room for 23 such pods: on a node in use, "
+                    "before an idle one");
     gt_cluster_free(cluster);
 }
 
