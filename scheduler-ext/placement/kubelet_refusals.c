@@ -9,7 +9,8 @@
  *
  * The first pods of a job begin together, and so kubelets may refuse all of them before the first refusal is
  * seen. From then on no more may be refused in a while than the limit: those on their way to a kubelet count,
- * unless their scheduler has said that it does not take them.
+ * unless their scheduler has said that it does not take them. What a PodGroup lacks to start begins all the
+ * same.
  */
 
 void gt_kubelet_refusals_see(struct gt_placement *placement, const struct gt_cache_pod *known,
@@ -35,7 +36,8 @@ uint32_t gt_kubelet_refusals_left(const struct reconcile *reconcile)
     const struct gt_cache_job *job = reconcile->pjob->job;
     uint64_t last;
     unsigned recent = gt_backoff_refusals(&reconcile->placement->backoffs, job->key, reconcile->now, &last);
-    uint32_t judged = 0, unjudged = 0;
+    uint32_t seen = 0; /* by its scheduler */
+    uint32_t unjudged = 0, together = gt_reconcile_together(reconcile);
     bool taken = false; /* a kubelet has taken one since then */
     if (!last)
         return UINT32_MAX;
@@ -44,14 +46,17 @@ uint32_t gt_kubelet_refusals_left(const struct reconcile *reconcile)
             gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
         bool runs = pod->started || pod->state == GT_CACHE_RUNNING;
         bool waits = pod->state == GT_CACHE_GATED && !(record && record->lifted);
-        judged += runs;
         bool stays = record && record->unschedulable_ms; /* its scheduler may wait for more of them */
-        unjudged += !runs && !waits && !stays && !pod->deleting;
+        bool comes = !runs && !waits && !pod->deleting;
+        seen += runs || comes;
+        unjudged += comes && !stays;
         taken = taken || (runs && (int64_t)pod->created_s >= gt_placement_unix_s(last));
     }
-    if ((taken && !recent) || gt_reconcile_together(reconcile) > judged + unjudged)
+    if (taken && !recent)
         return UINT32_MAX;
-    return recent + unjudged < BACKOFF_REFUSALS ? BACKOFF_REFUSALS - recent - unjudged : 0;
+    uint32_t lacks = together > seen ? together - seen : 0;
+    uint32_t more = recent + unjudged < BACKOFF_REFUSALS ? BACKOFF_REFUSALS - recent - unjudged : 0;
+    return lacks > more ? lacks : more;
 }
 
 bool gt_kubelet_refusals_wait(struct reconcile *reconcile)

@@ -42,14 +42,17 @@ class LostTest(DraCase):
 
     def away(self, stop, start):
         """A claim that nobody has is seen to be gone, then nobody answers for longer than that must last. It lasts that long afterwards.
+        The claim of a container that runs, which the kubelet does not know any more either, stays held.
 
         This is the longest time that the agent counts for claims: each question without an answer begins it again, so that ten minutes
         away are as good as these. Its questions are single ones, each of 10 s at most; pauses between tries and the time of watches (300 s)
         are those of the ResourceSlices alone."""
         driver = self.start()
-        self.claim("gone", 0)
-        driver.prepare("gone")
+        for index, name in enumerate(("gone", "runs")):
+            self.claim(name, index)
+            driver.prepare(name)
         held = self.state()
+        self.assertEqual(sorted(held), ["gone", "runs"])
         asked = lambda: [r for r in self.api.requests if r.path.startswith(f"{CLAIMS}/gone") and r.at > removed]
         removed = time.monotonic()
         self.api.remove(CLAIMS, "gone")
@@ -60,7 +63,9 @@ class LostTest(DraCase):
         start()
         time.sleep(75)  # two rounds
         self.assertEqual(self.state(), held)
-        self.assertTrue(wait_for(lambda: self.state() == {}, FORGOTTEN_S), self.state())
+        runs = {"runs": [self.names[1]]}
+        self.assertTrue(wait_for(lambda: self.state() == runs, FORGOTTEN_S), self.state())
+        self.assertEqual(driver.prepare("runs"), {"runs": (runs["runs"], "")})
 
     def test_the_api_server_is_away(self):
         self.away(self.api.stop, self.api.start)

@@ -261,6 +261,20 @@ class PlacementRulesTest(PlacementCase):
             self.add_pod(f"{name}-{rank}", pod)
         return [f"{name}-{rank}" for rank in range(len(specs))]
 
+    def test_a_pod_that_names_its_node(self):
+        """The others of its unit join it there, in a supernode that would not be chosen otherwise."""
+        self.world(2)
+        self.start(retry=LONG)
+        self.add_job("a", 4, 32)
+        pod = indexed_pod("a", 3, group=32, gated=False)
+        pod["spec"]["nodeName"] = "s1-n2"
+        self.add_pod("a-3", pod)
+        names = [f"a-{i}" for i in range(3)]
+        for i, name in enumerate(names):
+            self.add_pod(name, indexed_pod("a", i, group=32))
+        self.wait_lifted(*names)
+        self.assertEqual(self.nodes_of(names), ["s1-n0", "s1-n1", "s1-n3"])
+
     def test_pods_of_one_job_that_may_run_on_different_nodes(self):
         """Each gets a node that it selects, or tolerates; a unit is not torn for it."""
         self.world(2, nodes_each=2)
@@ -289,6 +303,22 @@ class PlacementRulesTest(PlacementCase):
         names = self.gang("job-a", 4, labels={"app": "a"}, **spread(HOSTNAME, {"app": "a"}, whenUnsatisfiable="ScheduleAnyway"))
         self.wait_lifted(*names)
         self.assertEqual(self.count_of(names), [2, 2])
+
+    def test_preferred_affinity_changes_nothing(self):
+        """Two fit on a node, so there they are, though they would rather be apart, or where no place is."""
+        self.world(1, nodes_each=4)
+        self.zones(s0_n0="a", s0_n1="a", s0_n2="b", s0_n3="c")
+        self.other("db", "s0-n3", labels={"app": "db"})
+        preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+        self.start(retry=LONG)
+        for kind, key, labels in (("podAntiAffinity", HOSTNAME, {"app": "a"}), ("podAffinity", ZONE, {"app": "db"})):
+            rules = {"affinity": {kind: {preferred: [{"weight": 100, "podAffinityTerm": term(key, labels)}]}}}
+            names = self.gang(f"job-{kind.lower()}", 4, labels={"app": "a"}, **rules)
+            self.wait_lifted(*names)
+            self.assertEqual(self.count_of(names), [2, 2])
+            self.assertNotIn("s0-n3", self.nodes_of(names))
+            for name in names:
+                self.end(name)
 
     def test_rules_that_contradict_each_other(self):
         """The job waits and says which; it is planned as far as that is possible: alone."""

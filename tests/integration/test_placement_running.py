@@ -14,6 +14,7 @@ from placement_case import JOBS, PODS, PYTORCH, TOPOLOGIES, PlacementCase
 from placement_driver import (GROUP, PLAN, apply_patch, gates, indexed_pod, planned_node, pod_spec, pytorch_pod, replica, template,
                               topology)
 
+POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
 REPLICASETS = "/apis/apps/v1/namespaces/ns/replicasets"
 
 
@@ -599,6 +600,40 @@ class PlacementRunningTest(PlacementCase):
             pod["spec"]["schedulingGroup"] = {"podGroupName": "a"}
             self.add_pod(names[i], pod)
         self.wait_lifted(*names)
+
+    def test_pods_that_a_pod_group_lacks_begin_after_a_refusal(self):
+        """Its scheduler starts four together, and one runs: of nine successors three begin."""
+        self.world(4)
+        self.api.add(POD_GROUPS, "pg", spec={"minMember": 4, "queue": "q"}, status={"phase": "Inqueue"})
+        self.start(unschedulable=60000)
+        self.add_job("a", 10, 8)
+        names = [f"a-{i}" for i in range(10)]
+
+        def make(index):
+            pod = indexed_pod("a", index, group=8)
+            pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "pg"
+            self.add_pod(names[index], pod)
+        for index in range(10):
+            make(index)
+        self.wait_lifted(*names)
+        for name in names[1:]:
+            self.bind(name)
+        self.refuse_by_kubelet(names[0])
+        for name in names[2:]:
+            self.end(name)
+        self.api.remove(PODS, names[0])
+        for index in (0, *range(2, 10)):
+            make(index)
+        lifted = lambda: [name for name in names if name != "a-1" and self.is_lifted(name)]
+        self.assertTrue(wait_for(lambda: len(lifted()) >= 3), lifted())
+        time.sleep(1.5)  # longer than a retry
+        begun = lifted()
+        self.assertEqual(len(begun), 3, begun)  # minMember 4, and one runs
+        for name in begun:  # the scheduler has them all the same
+            self.refuse(name)
+        self.assertTrue(wait_for(lambda: len(lifted()) > 3), lifted())
+        time.sleep(1.5)
+        self.assertEqual(len(lifted()), 5, lifted())  # and two more may be on their way
 
     def test_planning_again_does_not_use_up_a_job(self):
         """Its controller would count four more failed pods."""

@@ -431,6 +431,21 @@ class KubeletConfiguration(Case):
         agent.hangup()
         self.expect("NUMAAlignment", "Unknown", "PolicyUnknown", 'topologyManagerPolicy: "strict" does not exist')
 
+    def test_what_numa_nodes_have(self):
+        """Beside the policies from the kubelet's own file."""
+        subprocess.run([f"{MACHINES}/make-machine", f"{MACHINES}/specs/c500-8.json", f"{self.directory}/machine"], check=True)
+        with open(f"{self.directory}/kubelet.yaml", "w", encoding="ascii") as file:
+            file.write("topologyManagerPolicy: single-numa-node\ntopologyManagerScope: pod\ncpuManagerPolicy: static\n")
+        config = kubeconfig(f"{self.directory}/config", self.api.url, f"certificate-authority: {self.certificates}/ca.crt", "token: token-1")
+        agent = Agent(AGENT, self.directory, "--root", f"{self.directory}/machine/root", "--probe", "none", "--dev-root", self.dev,
+                      "--kubeconfig", config, "--no-device-plugin", "--kubelet-config", f"{self.directory}/kubelet.yaml", node="n1")
+        self.addCleanup(self.end, agent)
+        self.assertTrue(wait_for(self.said), agent.lines)
+        self.assertEqual(self.status().get("numaNodes"), [{"id": 0, "cpus": "0-31,64-95", "memoryBytes": 256 << 30},
+                                                          {"id": 1, "cpus": "32-63,96-127", "memoryBytes": 256 << 30}])
+        self.assertEqual(self.said(), {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": "pod", "cpuManagerPolicy": "static",
+                                       "source": f"{self.directory}/kubelet.yaml"})
+
     def test_where_it_may_not_be_asked(self):
         """The file counts; without one it is not known, and both the log and the object say why."""
         self.kubelet()

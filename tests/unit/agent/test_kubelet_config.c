@@ -9,6 +9,8 @@
 /* cmocka needs those above */
 #include <cmocka.h>
 
+#include "tests/unit/discovery/machine.h"
+
 static struct gt_kubelet read_text(const char *text)
 {
     struct gt_kubelet kubelet;
@@ -78,6 +80,35 @@ static void says_that_there_is_no_file(void **state)
     assert_string_equal(kubelet.policy, "");
 }
 
+/* Node 1 is offline, node 2 has memory alone, and node 3 does not say how much it has. */
+static void reads_what_numa_nodes_have(void **state)
+{
+    (void)state;
+    struct machine machine;
+    gt_auto_node struct gt_node *node = NULL;
+    assert_return_code(gt_node_new(0, 0, &node, NULL), 0);
+    machine_new(&machine);
+    gt_numa_nodes_read(machine.root, node);
+    assert_int_equal(node->numa_node_count, 0);
+    machine_write(&machine, "sys/devices/system/node/node0/cpulist", "0-31,64-95\n");
+    machine_write(&machine, "sys/devices/system/node/node0/meminfo",
+                  "Node 0 MemTotal:       1048576 kB\nNode 0 MemFree:          1024 kB\n");
+    machine_write(&machine, "sys/devices/system/node/node2/cpulist", "\n");
+    machine_write(&machine, "sys/devices/system/node/node2/meminfo", "Node 2 MemTotal: 2097152 kB\n");
+    machine_write(&machine, "sys/devices/system/node/node3/cpulist", "32-63\n");
+    gt_numa_nodes_read(machine.root, node);
+    gt_numa_nodes_read(machine.root, node); /* again for the next scan */
+    machine_free(&machine);
+    assert_int_equal(node->numa_node_count, 3);
+    static const struct gt_numa_node expected[] = {
+        {0, "0-31,64-95", UINT64_C(1) << 30}, {2, "", UINT64_C(2) << 30}, {3, "32-63", 0}};
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(node->numa_nodes[i].id, expected[i].id);
+        assert_string_equal(node->numa_nodes[i].cpus, expected[i].cpus);
+        assert_int_equal(node->numa_nodes[i].memory_bytes, expected[i].memory_bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,6 +117,7 @@ int main(void)
         cmocka_unit_test(an_answer_without_a_configuration),
         cmocka_unit_test(says_what_it_cannot_read),
         cmocka_unit_test(says_that_there_is_no_file),
+        cmocka_unit_test(reads_what_numa_nodes_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

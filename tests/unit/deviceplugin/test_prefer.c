@@ -169,10 +169,54 @@ static void has_a_limit(void **state)
     assert_int_equal(gt_inventory_prefer(inventory, available, MANY, NULL, 0, MANY, answer, NULL), 1);
 }
 
+/* GPUs 2 to 5, on both NUMA nodes, have the best links. */
+static void follows_the_kubelets_policy(void **state)
+{
+    static const struct {
+        const char *policy;
+        uint64_t available;
+        unsigned size;
+        uint64_t expected;
+    } cases[] = {
+        {"none", 0xff, 4, 0x3c},
+        {"best-effort", 0xff, 4, 0x3c},
+        {"single-numa-node", 0xff, 4, 0x0f},
+        {"restricted", 0xff, 4, 0x0f},
+        {"none", 0x78, 2, 0x18},
+        {"single-numa-node", 0x78, 2, 0x30}, /* of node 0 there is one */
+        {"restricted", 0x78, 2, 0x30},
+        {"restricted", 0xff, 6, 0x3f}, /* more than one node has */
+    };
+    (void)state;
+    for (unsigned at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+        struct gt_node *node = machine_new(8, 0);
+        for (unsigned i = 0; i < node->link_count; i++)
+            if (node->links[i].a >= 2 && node->links[i].b <= 5)
+                node->links[i].kind = GT_LINK_MX;
+        snprintf(node->kubelet.policy, sizeof(node->kubelet.policy), "%s", cases[at].policy);
+        gt_auto_inventory struct gt_inventory *inventory = machine_inventory(node, NULL);
+        const char *available[8], *answer[8];
+        unsigned count = 0;
+        struct gt_choice choice;
+        uint64_t mask = 0;
+        for (unsigned i = 0; i < 8; i++)
+            if (cases[at].available >> i & 1)
+                available[count++] = inventory->devices[i].id;
+        assert_int_equal(
+            gt_inventory_prefer(inventory, available, count, NULL, 0, cases[at].size, answer, &choice),
+            cases[at].size);
+        for (unsigned i = 0; i < cases[at].size; i++)
+            mask |= 1ULL << gt_inventory_find(inventory, answer[i])->gpu;
+        if (mask != cases[at].expected)
+            fail_msg("case %u: GPUs %#llx", at, (unsigned long long)mask);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_a_limit),
+        cmocka_unit_test(follows_the_kubelets_policy),
         cmocka_unit_test(agrees_with_brute_force),
         cmocka_unit_test(never_fails),
     };

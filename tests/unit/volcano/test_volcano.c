@@ -47,6 +47,36 @@ static void test_scores_follow_the_free_gpus(void **state)
     gt_volcano_free(volcano);
 }
 
+/* Its policy is single-numa-node, and of the 4 GPUs of each NUMA node 2 are free. */
+static void test_what_a_kubelet_would_refuse(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    const struct world_topology topology = {
+        .name = node_name(1), .gpus = 8, .unnamed = 0x33, .single_numa = true};
+    struct session session;
+    put_node(volcano, 0, 0x33); /* as many, and nobody refuses */
+    put(volcano, "nodegputopologies", world_topology(&topology));
+    for (unsigned gpus = 2; gpus <= 4; gpus += 2) {
+        uint32_t nodes[2] = {0, 1};
+        uint8_t may[NODES];
+        double scores[2];
+        PUT_POD(volcano, .job = "lone", .gpus = gpus);
+        begin(&session);
+        uint32_t task = add_group(&session, "lone", 1, 1, NULL);
+        open_session(volcano, &session);
+        gt_volcano_may_use(volcano, task, may, NODES);
+        assert_int_equal(may[0], 1);
+        assert_int_equal(may[1], gpus == 2);
+        assert_int_equal(gt_volcano_score_nodes(volcano, task, nodes, 2, scores, volcano_error), 0);
+        assert_true(scores[0] > 0);
+        assert_int_equal(scores[1] > 0, gpus == 2);
+        gt_volcano_close(volcano);
+        gt_volcano_remove(volcano, number_of("pods"), "ns", "lone-0");
+    }
+    gt_volcano_free(volcano);
+}
+
 static int set_arguments(struct gt_volcano *volcano, const char *json);
 
 /* Passes a Namespace that says how its jobs lie. */
@@ -820,6 +850,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores_follow_the_free_gpus),
+        cmocka_unit_test(test_what_a_kubelet_would_refuse),
         cmocka_unit_test(test_siblings_attract),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_units_lie_in_racks),
