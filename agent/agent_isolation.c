@@ -6,6 +6,7 @@
 #include "agent/health_file.h"
 #include "api/isolation.h"
 #include "api/measured.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 /* What people and programs isolate on this node, and what they measure: `spec.isolated` and `spec.measured`
@@ -73,8 +74,8 @@ static void measured_look(struct gt_agent *agent)
 static bool arm_end(struct gt_agent *agent)
 {
     const struct gt_isolations *of[] = {[GT_ISOLATED_BY_OBJECT] = &agent->isolations,
-                                        [GT_ISOLATED_BY_FILES] = &agent->fault_dir.told,
-                                        [GT_ISOLATED_BY_NODE] = &agent->node_says,
+                                        [GT_ISOLATED_BY_FILES] = &agent->told_by_files.in_use,
+                                        [GT_ISOLATED_BY_NODE] = &agent->told_by_node.in_use,
                                         [GT_ISOLATED_BY_CHECK] = &agent->admission.isolates};
     unsigned first_s = 0;
     bool changed = false;
@@ -92,16 +93,34 @@ static bool arm_end(struct gt_agent *agent)
     return changed;
 }
 
+static void told_use(struct gt_agent *agent, enum gt_isolation_source source, struct gt_agent_told *told,
+                     const struct gt_isolations *says)
+{
+    struct gt_isolations now;
+    gt_isolations_damp(&told->damper, &agent->faults.flapping, says, gt_clock_ms() / 1000, &now);
+    if (gt_isolations_equal(&now, &told->in_use))
+        return;
+    if (now.count > says->count)
+        gt_info("what was told again and again holds on", GT_INT("entries", now.count - says->count));
+    told->in_use = now;
+    arm_end(agent);
+    gt_scanner_isolate(agent->scanner, source, &told->in_use, source == GT_ISOLATED_BY_NODE);
+}
+
+void gt_agent_told_look(struct gt_agent *agent)
+{
+    told_use(agent, GT_ISOLATED_BY_FILES, &agent->told_by_files, &agent->fault_dir.told);
+    told_use(agent, GT_ISOLATED_BY_NODE, &agent->told_by_node, &agent->node_says);
+}
+
 static void files_on_timer(void *arg)
 {
     struct gt_agent *agent = arg;
     unsigned before = agent->fault_dir.told.count;
-    if (agent->options->fault_dir && gt_fault_dir_read(agent->options->fault_dir, &agent->fault_dir)) {
+    if (agent->options->fault_dir && gt_fault_dir_read(agent->options->fault_dir, &agent->fault_dir))
         gt_info("faults that are told in files have changed", GT_INT("before", before),
                 GT_INT("now", agent->fault_dir.told.count));
-        arm_end(agent);
-        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_FILES, &agent->fault_dir.told, false);
-    }
+    gt_agent_told_look(agent);
     measured_look(agent);
     gt_source_arm(agent->files_timer, FILES_MS);
 }
@@ -170,6 +189,10 @@ static void agent_recall(struct gt_agent *agent, const char *dir, enum gt_isolat
         return;
     gt_info(by_node ? "conditions of the Node of before hold" : "isolations of before hold",
             GT_INT("count", to->count));
+    if (by_node) {
+        gt_agent_told_look(agent);
+        return;
+    }
     arm_end(agent);
     gt_scanner_isolate(agent->scanner, source, to, false);
 }

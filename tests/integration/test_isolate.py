@@ -465,6 +465,35 @@ class Told(Case):
         self.healthy(7)
         self.healthy(8)
 
+    def hold(self, falls=2, seconds=4):
+        """A fault table: what comes so often in a minute is held so long."""
+        with open(f"{self.directory}/faults.yaml", "w", encoding="utf-8") as file:
+            file.write(f"flapping: {{falls: {falls}, withinSeconds: 60, holdSeconds: {seconds}, holdMaxSeconds: {seconds}}}")
+        return "--fault-table", f"{self.directory}/faults.yaml"
+
+    def test_what_comes_and_goes_is_held(self):
+        self.begin(*self.hold())
+        for fall in range(2):
+            self.tell("a.json", {"gpu": "2", "reason": "x"})
+            self.healthy(7)
+            gone = time.monotonic()
+            os.remove(f"{self.faults}/a.json")
+            if fall:
+                self.assertTrue(wait_for(lambda: self.sick() == {2: "isolated: came again and again, has to be away for 4 s; last: x"}),
+                                self.sick())
+            self.healthy(8)
+            if fall:
+                self.assertGreater(time.monotonic() - gone, 4)
+
+    def test_sighup_ends_the_hold(self):
+        self.begin(*self.hold(falls=1, seconds=300))
+        self.tell("a.json", {"all": True, "reason": "x"})
+        self.healthy(0)
+        os.remove(f"{self.faults}/a.json")
+        self.says("what was told again and again holds on")
+        self.agent.hangup()
+        self.healthy(8)
+
     def test_it_outlives_the_agent(self):
         self.begin()
         self.tell("a.json", {"gpu": "2", "reason": "x"})
@@ -552,7 +581,7 @@ class Told(Case):
                     {"type": kind, "status": status, "reason": "Test", "message": "port 2 is down"}
                     for kind, status in statuses.items()]}}, "MODIFIED")
         conditions(RDMAUnhealthy="False", DiskSlow="True", Other="True")
-        self.begin("--fault-conditions=RDMAUnhealthy=isolate,DiskSlow=report")
+        self.begin("--fault-conditions=RDMAUnhealthy=isolate,DiskSlow=report", *self.hold(falls=1))
         self.says("a condition of the Node is a fault")
         self.event("NodeConditionFault")
         self.assertEqual(len(self.kubelet_.healthy()), 8)
@@ -560,6 +589,8 @@ class Told(Case):
         self.healthy(0)
         self.assertEqual(self.sick()[0], "isolated: the Node's condition RDMAUnhealthy")
         conditions(RDMAUnhealthy="False", DiskSlow="True")
+        held = "isolated: came again and again, has to be away for 4 s; last: the Node's condition RDMAUnhealthy"
+        self.assertTrue(wait_for(lambda: self.sick().get(7) == held), self.sick())
         self.healthy(8)
         self.assertEqual([line["condition"] for line in self.said("a condition of the Node is a fault")],
                          ["DiskSlow", "RDMAUnhealthy"])
