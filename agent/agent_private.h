@@ -121,15 +121,13 @@ struct gt_agent {
     bool plans_handed_current;     /* the plans were complete when the plugin got them */
     struct gt_source *plans_timer; /* armed while they were not */
 
-    struct gt_isolations isolations; /* in use, of the node's object */
-    struct gt_fault_dir fault_dir;   /* what files say now */
-    struct gt_isolations node_says;  /* what the Node's conditions say now */
-    struct gt_agent_told {
-        struct gt_isolation_damper damper;
-        struct gt_isolations in_use;
-    } told_by_files, told_by_node;                  /* with what was said again and again */
+    struct gt_isolations isolations;                /* in use, of the node's object */
+    struct gt_fault_dir fault_dir;                  /* what files say now */
+    struct gt_isolations node_says;                 /* what the Node's conditions say now */
+    struct gt_told told_by_files, told_by_node;     /* what is in use of both */
     uint64_t conditions_said;                       /* bit i: the one at i of the list is True */
     uint64_t isolations_over[GT_ISOLATION_SOURCES]; /* those that had ended when that was last asked */
+    int64_t clock_s;                                /* the time of day less gt_clock_ms() */
     struct gt_source *files_timer;                  /* looks at both directories */
     struct gt_measured_dir measured_dir;
     struct gt_agent_measured {
@@ -242,8 +240,6 @@ bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *r
  * on with what was isolated before this process; the scanner must exist. _follow() watches the object. */
 int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_stop(struct gt_agent *agent);
-/* Uses what files and the Node's conditions say now, and what is held of before. */
-void gt_agent_told_look(struct gt_agent *agent);
 int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_unfollow(struct gt_agent *agent);
 

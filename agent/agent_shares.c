@@ -78,7 +78,8 @@ static void agent_conditions_node(struct gt_agent *agent, const cJSON *node)
     }
     agent->conditions_said = said;
     agent->node_says = says;
-    gt_agent_told_look(agent);
+    if (gt_told_settle(&agent->told_by_node, &agent->faults.flapping, &says))
+        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_NODE, &agent->told_by_node.in_use, true);
 }
 
 bool gt_shares_evaluate(struct gt_shares *shares, uint64_t now_ms)

@@ -18,6 +18,7 @@ import jsonschema
 import yaml
 
 PROGRAM = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else ""
+CLOCK = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else ""  # slow_disk.c
 
 import side_by_side
 import test_publish  # noqa: E402, it takes its own argument
@@ -34,9 +35,9 @@ def at(seconds):
 
 
 class Case(test_publish.Case):
-    def begin(self, *arguments):
+    def begin(self, *arguments, env=None):
         self.kubelet_ = self.kubelet()
-        self.agent = self.start(*arguments)
+        self.agent = self.start(*arguments, env=env)
         self.assertTrue(self.kubelet_.wait_healthy(8), self.agent.lines)
         self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8), self.agent.lines)
 
@@ -80,6 +81,36 @@ class Case(test_publish.Case):
 
 
 class Isolated(Case):
+    def test_within_two_seconds(self):
+        """From the object to the kubelet; the best of three, since others use this machine."""
+        self.begin()
+        took = []
+        for _ in range(3):
+            began = time.monotonic()
+            self.set_spec([{"gpu": "3", "reason": "x"}])
+            self.assertTrue(self.kubelet_.wait_healthy(7), self.agent.lines)
+            took.append(time.monotonic() - began)
+            self.set_spec([])
+            self.assertTrue(self.kubelet_.wait_healthy(8), self.agent.lines)
+        self.assertLess(min(took), 2)
+
+    def test_it_follows_a_card_into_another_slot(self):
+        """Cards 3 and 5 change places: by UUID the isolation follows, and an Event says so."""
+        node = self.recorded()["node"]
+        self.kubelet_ = self.kubelet()
+        self.agent = self.start("--from", self.write(node))
+        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8), self.agent.lines)
+        card, slots = node["gpus"][3]["uuid"], [node["gpus"][i]["bdf"] for i in (3, 5)]
+        self.set_spec([{"gpu": card, "reason": "fails"}, {"gpu": "0", "reason": "of the slot"}])
+        self.healthy(6)
+        self.assertEqual(sorted(self.sick()), [0, 3])
+        node["gpus"][3]["uuid"], node["gpus"][5]["uuid"] = node["gpus"][5]["uuid"], card
+        self.write(node)
+        self.agent.hangup()
+        self.assertTrue(wait_for(lambda: sorted(self.sick()) == [0, 5]), self.sick())
+        self.assertEqual(self.uuid(5), card)
+        self.assertIn(f"{card} from {slots[0]} to {slots[1]}", self.event("GPUMoved")["note"])
+
     def test_gpus_go_and_come_back(self):
         self.begin()
         said = self.done("isolate", "n1/3,5", "--reason", "bandwidth test fails", "--for", "3d")
@@ -423,9 +454,9 @@ class Measured(Case):
 class Told(Case):
     """Faults that other programs tell: files in --fault-dir."""
 
-    def begin(self, *arguments):
+    def begin(self, *arguments, env=None):
         self.faults = f"{self.directory}/faults.d"
-        super().begin("--fault-dir", self.faults, *arguments)
+        super().begin("--fault-dir", self.faults, *arguments, env=env)
 
     def tell(self, name, *faults, version=1):
         os.makedirs(self.faults, exist_ok=True)
@@ -458,6 +489,36 @@ class Told(Case):
         self.healthy(7)
         self.assertEqual(self.sick(), {5: "isolated: by hand"})
         self.assertEqual(len(json.loads(self.done("isolated", "-o", "json"))), 1)
+
+    def test_a_clock_ten_days_ahead(self):
+        """What ends in four days ends for as long, and one sentence says so each time."""
+        def jump(seconds):
+            with open(f"{self.directory}/clock.new", "w", encoding="utf-8") as file:
+                file.write(str(seconds))
+            os.rename(f"{self.directory}/clock.new", f"{self.directory}/clock")
+        self.begin(env={"LD_PRELOAD": CLOCK, "SET_CLOCK": f"{self.directory}/clock",
+                        "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"})
+        self.tell("a.json", {"gpu": "2", "reason": "x", "until": at(4 * 86400)})
+        self.healthy(7)
+        jump(10 * 86400)
+        self.healthy(8)
+        jump(0)
+        self.healthy(7)
+        said = self.said("the clock has jumped")
+        self.assertEqual([round(line["seconds"] / 10) for line in said], [86400, -86400], said)
+
+    def test_grades_and_pods_that_leave(self):
+        """A whole node may be slow; one of its GPUs is bad, and its pods leave."""
+        self.begin()
+        self.tell("a.json", {"all": True, "grade": "slow", "value": "70 %", "reason": "burn-in"},
+                  {"gpu": "2", "evict": True, "reason": "burns"}, {"gpu": "4", "grade": "suspect", "reason": "warm"})
+        self.healthy(7)
+        self.assertEqual(self.sick(), {2: "isolated, pods leave: burns"})
+        self.assertEqual({gpu["index"]: (gpu.get("grade"), gpu.get("gradeReason")) for gpu in self.status()["gpus"]},
+                         {i: ("slow", "70 %: burn-in") if i != 2 else (None, None) for i in range(8)})
+        os.remove(f"{self.faults}/a.json")
+        self.healthy(8)
+        self.assertTrue(wait_for(lambda: not any("grade" in gpu for gpu in self.status()["gpus"])), self.status())
 
     def test_it_ends_at_its_time(self):
         self.begin()
