@@ -230,6 +230,7 @@ static void on_hangup(void *arg, uint32_t events)
     agent->scan_error[0] = '\0'; /* the next failure is logged, also with the same text */
     gt_info("scanning again as asked");
     read_faults_again(agent);
+    agent->told_by_files.damper.count = agent->told_by_node.damper.count = 0; /* nothing is held back */
     gt_agent_shares_check(agent);
     gt_agent_configz_ask(agent);
     gt_scanner_request(agent->scanner, GT_SCAN_FULL | GT_SCAN_AT_ONCE);

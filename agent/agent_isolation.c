@@ -6,13 +6,14 @@
 #include "agent/health_file.h"
 #include "api/isolation.h"
 #include "api/measured.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 /* What people and programs isolate on this node, and what they measure: `spec.isolated` and `spec.measured`
  * of its object, followed, and files in two directories. Only the end of an entry and a later list end an
  * isolation: not that the API server or the object is away. */
 
-enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FILES_MS = 1000 };
+enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FILES_MS = 1000, CLOCK_JUMP_S = 60 };
 
 static void measured_use(struct gt_agent *agent, enum gt_measured_source source, unsigned before,
                          const struct gt_measured *now)
@@ -73,8 +74,8 @@ static void measured_look(struct gt_agent *agent)
 static bool arm_end(struct gt_agent *agent)
 {
     const struct gt_isolations *of[] = {[GT_ISOLATED_BY_OBJECT] = &agent->isolations,
-                                        [GT_ISOLATED_BY_FILES] = &agent->fault_dir.told,
-                                        [GT_ISOLATED_BY_NODE] = &agent->node_says,
+                                        [GT_ISOLATED_BY_FILES] = &agent->told_by_files.in_use,
+                                        [GT_ISOLATED_BY_NODE] = &agent->told_by_node.in_use,
                                         [GT_ISOLATED_BY_CHECK] = &agent->admission.isolates};
     unsigned first_s = 0;
     bool changed = false;
@@ -92,25 +93,42 @@ static bool arm_end(struct gt_agent *agent)
     return changed;
 }
 
-static void files_on_timer(void *arg)
-{
-    struct gt_agent *agent = arg;
-    unsigned before = agent->fault_dir.told.count;
-    if (agent->options->fault_dir && gt_fault_dir_read(agent->options->fault_dir, &agent->fault_dir)) {
-        gt_info("faults that are told in files have changed", GT_INT("before", before),
-                GT_INT("now", agent->fault_dir.told.count));
-        arm_end(agent);
-        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_FILES, &agent->fault_dir.told, false);
-    }
-    measured_look(agent);
-    gt_source_arm(agent->files_timer, FILES_MS);
-}
-
 static void isolation_on_timer(void *arg)
 {
     struct gt_agent *agent = arg;
     if (arm_end(agent))
         gt_scanner_request(agent->scanner, GT_SCAN_IDS);
+}
+
+/* The ends of isolations are times of day. */
+static void isolation_watch_clock(struct gt_agent *agent)
+{
+    int64_t offset_s = (int64_t)time(NULL) - (int64_t)(gt_clock_ms() / 1000),
+            by_s = offset_s - agent->clock_s;
+    bool jumped = agent->clock_s && (by_s > CLOCK_JUMP_S || by_s < -CLOCK_JUMP_S);
+    agent->clock_s = offset_s;
+    if (!jumped)
+        return;
+    gt_warning("the clock has jumped, isolations begin and end by it", GT_INT("seconds", by_s));
+    isolation_on_timer(agent);
+}
+
+static void files_on_timer(void *arg)
+{
+    struct gt_agent *agent = arg;
+    unsigned before = agent->fault_dir.told.count;
+    isolation_watch_clock(agent);
+    if (agent->options->fault_dir && gt_fault_dir_read(agent->options->fault_dir, &agent->fault_dir))
+        gt_info("faults that are told in files have changed", GT_INT("before", before),
+                GT_INT("now", agent->fault_dir.told.count));
+    if (gt_told_settle(&agent->told_by_files, &agent->faults.flapping, &agent->fault_dir.told)) {
+        arm_end(agent);
+        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_FILES, &agent->told_by_files.in_use, false);
+    }
+    if (gt_told_settle(&agent->told_by_node, &agent->faults.flapping, &agent->node_says))
+        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_NODE, &agent->told_by_node.in_use, true);
+    measured_look(agent);
+    gt_source_arm(agent->files_timer, FILES_MS);
 }
 
 /* A new object without a list says nothing of what the one before it said: somebody has deleted that. */
@@ -170,6 +188,8 @@ static void agent_recall(struct gt_agent *agent, const char *dir, enum gt_isolat
         return;
     gt_info(by_node ? "conditions of the Node of before hold" : "isolations of before hold",
             GT_INT("count", to->count));
+    if (by_node)
+        gt_told_settle(&agent->told_by_node, &agent->faults.flapping, to);
     arm_end(agent);
     gt_scanner_isolate(agent->scanner, source, to, false);
 }

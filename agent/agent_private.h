@@ -122,10 +122,12 @@ struct gt_agent {
     struct gt_source *plans_timer; /* armed while they were not */
 
     struct gt_isolations isolations;                /* in use, of the node's object */
-    struct gt_fault_dir fault_dir;                  /* and of files */
-    struct gt_isolations node_says;                 /* and of its Node's conditions */
+    struct gt_fault_dir fault_dir;                  /* what files say now */
+    struct gt_isolations node_says;                 /* what the Node's conditions say now */
+    struct gt_told told_by_files, told_by_node;     /* what is in use of both */
     uint64_t conditions_said;                       /* bit i: the one at i of the list is True */
     uint64_t isolations_over[GT_ISOLATION_SOURCES]; /* those that had ended when that was last asked */
+    int64_t clock_s;                                /* the time of day less gt_clock_ms() */
     struct gt_source *files_timer;                  /* looks at both directories */
     struct gt_measured_dir measured_dir;
     struct gt_agent_measured {

@@ -77,10 +77,9 @@ static void agent_conditions_node(struct gt_agent *agent, const cJSON *node)
                      type);
     }
     agent->conditions_said = said;
-    if (gt_isolations_equal(&says, &agent->node_says))
-        return;
     agent->node_says = says;
-    gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_NODE, &agent->node_says, true);
+    if (gt_told_settle(&agent->told_by_node, &agent->faults.flapping, &says))
+        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_NODE, &agent->told_by_node.in_use, true);
 }
 
 bool gt_shares_evaluate(struct gt_shares *shares, uint64_t now_ms)

@@ -10,7 +10,7 @@
 #include "topology/model/health.h"
 
 /* What is reported as an Event, by reason: a list of GPUs or links. */
-enum change { LOST, BACK, UNHEALTHY, HELD, RECOVERED, LINK_DOWN, LINK_UP, CHANGES };
+enum change { LOST, BACK, MOVED, UNHEALTHY, HELD, RECOVERED, LINK_DOWN, LINK_UP, CHANGES };
 
 static const struct {
     const char *reason, *what;
@@ -18,6 +18,7 @@ static const struct {
 } facts[CHANGES] = {
     [LOST] = {"GPULost", "GPUs are not on the PCI bus any more", true},
     [BACK] = {"GPUBack", "GPUs are on the PCI bus again", false},
+    [MOVED] = {"GPUMoved", "GPUs are in another slot, and isolations by UUID followed them", false},
     [UNHEALTHY] = {GT_REASON_GPU_UNHEALTHY, "GPUs are unhealthy, and no new container gets them", true},
     [HELD] =
         {"GPUHeldBack",
@@ -129,6 +130,10 @@ static void log_device(const struct gt_device *was, const struct gt_device *is, 
         was_healthy = true;
     } else if (!was && !first)
         gt_info("GPU found", GT_STR("id", is->id), GT_STR("bdf", is->bdf));
+    if (was && is_there && was->bdf[0] && strcmp(was->bdf, is->bdf) != 0) {
+        gt_info("GPU moved", GT_STR("id", is->id), GT_STR("before", was->bdf), GT_STR("bdf", is->bdf));
+        changes_add(changes, MOVED, "%s from %s to %s", is->id, was->bdf, is->bdf);
+    }
     if (was_healthy && !is->healthy) {
         gt_warning("GPU unhealthy", GT_STR("id", is->id), GT_STR("bdf", is->bdf), GT_STR("why", is->reason));
         if (is->gpu >= 0)

@@ -10,7 +10,7 @@
  * first inventory.
  *
  * `report` (may be NULL) is called for Events of the cluster, at most once for each reason: GPULost, GPUBack,
- * GPUUnhealthy, GPUHeldBack, GPURecovered, LinkDown, LinkUp.
+ * GPUMoved, GPUUnhealthy, GPUHeldBack, GPURecovered, LinkDown, LinkUp.
  */
 typedef void gt_changes_report(void *arg, bool warning, const char *reason, const char *note);
 void gt_changes_log(const struct gt_inventory *before, const struct gt_inventory *after,

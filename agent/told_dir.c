@@ -12,6 +12,7 @@
 
 #include "api/isolation.h"
 #include "api/measured.h"
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/err.h"
 #include "base/file.h"
@@ -194,6 +195,19 @@ bool gt_fault_dir_read(const char *path, struct gt_fault_dir *dir)
     if (gt_isolations_equal(&told, &dir->told))
         return false;
     dir->told = told;
+    return true;
+}
+
+bool gt_told_settle(struct gt_told *told, const struct gt_flapping_rule *rule,
+                    const struct gt_isolations *says)
+{
+    struct gt_isolations now;
+    gt_isolations_damp(&told->damper, rule, says, gt_clock_ms() / 1000, &now);
+    if (gt_isolations_equal(&now, &told->in_use))
+        return false;
+    if (now.count > says->count)
+        gt_info("what was told again and again holds on", GT_INT("entries", now.count - says->count));
+    told->in_use = now;
     return true;
 }
 

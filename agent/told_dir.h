@@ -46,3 +46,13 @@ bool gt_measured_dir_read(const char *path, struct gt_measured_dir *dir);
 
 /* Logs why a value is not used: a note of api/measured.h. */
 void gt_measured_note(void *arg, const char *why);
+
+/* What such programs tell, and what of it is held because it comes and goes. */
+struct gt_told {
+    struct gt_isolation_damper damper;
+    struct gt_isolations in_use;
+};
+
+/* Returns whether `in_use` is different then. */
+bool gt_told_settle(struct gt_told *told, const struct gt_flapping_rule *rule,
+                    const struct gt_isolations *says);

@@ -35,19 +35,20 @@ static const char *const strip_private[] = {"image",
                                             "bootID",
                                             "staticPodURL"};
 
-static void strip_members(cJSON *value, bool anonymous)
+static void strip_members(cJSON *value, bool anonymous, bool ours)
 {
     for (cJSON *item = value ? value->child : NULL, *next; item; item = next) {
         next = item->next;
         const char *key = item->string ? item->string : "";
         if (strcmp(key, "terminated") == 0) /* may be the end of a container's log */
             cJSON_DeleteItemFromObjectCaseSensitive(item, "message");
-        if ((GT_HAS_TEXT(strip_always, GT_COUNT(strip_always), key) && !cJSON_IsString(item)) ||
+        if ((GT_HAS_TEXT(strip_always, GT_COUNT(strip_always), key) && !cJSON_IsString(item) &&
+             !(ours && !anonymous && strcmp(key, "args") == 0)) ||
             GT_HAS_TEXT(strip_long, GT_COUNT(strip_long), key) ||
             (anonymous && GT_HAS_TEXT(strip_private, GT_COUNT(strip_private), key)))
             cJSON_Delete(cJSON_DetachItemViaPointer(value, item));
         else
-            strip_members(item, anonymous);
+            strip_members(item, anonymous, ours);
     }
 }
 
@@ -71,12 +72,12 @@ static void strip_keys(cJSON *metadata, const char *member, bool anonymous)
     }
 }
 
-void gt_strip(cJSON *object, bool anonymous)
+void gt_strip(cJSON *object, bool anonymous, bool ours)
 {
     cJSON *metadata = cJSON_GetObjectItemCaseSensitive(object, "metadata");
     strip_keys(metadata, "annotations", anonymous);
     strip_keys(metadata, "labels", anonymous);
-    strip_members(object, anonymous);
+    strip_members(object, anonymous, ours);
 }
 
 bool gt_program_of_pod(const cJSON *object, struct gt_program *ret)

@@ -28,7 +28,7 @@ static const char *const keys[] = {
     "namespace", "holderIdentity",    "node",   "job",        "pod",           "parent", "key",
     "leader",    "supernode",         "nodes",  "supernodes", "members",       "pool",   "host",
     "subdomain", "reportingInstance", "switch", "switchPort", "clusterDomain", "behind", "partOf",
-    "parts",     "claimTemplate"};
+    "parts",     "claimTemplate",     "claim",  "container"};
 
 static bool is_name_key(const char *key)
 {

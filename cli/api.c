@@ -131,6 +131,7 @@ static int list_once(struct cli_api *api, const void *wanted, struct gt_err **er
     const struct cli_api_list *list = api->list = wanted;
     struct gt_kube_list_spec spec = {
         .selection = {.resource = list->resource,
+                      .namespace_ = list->namespace_,
                       .field_selector = list->fields,
                       .metadata_only = list->names_only},
         .deadline_ms = api->answered ? PAGE_MS : CONTACT_MS,

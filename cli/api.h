@@ -31,6 +31,7 @@ GT_DEFINE_CLEANUP(struct cli_api *, cli_api_free)
 
 struct cli_api_list {
     const struct gt_kube_resource *resource;
+    const char *namespace_;                      /* NULL: all */
     const char *fields;                          /* a field selector, NULL: all */
     bool names_only;                             /* objects have metadata only */
     void (*on_begin)(void *arg);                 /* the list begins (again): forget the objects so far */

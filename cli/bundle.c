@@ -19,6 +19,8 @@
 
 /* Collects what a developer needs to see what a cluster was like, by the API server alone. It only reads. */
 
+#define BUNDLE_APP "app.kubernetes.io/name"
+
 enum {
     BUNDLE_ANSWER_MAX = 32 << 20,
     BUNDLE_OBJECTS_MAX = 28 << 20, /* of all kinds; each may have 3/4 of what is left */
@@ -70,7 +72,7 @@ struct collecting {
     char **nodes; /* names of those with a NodeGPUTopology */
     size_t node_count, node_capacity;
     struct gt_buf missing;
-    struct bundle_series logs, companions, agents;
+    struct bundle_series logs, companions, agents, usage;
     bool has_decisions;
     bool failed; /* no memory */
 };
@@ -155,7 +157,7 @@ static int bundle_strip(const struct collecting *bundle, struct gt_buf *text, st
     const struct gt_json_limits limits = {BUNDLE_ANSWER_MAX, GT_JSON_VALUES_MAX};
     gt_auto_json cJSON *json = NULL;
     GT_TRY(gt_json_parse_within(text->data ? text->data : "", text->len, "answer", &limits, &json, err));
-    gt_strip(json, bundle->options->anonymous);
+    gt_strip(json, bundle->options->anonymous, false);
     gt_auto_free char *stripped = cJSON_PrintUnformatted(json);
     GT_NEED(stripped, err, "answer");
     gt_buf_consume(text, text->len);
@@ -211,14 +213,19 @@ static void note_node(struct collecting *bundle, const char *name)
     bundle->nodes[bundle->node_count++] = copy;
 }
 
-/* Pods of the namespace where gputopo is. */
+/* Whether it is in the namespace where gputopo is, and one of its parts. */
+static bool bundle_is_ours(const struct collecting *bundle, const cJSON *object)
+{
+    return strcmp(gt_meta_namespace(object), bundle->options->namespace_) == 0 &&
+           strncmp(gt_meta_label(object, BUNDLE_APP), "gputopo", 7) == 0;
+}
+
 static void note_pod(struct collecting *bundle, const cJSON *object)
 {
-    const char *app = gt_meta_label(object, "app.kubernetes.io/name");
+    const char *app = gt_meta_label(object, BUNDLE_APP);
     struct bundle_pod pod = {.companion = strcmp(app, GT_COMPANION_NAME) == 0};
     struct gt_program program;
-    if (strcmp(gt_meta_namespace(object), bundle->options->namespace_) != 0 ||
-        strncmp(app, "gputopo", 7) != 0 || !gt_program_of_pod(object, &program) ||
+    if (!bundle_is_ours(bundle, object) || !gt_program_of_pod(object, &program) ||
         !gt_text_copy(pod.name, sizeof(pod.name), gt_meta_name(object)) ||
         !gt_text_copy(pod.container, sizeof(pod.container), program.container))
         return;
@@ -244,7 +251,10 @@ static void bundle_on_object(void *arg, cJSON *object)
         note_node(bundle, gt_meta_name(object));
     if (listing->kind->resource == &gt_kube_pods)
         note_pod(bundle, object);
-    gt_strip(object, bundle->options->anonymous);
+    if (listing->kind->resource == &gt_kube_configmaps && !bundle_is_ours(bundle, object) &&
+        strncmp(gt_meta_name(object), "gputopo", 7) != 0)
+        return;
+    gt_strip(object, bundle->options->anonymous, bundle_is_ours(bundle, object));
     gt_auto_free char *line = cJSON_PrintUnformatted(object);
     if (!line) {
         bundle->failed = true;
@@ -267,6 +277,7 @@ static const struct bundle_kind kinds[] = {
     {&gt_kube_supernodes, "objects/supernodes.jsonl", false},
     {&gt_kube_gpu_placements, "objects/gpuplacements.jsonl", false},
     {&gt_kube_nodes, "objects/nodes.jsonl", false},
+    {&gt_kube_configmaps, "objects/configmaps.jsonl", true},
     {&gt_kube_leases, "objects/leases.jsonl", true},
     {&gt_kube_events, "objects/events.jsonl", true},
     {&gt_kube_pods, "objects/pods.jsonl", true},
@@ -277,13 +288,19 @@ static const struct bundle_kind kinds[] = {
 static int add_objects(struct collecting *bundle, const struct bundle_kind *kind)
 {
     size_t left = BUNDLE_OBJECTS_MAX > bundle->bytes ? BUNDLE_OBJECTS_MAX - bundle->bytes : 0;
+    bool is_text = kind->resource == &gt_kube_configmaps;
     struct bundle_listing listing = {.bundle = bundle, .kind = kind, .text = GT_BUF(left / 4 * 3)};
     const struct cli_api_list list = {.resource = kind->resource,
+                                      .namespace_ = is_text ? bundle->options->namespace_ : NULL,
                                       .on_begin = bundle_on_begin,
                                       .on_object = bundle_on_object,
                                       .arg = &listing};
     gt_auto_err struct gt_err *err = NULL;
     char why[64];
+    if (is_text && bundle->options->anonymous) {
+        miss(bundle, kind->file, "left out by --anonymous: they are texts of people");
+        return 0;
+    }
     int r = cli_api_list(bundle->api, &list, &err);
     if (r < 0)
         miss(bundle, kind->file, gt_err_text(err));
@@ -357,14 +374,19 @@ static void add_metrics(struct collecting *bundle, const struct bundle_pod *pod)
     const char *part = pod->companion ? "companion" : "agents";
     char name[BUNDLE_NAME_SIZE + 64], address[sizeof(pod->name) + 8];
     snprintf(address, sizeof(address), "%s:%u", pod->name, pod->http);
-    const struct cli_api_text at = {&gt_kube_pods, bundle->options->namespace_, address, "proxy", "/metrics"};
+    struct cli_api_text at = {&gt_kube_pods, bundle->options->namespace_, address, "proxy", "/metrics"};
     if (!pod->http)
         return;
     snprintf(name, sizeof(name), "%s/%s/metrics.txt", part, pod->name);
     bundle_fetch(bundle, pod->companion ? &bundle->companions : &bundle->agents, &at, name);
     snprintf(name, sizeof(name), "%s/%s" BUNDLE_DECISIONS, part, pod->name);
-    if (pod->companion)
+    if (pod->companion) {
         add_decisions(bundle, &at, name);
+        return;
+    }
+    snprintf(name, sizeof(name), "%s/%s/usage.json", part, pod->name);
+    at.rest = "/usage";
+    bundle_fetch(bundle, &bundle->usage, &at, name);
 }
 
 /* Of companions, or of agents. */
@@ -419,10 +441,18 @@ static void bundle_add_nodes(struct collecting *bundle)
         snprintf(name, sizeof(name), "nodes/%s/configz.json", bundle->nodes[i]);
         bundle_fetch(bundle, &series, &at, name);
     }
-    if (bundle->node_count)
-        miss(bundle, "nodes/recording",
-             "only the node itself has it: gputopo record there. What the agent has read of "
-             "GPUs, their users and faults is in objects/nodegputopologies.jsonl");
+    if (!bundle->node_count)
+        return;
+    miss(bundle, "nodes/recording",
+         "only the node itself has it: gputopo record there. What the agent has read of "
+         "GPUs, their users and faults is in objects/nodegputopologies.jsonl");
+    miss(bundle, "nodes/pod-resources",
+         "only the node itself has the kubelet's list. What the agent has read there is in "
+         "agents/*/usage.json");
+    miss(bundle, "nodes/faults.d",
+         "only the node itself has these files. What they isolate is in objects/nodegputopologies.jsonl. The "
+         "fault "
+         "table of the chart is in objects/configmaps.jsonl");
 }
 
 /* ---- the file ---- */
@@ -516,7 +546,7 @@ static int bundle_run(struct cli_call *call)
 {
     const struct bundle_options *options = call->options;
     __attribute__((cleanup(bundle_done))) struct collecting bundle = {
-        .options = options, .agents = {.brief = true}, .missing = GT_BUF(2 << 20)};
+        .options = options, .agents = {.brief = true}, .usage = {.json = true}, .missing = GT_BUF(2 << 20)};
     gt_auto_buf struct gt_buf tar = GT_BUF(BUNDLE_MAX);
     if (!options->output)
         return cli_misuse(call, "-o: expected the file to write");

@@ -143,6 +143,7 @@ static void plan_free(struct cli_plan *plan)
     if (plan->after)
         plan_free(plan->after);
     gt_buf_done(&plan->reason);
+    gt_buf_done(&plan->slow);
     free(plan->units);
     free(plan->pods);
     free(plan->losses);
@@ -158,7 +159,7 @@ static int plan_new(struct gt_cluster_file *file, const struct plan_options *opt
 {
     struct cli_plan *plan = calloc(1, sizeof(*plan));
     GT_NEED(plan, err, "plan");
-    plan->reason.max = 4096;
+    plan->reason.max = plan->slow.max = 4096;
     plan->file = file;
     plan->cluster = file->cluster;
     plan->pod_count = (uint32_t)options->pods;
@@ -337,7 +338,10 @@ static int find_advice(struct cli_plan *plan, const struct plan_options *options
 
 /* ---- what is told of a placed job ---- */
 
-enum { CLOSER_WORK = 2000000 }; /* of all searches together, some 50 ms */
+enum {
+    CLOSER_WORK = 2000000, /* of all searches together, some 50 ms */
+    SLOW_PODS_NAMED = 3,
+};
 
 static int tell_crossing(struct cli_plan *plan, struct gt_err **err)
 {
@@ -361,6 +365,56 @@ static int tell_crossing(struct cli_plan *plan, struct gt_err **err)
     return gt_closer_find(plan->cluster, &spec, &plan->closer, err);
 }
 
+/* Why it does not keep off them. */
+static int tell_why_slow(struct cli_plan *plan, struct gt_err **err)
+{
+    gt_auto_free struct gt_plan_unit *units = calloc(plan->unit_count, sizeof(*units));
+    gt_auto_free struct gt_plan_pod *pods = calloc(plan->pod_count, sizeof(*pods));
+    GT_NEED(units && pods, err, "plan");
+    memcpy(units, plan->units, plan->unit_count * sizeof(*units));
+    const struct gt_plan_request without = {.units = units,
+                                            .unit_count = plan->unit_count,
+                                            .pods = pods,
+                                            .pod_count = plan->pod_count,
+                                            .flat = plan->sizes.flat,
+                                            .slow = GT_SLOW_NEVER,
+                                            .within = plan->sizes.within};
+    struct gt_plan_failure failure;
+    if (gt_plan_job(plan->cluster, &without, &failure)) {
+        gt_buf_puts(&plan->slow,
+                    "; without them it would lie farther apart, or take the room of larger jobs: "
+                    "--slow-gpus never");
+        return 0;
+    }
+    failure.keeps_off = false; /* that is said already */
+    gt_buf_puts(&plan->slow, "; to be free of them: ");
+    gt_plan_failure_text(plan->cluster, &failure, &plan->slow);
+    return 0;
+}
+
+/* Which slow GPUs a placed job gets, and what would free it of them. */
+static int tell_slow(struct cli_plan *plan, struct gt_err **err)
+{
+    uint32_t pods = 0;
+    for (uint32_t i = 0; i < plan->pod_count && plan->sizes.slow != GT_SLOW_ANY; i++) {
+        struct gt_cluster_node node;
+        bool known = gt_cluster_get_node(plan->cluster, plan->pods[i].node, &node);
+        uint64_t slow = known ? node.slow & plan->pods[i].mask : 0;
+        if (!slow || pods++ >= SLOW_PODS_NAMED)
+            continue;
+        gt_buf_printf(&plan->slow, "%s GPU%s ",
+                      pods > 1 ? "," : "the pace of slow or suspect GPUs:", gt_plural(gt_bit_count(slow)));
+        gt_text_add_mask(&plan->slow, slow);
+        gt_buf_printf(&plan->slow, " of node %s (rank %u)", node.name, i);
+    }
+    if (pods > SLOW_PODS_NAMED)
+        gt_buf_printf(&plan->slow, ", and those of %u more pods", pods - SLOW_PODS_NAMED);
+    if (pods && plan->aware)
+        gt_buf_printf(&plan->slow, "; to be free of them, such a pod needs a node with %u others free",
+                      plan->gpus);
+    return pods && !plan->aware ? tell_why_slow(plan, err) : 0;
+}
+
 static int cli_plan_answer(struct cli_call *call, struct gt_cluster_file *file, struct cli_plan **ret)
 {
     const struct plan_options *options = call->options;
@@ -373,6 +427,7 @@ static int cli_plan_answer(struct cli_call *call, struct gt_cluster_file *file, 
     learn_sizes(plan);
     gt_cluster_set_prefers_close(file->cluster, options->close);
     GT_TRY(cli_plan_place(plan, call->err));
+    GT_TRY(plan->placed ? tell_slow(plan, call->err) : 0);
     if (plan->placed)
         return options->explain ? tell_crossing(plan, call->err) : 0;
     if (!options->advise && !options->relocate)

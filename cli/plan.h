@@ -31,6 +31,7 @@ struct cli_plan {
     struct gt_plan_pod *pods;
     uint32_t *losses; /* [pod], aware: loss(F,k), the GB/s between its GPUs and those that stayed free */
 
+    struct gt_buf slow;              /* of a placed job: the slow GPUs that it gets, and why; "" none */
     struct gt_crossing crossing;     /* of a placed job; with `explain`, as the next one */
     struct gt_closer closer;         /* how it would lie closer */
     struct gt_advice advice;         /* with `advise`, where the job is not placed */

@@ -201,6 +201,8 @@ void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
     plan_text_crossing(plan, &crossing);
     if (crossing.len)
         gt_buf_printf(to, "  %s\n", crossing.data);
+    if (plan->slow.len)
+        gt_buf_printf(to, "  %s\n", plan->slow.data);
     if (plan->placed)
         add_placement(to, plan);
     else
@@ -343,8 +345,9 @@ void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
     gt_json_add_bool(to, "placed", plan->placed);
     if (!plan->placed)
         gt_json_add_text(to, "reason", plan->reason.data ? plan->reason.data : "");
-    gt_json_printf(to, "'policy': %s, ?'warning': %s, ?'crossing': %s",
-                   plan->aware ? "gpu-aware" : "gpu-podaffinity", plan->warning, crossing.data);
+    gt_json_printf(to, "'policy': %s, ?'warning': %s, ?'slow': %s, ?'crossing': %s",
+                   plan->aware ? "gpu-aware" : "gpu-podaffinity", plan->warning, plan->slow.data,
+                   crossing.data);
     plan_json_add_units(to, plan, 2);
     if (plan->wants.advise && !plan->placed)
         plan_json_add_advice(to, plan);

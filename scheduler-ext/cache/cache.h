@@ -375,7 +375,8 @@ struct gt_cache_report {
     /* Its ports whose switch is known: "port\nswitch\nport of the switch\n", one after the other; NULL: none.
      */
     const char *ports;
-    int gpus, free; /* -1: not known */
+    int gpus, free;  /* -1: not known */
+    unsigned usable; /* of the GPUs: not unhealthy or isolated */
     enum gt_condition_status links;
     const char *gpu_attributes; /* JSON: [{"attributes":{"index":"0",...}},...]; NULL: not kept */
 };

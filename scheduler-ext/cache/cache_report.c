@@ -68,7 +68,7 @@ static bool cache_report_ports(struct gt_cache *cache, const struct gt_node *nod
 /* Whether two texts are equal; equal texts are shared. */
 static bool cache_report_is_same(const struct gt_cache_report *a, const struct gt_cache_report *b)
 {
-    return a->is_filled == b->is_filled && a->gpus == b->gpus && a->free == b->free && a->links == b->links &&
+    return a->is_filled == b->is_filled && a->gpus == b->gpus && a->usable == b->usable && a->free == b->free && a->links == b->links &&
            a->server_uuid == b->server_uuid && a->gpu_attributes == b->gpu_attributes &&
            a->ports == b->ports && a->remote_count == b->remote_count &&
            (!a->remote_count || memcmp(a->remotes, b->remotes, a->remote_count * sizeof(*a->remotes)) == 0);
@@ -84,6 +84,7 @@ bool gt_cache_set_report(struct gt_cache *cache, struct cache_node *node,
         .tiers = node->report.tiers,
         .is_filled = true,
         .gpus = (int)reported->gpu_count,
+        .usable = gt_bit_count(gt_node_usable(reported)),
         .free = topology->use_known ? (int)gt_bit_count(topology->free) : -1,
         .links = topology->conditions[GT_TOPOLOGY_LINKS_HEALTHY].status,
     };

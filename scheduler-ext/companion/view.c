@@ -180,7 +180,7 @@ static void companion_view_add_node(struct gt_sum *sum, const struct gt_cache_re
             sum->a_silent = node;
         return;
     }
-    sum->gpus += (uint32_t)report->gpus;
+    sum->usable += report->usable;
     if (report->free >= 0)
         sum->free += (uint32_t)report->free;
     else
@@ -192,7 +192,7 @@ static void companion_view_add_node(struct gt_sum *sum, const struct gt_cache_re
 static void add_sum(struct gt_sum *to, const struct gt_sum *from)
 {
     to->nodes += from->nodes;
-    to->gpus += from->gpus;
+    to->usable += from->usable;
     to->free += from->free;
     to->silent += from->silent;
     to->use_unknown += from->use_unknown;

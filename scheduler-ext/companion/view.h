@@ -70,7 +70,7 @@ const char *gt_servers_holder(const struct gt_servers *servers, const char *uuid
 /* A snapshot of the supernodes, with sums over their nodes. It points into the cache and the groups that it
  * was made from, and is valid until they change; then it is made again. */
 struct gt_sum {
-    uint32_t nodes, gpus, free;
+    uint32_t nodes, usable, free;
     uint32_t silent;      /* nodes without a report */
     uint32_t use_unknown; /* nodes that report GPUs, but not which are free */
     uint32_t links_down, links_unknown;

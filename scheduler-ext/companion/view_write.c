@@ -88,7 +88,7 @@ void gt_view_write_supernode(const struct gt_view *view, uint32_t s, const struc
         .members = members,
         .member_count = supernode->count,
         .nodes = sum->nodes,
-        .capacity = sum->gpus,
+        .capacity = sum->usable,
         .free = sum->free,
         .spares = sum->spares ? (int64_t)sum->spares : -1,
         .gbps = view->groups ? view->groups->gbps[supernode->tier] : 0,

@@ -4,28 +4,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOW_TRIES = 32 }; /* supernodes that a single unit is tried in */
+enum {
+    SLOW_TRIES = 32,       /* supernodes that a single unit is tried in */
+    SLOW_WORK = 1 << 21,   /* nodes that are compared for one plan, some 10 ms */
+    SLOW_STAYS = UINT8_MAX /* taken: a pod of the job runs there */
+};
 
-/* ---- nodes that are alike ---- */
+/* ---- nodes and supernodes that are alike ---- */
 
 struct slow_place {
-    uint32_t node;
+    uint32_t node, from; /* from: the node whose pods lie here now */
     uint16_t class;
-    uint8_t before, left,
-        available; /* GPUs: usable in the draft before and after the job, available at all */
-    uint8_t good;  /* of the available ones: not slow */
+    bool fixed;                /* takes no part, whatever it holds */
+    uint8_t before, available; /* GPUs: usable in the draft without the job, available at all */
+    uint8_t taken;             /* by pods that may move, or SLOW_STAYS */
+    uint8_t good;              /* of the available ones: not slow */
 };
 
 struct slow_trade {
     struct job *job;
-    uint8_t *taken; /* [node] GPUs of pods that may move; UINT8_MAX: a pod of the job runs there */
-    uint32_t *to;   /* [node] where its pods go; GT_NONE: they stay */
-    struct slow_place *places, *sorted;
+    uint8_t *taken;  /* [node] as in its place */
+    uint32_t *to;    /* [node] where its pods go */
+    uint32_t *first; /* [supernode] its places begin here; all have the next one's as their end */
+    struct slow_place *places, *sorted; /* those of a supernode by what is taken, and by what is good */
+    uint32_t work;
 };
 
 static int slow_compare_kind(const struct slow_place *a, const struct slow_place *b)
 {
-    return a->class != b->class     ? (a->class > b->class) - (a->class < b->class)
+    return a->fixed != b->fixed     ? a->fixed - b->fixed
+           : a->class != b->class   ? (a->class > b->class) - (a->class < b->class)
            : a->before != b->before ? a->before - b->before
                                     : a->available - b->available;
 }
@@ -35,8 +43,8 @@ static int slow_by_taken(const void *left, const void *right)
 {
     const struct slow_place *a = left, *b = right;
     int kind = slow_compare_kind(a, b);
-    if (kind || a->left != b->left)
-        return kind ? kind : a->left - b->left;
+    if (kind || a->taken != b->taken)
+        return kind ? kind : b->taken - a->taken;
     return (a->node > b->node) - (a->node < b->node);
 }
 
@@ -45,7 +53,7 @@ static int slow_by_good(const void *left, const void *right)
 {
     const struct slow_place *a = left, *b = right;
     int kind = slow_compare_kind(a, b);
-    return kind || a->good == b->good ? slow_by_taken(left, right) : b->good - a->good;
+    return kind || a->fixed || a->good == b->good ? slow_by_taken(left, right) : b->good - a->good;
 }
 
 /* Slow GPUs that pods with so many GPUs need there. */
@@ -62,37 +70,6 @@ static bool slow_is_open(const struct job *job, uint32_t node, unsigned before)
            (before == cluster->size[node] || !gt_class_numa(cluster->classes[cluster->class[node]])->count);
 }
 
-/* The nodes of a supernode; what is taken most goes where most are good. That is best: what a pair costs is
- * convex in the difference. */
-static void slow_trade_in(struct slow_trade *trade, uint32_t super)
-{
-    const struct gt_cluster *cluster = trade->job->cluster;
-    uint32_t count = 0, now = 0, then = 0;
-    for (uint32_t n = cluster->supers[super].first_node; n != GT_NONE; n = cluster->next[n]) {
-        unsigned taken = trade->taken[n], left = gt_draft_count(trade->job, n);
-        uint64_t available = gt_draft_available(trade->job, n);
-        if (taken != UINT8_MAX && slow_is_open(trade->job, n, left + taken))
-            trade->places[count++] =
-                (struct slow_place){.node = n,
-                                    .class = cluster->class[n],
-                                    .before = (uint8_t)(left + taken),
-                                    .left = (uint8_t)left,
-                                    .available = (uint8_t)gt_core_bits(available),
-                                    .good = (uint8_t)gt_core_bits(available & ~gt_core_slow(cluster, n))};
-    }
-    memcpy(trade->sorted, trade->places, count * sizeof(*trade->places));
-    qsort(trade->places, count, sizeof(*trade->places), slow_by_taken);
-    qsort(trade->sorted, count, sizeof(*trade->sorted), slow_by_good);
-    for (uint32_t i = 0; i < count; i++) {
-        unsigned taken = trade->taken[trade->places[i].node];
-        now += slow_needs(&trade->places[i], taken);
-        then += slow_needs(&trade->sorted[i], taken);
-    }
-    for (uint32_t i = 0; i < count && then < now; i++)
-        if (trade->taken[trade->places[i].node])
-            trade->to[trade->places[i].node] = trade->sorted[i].node;
-}
-
 /* Counts what the job takes of each node; says whether it takes a slow GPU anywhere. */
 static bool slow_count(struct slow_trade *trade)
 {
@@ -102,45 +79,156 @@ static bool slow_count(struct slow_trade *trade)
     for (uint32_t u = 0; u < job->unit_count; u++)
         for (uint32_t i = job->units[u].first; i < job->units[u].first + job->units[u].pods; i++) {
             uint32_t node = job->pods[i].node;
-            if (gt_core_has_node(job->cluster, node) && trade->taken[node] != UINT8_MAX)
+            if (gt_core_has_node(job->cluster, node) && trade->taken[node] != SLOW_STAYS)
                 trade->taken[node] =
-                    job->pods[i].running ? UINT8_MAX : (uint8_t)(trade->taken[node] + job->units[u].gpus);
+                    job->pods[i].running ? SLOW_STAYS : (uint8_t)(trade->taken[node] + job->units[u].gpus);
         }
     for (uint32_t n = gt_core_next_slow(job->cluster, 0); n != GT_NONE && !any;
          n = gt_core_next_slow(job->cluster, n + 1))
-        any = trade->taken[n] && trade->taken[n] != UINT8_MAX &&
+        any = trade->taken[n] && trade->taken[n] != SLOW_STAYS &&
               trade->taken[n] > gt_core_bits(gt_draft_available(job, n) & ~job->cluster->slow[n]);
     return any;
+}
+
+/* Lists the nodes of each supernode in both orders. */
+static void slow_list(struct slow_trade *trade)
+{
+    const struct gt_cluster *cluster = trade->job->cluster;
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < cluster->super_count; s++) {
+        uint32_t first = trade->first[s] = count;
+        for (uint32_t n = cluster->supers[s].tier == 1 ? cluster->supers[s].first_node : GT_NONE;
+             n != GT_NONE; n = cluster->next[n]) {
+            unsigned taken = trade->taken[n], stays = taken == SLOW_STAYS;
+            unsigned before = gt_draft_count(trade->job, n) + (stays ? 0 : taken);
+            uint64_t available = gt_draft_available(trade->job, n);
+            trade->places[count++] =
+                (struct slow_place){.node = n,
+                                    .from = n,
+                                    .class = cluster->class[n],
+                                    .fixed = stays || !slow_is_open(trade->job, n, before),
+                                    .before = (uint8_t)before,
+                                    .available = (uint8_t)gt_core_bits(available),
+                                    .taken = (uint8_t)taken,
+                                    .good = (uint8_t)gt_core_bits(available & ~gt_core_slow(cluster, n))};
+        }
+        memcpy(trade->sorted + first, trade->places + first, (count - first) * sizeof(*trade->places));
+        qsort(trade->places + first, count - first, sizeof(*trade->places), slow_by_taken);
+        qsort(trade->sorted + first, count - first, sizeof(*trade->sorted), slow_by_good);
+    }
+    trade->first[cluster->super_count] = count;
+}
+
+/* The slow GPUs that the pods of supernode `from` need in `to`, which is alike: what is taken most goes where
+ * most are good. That is best: what a pair costs is convex in the difference. */
+static unsigned slow_cost(struct slow_trade *trade, uint32_t from, uint32_t to)
+{
+    uint32_t count = trade->first[from + 1] - trade->first[from];
+    const struct slow_place *taken = trade->places + trade->first[from];
+    const struct slow_place *good = trade->sorted + trade->first[to];
+    unsigned cost = 0;
+    for (uint32_t i = 0; i < count; i++)
+        cost += taken[i].fixed ? 0 : slow_needs(&good[i], taken[i].taken);
+    trade->work += count;
+    return cost;
+}
+
+/* Whether all that the job has in one may lie in the other, and the free GPUs stay the same numbers. */
+static bool slow_are_alike(struct slow_trade *trade, uint32_t a, uint32_t b)
+{
+    const struct gt_cluster *cluster = trade->job->cluster;
+    const struct slow_place *x = trade->places + trade->first[a], *y = trade->places + trade->first[b];
+    uint32_t count = trade->first[a + 1] - trade->first[a], i = 0;
+    if (a == b || count != trade->first[b + 1] - trade->first[b] ||
+        (trade->job->close && cluster->supers[a].parent != cluster->supers[b].parent))
+        return false;
+    while (i < count && slow_compare_kind(&x[i], &y[i]) == 0 && !(x[i].fixed && (x[i].taken || y[i].taken)))
+        i++;
+    trade->work += i;
+    return i == count;
+}
+
+/* Exchanges all that the job has in this supernode with what it has in another, mostly nothing, where that
+ * saves most slow GPUs. False: nothing is saved. */
+static bool slow_exchange(struct slow_trade *trade, uint32_t super)
+{
+    const struct gt_cluster *cluster = trade->job->cluster;
+    unsigned own = slow_cost(trade, super, super), most = 0;
+    uint32_t best = GT_NONE;
+    for (uint32_t s = 0; s < cluster->super_count && most < own && trade->work < SLOW_WORK; s++) {
+        if (!slow_are_alike(trade, super, s))
+            continue;
+        unsigned now = own + slow_cost(trade, s, s);
+        unsigned then = slow_cost(trade, super, s) + slow_cost(trade, s, super);
+        if (now > then && now - then > most) {
+            most = now - then;
+            best = s;
+        }
+    }
+    for (uint32_t i = trade->first[super]; best != GT_NONE && i < trade->first[super + 1]; i++) {
+        struct slow_place *a = &trade->places[i],
+                          *b = &trade->places[trade->first[best] + i - trade->first[super]];
+        const struct slow_place held = *a;
+        a->from = b->from;
+        a->taken = b->taken;
+        b->from = held.from;
+        b->taken = held.taken;
+    }
+    return best != GT_NONE;
+}
+
+/* Says where the pods of each node go: where nothing is saved within a supernode, they stay there. */
+static void slow_settle(struct slow_trade *trade, uint32_t super)
+{
+    unsigned now = 0, then = slow_cost(trade, super, super);
+    const struct slow_place *places = trade->places, *sorted = trade->sorted;
+    for (uint32_t i = trade->first[super]; i < trade->first[super + 1]; i++)
+        now += places[i].fixed ? 0 : slow_needs(&places[i], places[i].taken);
+    for (uint32_t i = trade->first[super]; i < trade->first[super + 1]; i++)
+        trade->to[places[i].from] = then < now ? sorted[i].node : places[i].node;
+}
+
+static void slow_move(struct slow_trade *trade, struct gt_plan_unit *unit)
+{
+    struct job *job = trade->job;
+    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+        struct gt_plan_pod *pod = &job->pods[i];
+        uint32_t from = pod->node;
+        if (pod->running || trade->to[from] == from)
+            continue;
+        pod->node = trade->to[from];
+        pod->mask = gt_draft_available(job, pod->node);
+        if (unit->next == gt_pod_super(job, i)) /* which was as good as the one that it leaves */
+            unit->next = job->cluster->super[from];
+    }
 }
 
 void gt_slow_trade(struct job *job)
 {
     struct gt_cluster *cluster = job->cluster;
-    size_t nodes = cluster->node_count;
+    size_t nodes = cluster->node_count, supers = cluster->super_count;
     struct slow_trade trade = {.job = job};
-    trade.places = gt_close_memory(cluster, 0, nodes * (2 * sizeof(*trade.places) + sizeof(*trade.to) + 1));
+    trade.places = gt_close_memory(cluster, 0,
+                                   nodes * (2 * sizeof(*trade.places) + sizeof(*trade.to) + 1) +
+                                       (supers + 1) * sizeof(*trade.first));
     if (!trade.places)
         return;
     trade.sorted = trade.places + nodes;
     trade.to = (uint32_t *)(trade.sorted + nodes);
-    trade.taken = (uint8_t *)(trade.to + nodes);
+    trade.first = trade.to + nodes;
+    trade.taken = (uint8_t *)(trade.first + supers + 1);
     if (!slow_count(&trade))
         return;
-    memset(trade.to, 0xff, nodes * sizeof(*trade.to));
-    uint32_t stamp = gt_core_stamp(cluster);
-    for (uint32_t n = gt_core_next_slow(cluster, 0); n != GT_NONE; n = gt_core_next_slow(cluster, n + 1)) {
-        if (!trade.taken[n] || cluster->mark[cluster->super[n]] == stamp)
-            continue;
-        cluster->mark[cluster->super[n]] = stamp;
-        slow_trade_in(&trade, cluster->super[n]);
+    slow_list(&trade);
+    for (bool again = true; again && trade.work < SLOW_WORK;) {
+        again = false;
+        for (uint32_t s = 0; s < supers; s++)
+            again = (slow_cost(&trade, s, s) && slow_exchange(&trade, s)) || again;
     }
-    for (uint32_t i = 0; i < job->pod_count; i++) {
-        struct gt_plan_pod *pod = &job->pods[i];
-        if (pod->running || trade.to[pod->node] == GT_NONE)
-            continue;
-        pod->node = trade.to[pod->node];
-        pod->mask = gt_draft_available(job, pod->node);
-    }
+    for (uint32_t s = 0; s < supers; s++)
+        slow_settle(&trade, s);
+    for (uint32_t u = 0; u < job->unit_count; u++)
+        slow_move(&trade, &job->units[u]);
 }
 
 /* ---- the whole job ---- */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/decide/slow.h"
 
+#include <stdlib.h>
+
 #include "base/bits.h"
+#include "base/cleanup.h"
 #include "base/digest.h"
 #include "base/text.h"
 #include "scheduler-ext/jobs/rules.h"
@@ -38,6 +41,45 @@ static uint32_t slow_other_node(const struct gt_cluster *cluster, uint32_t super
             gt_bit_count(other.available & ~other.slow) >= gpus)
             return n;
     return GT_NONE;
+}
+
+/* Another supernode that holds so many pods without slow GPUs; GT_NONE: there is none. */
+static uint32_t slow_other_supernode(const struct gt_cluster *cluster, uint32_t supernode, unsigned gpus,
+                                     uint32_t pods)
+{
+    gt_auto_free uint32_t *slots = calloc((size_t)gt_cluster_supernodes(cluster) + 1, sizeof(*slots));
+    struct gt_cluster_node other;
+    for (uint32_t n = 0; slots && n < gt_cluster_nodes(cluster); n++)
+        if (gt_cluster_get_node(cluster, n, &other) && other.supernode != supernode &&
+            (slots[other.supernode] += gt_bit_count(other.available & ~other.slow) / gpus) >= pods)
+            return other.supernode;
+    return GT_NONE;
+}
+
+/* The pods that have to lie in one supernode, where this is one of them. */
+static uint32_t slow_run(const struct gt_cache_job *job, const struct gt_cache_pod *pod)
+{
+    const struct gt_job_texts texts = gt_cache_job_texts(job);
+    struct gt_job_sizes sizes;
+    if (gt_job_sizes_read(&texts, 1, &sizes, NULL) < 0)
+        return job->pod_count;
+    return sizes.whole    ? job->pod_count
+           : sizes.atomic ? sizes.atomic / pod->gpus
+           : sizes.group  ? sizes.group / pod->gpus
+                          : 1;
+}
+
+static void slow_add_way_out(const struct gt_cluster *cluster, const struct gt_cache_job *job,
+                             const struct gt_cache_pod *stuck, uint32_t supernode, struct gt_buf *to)
+{
+    struct gt_cluster_supernode other;
+    uint32_t run = slow_run(job, stuck), id = slow_other_supernode(cluster, supernode, stuck->gpus, run);
+    gt_buf_printf(
+        to, ". To be free of it, pods like %s need %u GPUs that are not slow on a node of their supernode",
+        stuck->meta.name, stuck->gpus);
+    if (gt_cluster_get_supernode(cluster, id, &other))
+        gt_buf_printf(to, ". Made again, %s room without them in supernode %s",
+                      run > 1 ? "all of its unit has" : "it has", other.name);
 }
 
 uint64_t gt_slow_job_text(struct gt_cache *cache, const struct gt_cache_job *job, struct gt_buf *to)
@@ -77,10 +119,7 @@ uint64_t gt_slow_job_text(struct gt_cache *cache, const struct gt_cache_job *job
     if (pods > SLOW_NODES_NAMED)
         gt_buf_printf(to, "; %u more pods have such ones", pods - SLOW_NODES_NAMED);
     if (stuck)
-        gt_buf_printf(
-            to,
-            ". To be free of it, pods like %s need %u GPUs that are not slow on a node of their supernode",
-            stuck->meta.name, stuck->gpus);
+        slow_add_way_out(cluster, job, stuck, asked, to);
     else if (gt_cluster_get_node(cluster, goes_to, &node))
         gt_buf_printf(to, ". Once it is made again, pod %s has room without them, as on node %s",
                       may_move->meta.name, node.name);

@@ -85,7 +85,7 @@ class Large(dra_case.DraCase):
         self.start()
         agent = self.agents[0]
         self.assertTrue(wait_for(agent.is_current), agent.lines)
-        self.metrics = agent.get("/metrics")[1]
+        self.metrics, self.usage = agent.get("/metrics")[1], agent.get("/usage")[1]
         with self.api.lock:
             recorded = list(self.api.objects.items())
         self.stop()
@@ -154,6 +154,7 @@ class Large(dra_case.DraCase):
         self.api.fail(proxied, times=999, path="/services/https%3Agputopo-scheduler%3Ahttps/proxy/")
         self.agents_metrics = Status(200, body=self.metrics.encode())
         self.api.fail(self.agents_metrics, times=2 * COUNT, path="/proxy/metrics$")
+        self.api.fail(Status(200, body=self.usage.encode()), times=2 * COUNT, path="/proxy/usage$")
         self.api.fail(Log(), times=2 * COUNT, path="/log$")
 
     def bundle(self, what):

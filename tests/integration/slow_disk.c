@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /*
- * Preloaded before a program: a disk that takes its time.
+ * Preloaded before a program: a disk that takes its time, and a clock that is set.
  *
  *   SLOW_DISK_MS     what each fsync() and fdatasync() takes
  *   SLOW_DISK_WHILE  a file: while it exists, none of them ends
@@ -18,6 +18,7 @@
  *                    "thread PATH"
  *   SLOW_DISK_KILL   a pattern as of the shell: the process is killed at the first sync of such a path
  *   SLOW_DISK_FULL   likewise: such paths have no space left, while the file SLOW_DISK_FULL_WHILE exists
+ *   SET_CLOCK        a file: the time of day is so many seconds later
  */
 
 static void path_of(int fd, char path[static 4096])
@@ -74,4 +75,33 @@ ssize_t write(int fd, const void *data, size_t len)
         }
     }
     return ((ssize_t(*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write"))(fd, data, len);
+}
+
+static time_t set_by(void)
+{
+    char text[32] = "";
+    const char *path = getenv("SET_CLOCK");
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return 0;
+    ssize_t len = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    return len > 0 ? (time_t)atoll(text) : 0;
+}
+
+int clock_gettime(clockid_t id, struct timespec *ret)
+{
+    int r = ((int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime"))(id, ret);
+    if (r == 0 && id == CLOCK_REALTIME)
+        ret->tv_sec += set_by();
+    return r;
+}
+
+time_t time(time_t *ret)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (ret)
+        *ret = now.tv_sec;
+    return now.tv_sec;
 }

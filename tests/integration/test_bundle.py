@@ -55,7 +55,7 @@ def files_of(path):
 
 
 def container(name, **more):
-    return {"name": name, "image": "registry.example/image:1", "env": [{"name": "TOKEN", "value": "hunter2"}], **more}
+    return {"name": name, "image": "registry.example/image:1", "command": ["run", "hunter2"], "args": ["--http=:9400"], "env": [{"name": "TOKEN", "value": "hunter2"}], **more}
 
 
 class Case(unittest.TestCase):
@@ -78,6 +78,8 @@ class Case(unittest.TestCase):
                 "driver": driver, "nodeName": "rack-a-n01", "pool": {"name": "rack-a-n01"}, "devices": [{"name": "gpu-0"}]})
             self.api.add("/apis/resource.k8s.io/v1/namespaces/team/resourceclaims", f"train-0-{name}", status={
                 "allocation": {"devices": {"results": [{"driver": driver, "pool": "rack-a-n01", "device": "gpu-0"}]}}})
+        for namespace, name in (("gputopo-system", "gputopo-agent-faults"), ("gputopo-system", "kube-root-ca.crt"), ("team", "gputopo-like")):
+            self.api.add(f"/api/v1/namespaces/{namespace}/configmaps", name, data={"faults.yaml": f"# {name}\nflapping: {{falls: 5}}"})
         self.api.add("/apis/topology.metax-tech.com/v1alpha1/namespaces/team/gpuplacements", "train", status={"behind": "team/Job/tune-9"})
 
     def pod(self, namespace, name, app, port, limits=None):
@@ -93,6 +95,8 @@ class Case(unittest.TestCase):
         self.api.fail(test_ui.Proxied(url), times=99, path="/services/https%3Agputopo-scheduler%3Ahttps/proxy/")
         self.api.fail(Status(200, body=b"it began on rack-a-n01\n"), times=99, path="/log?")
         if agents:
+            self.api.fail(Status(200, body=b'{"node":"rack-a-n01","used":[{"gpu":0,"namespace":"team","pod":"train-0","claim":"mine-5"}]}'), times=99,
+                          path="/pods/gputopo-agent-1%3A9400/proxy/usage")
             self.api.fail(Status(200, body=b"# TYPE gputopo_gpus gauge\ngputopo_gpus 8\ngputopo_missing 0\ngputopo_gpus_free 10\n"), times=99, path="/pods/gputopo-agent-1%3A9400/proxy/metrics")
 
     def bundle(self, *arguments, name="bundle.tar"):
@@ -133,12 +137,19 @@ class Bundle(Case):
             self.assertNotIn(secret, "".join(files.values()))
         self.assertEqual(files["agents/gputopo-agent-1/metrics.txt"], "gputopo_gpus 8\ngputopo_gpus_free 10\n")
         self.assertEqual(files["companion/gputopo-scheduler-1/log.txt"], "it began on rack-a-n01\n")
+        self.assertIn('"pod":"train-0"', files["agents/gputopo-agent-1/usage.json"])
+        kept = [json.loads(line) for line in files["objects/configmaps.jsonl"].splitlines()]
+        self.assertEqual([found["metadata"]["name"] for found in kept], ["gputopo-agent-faults"])
+        self.assertIn("falls: 5", kept[0]["data"]["faults.yaml"])
+        self.assertEqual({pod["metadata"]["name"]: pod["spec"]["containers"][0].get("args") for pod in map(json.loads, files["objects/pods.jsonl"].splitlines())},
+                         {"gputopo-agent-1": ["--http=:9400"], "gputopo-scheduler-1": ["--http=:9400"], "train-0": None})
         self.assertIn("restricted", files["nodes/rack-a-n02/configz.json"])
         self.assertIn('"exitCode":7', files["objects/pods.jsonl"])
         self.assertGreater(len(json.loads(files["companion/model.json"])["jobs"]), 3)
         self.assertGreater(files["companion/gputopo-scheduler-1/decisions.jsonl"].count('"decision":'), 0)
         missing = files["missing.txt"].splitlines()
-        self.assertTrue([line for line in missing if line.startswith("nodes/recording: only the node itself")], missing)
+        for part in ("recording", "pod-resources", "faults.d"):
+            self.assertTrue([line for line in missing if line.startswith(f"nodes/{part}: only the node itself")], missing)
         self.assertEqual({request.method for request in self.api.requests}, {"GET"})
 
     def test_says_what_could_not_be_had(self):
@@ -187,12 +198,14 @@ class Bundle(Case):
         names = {job["name"] for job in json.loads(plain["companion/model.json"])["jobs"]}
         names |= {node["name"] for node in json.loads(plain["companion/model.json"])["nodes"]} | {"train-0", "team", "10.1.2.3", "10.9.9.9"}
         text = "\n".join(name + "\n" + data for name, data in files.items() if not name.startswith("page/")).replace("\\n", " ")
-        for name in names | {"alice", "corp.example", "SN-0815", "LEAF-07", "swp12", "fe80::17", "machine-1", "acme", "tune-9"}:
+        for name in names | {"alice", "corp.example", "SN-0815", "LEAF-07", "swp12", "fe80::17", "machine-1", "acme", "tune-9", "mine-5", "--http"}:
             self.assertIsNone(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w])", text), name)
         self.assertIn(" is not there", files["objects/nodegputopologies.jsonl"])
         for file in ("companion/state.json", "companion/model.json"):
             self.assertEqual(keys_of(json.loads(files[file])), keys_of(json.loads(plain[file])))
-        self.assertIn("left out by --anonymous", files["missing.txt"])
+        self.assertNotIn("objects/configmaps.jsonl", files)
+        self.assertIn("objects/configmaps.jsonl: left out by --anonymous", files["missing.txt"])
+        self.assertIn("agents/gputopo-agent-1/usage.json", files)
         again, before = run("replay", f"{self.folder}/anonymous.tar"), run("replay", f"{self.folder}/bundle.tar")
         self.assertEqual(again, before)
         self.assertRegex(again, r"^[1-9][0-9]* decisions? made again, 0 otherwise than then\n$")

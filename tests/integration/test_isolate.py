@@ -18,6 +18,7 @@ import jsonschema
 import yaml
 
 PROGRAM = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else ""
+CLOCK = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else ""  # slow_disk.c
 
 import side_by_side
 import test_publish  # noqa: E402, it takes its own argument
@@ -34,9 +35,9 @@ def at(seconds):
 
 
 class Case(test_publish.Case):
-    def begin(self, *arguments):
+    def begin(self, *arguments, env=None):
         self.kubelet_ = self.kubelet()
-        self.agent = self.start(*arguments)
+        self.agent = self.start(*arguments, env=env)
         self.assertTrue(self.kubelet_.wait_healthy(8), self.agent.lines)
         self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8), self.agent.lines)
 
@@ -80,6 +81,36 @@ class Case(test_publish.Case):
 
 
 class Isolated(Case):
+    def test_within_two_seconds(self):
+        """From the object to the kubelet; the best of three, since others use this machine."""
+        self.begin()
+        took = []
+        for _ in range(3):
+            began = time.monotonic()
+            self.set_spec([{"gpu": "3", "reason": "x"}])
+            self.assertTrue(self.kubelet_.wait_healthy(7), self.agent.lines)
+            took.append(time.monotonic() - began)
+            self.set_spec([])
+            self.assertTrue(self.kubelet_.wait_healthy(8), self.agent.lines)
+        self.assertLess(min(took), 2)
+
+    def test_it_follows_a_card_into_another_slot(self):
+        """Cards 3 and 5 change places: by UUID the isolation follows, and an Event says so."""
+        node = self.recorded()["node"]
+        self.kubelet_ = self.kubelet()
+        self.agent = self.start("--from", self.write(node))
+        self.assertTrue(wait_for(lambda: self.status().get("freeCount") == 8), self.agent.lines)
+        card, slots = node["gpus"][3]["uuid"], [node["gpus"][i]["bdf"] for i in (3, 5)]
+        self.set_spec([{"gpu": card, "reason": "fails"}, {"gpu": "0", "reason": "of the slot"}])
+        self.healthy(6)
+        self.assertEqual(sorted(self.sick()), [0, 3])
+        node["gpus"][3]["uuid"], node["gpus"][5]["uuid"] = node["gpus"][5]["uuid"], card
+        self.write(node)
+        self.agent.hangup()
+        self.assertTrue(wait_for(lambda: sorted(self.sick()) == [0, 5]), self.sick())
+        self.assertEqual(self.uuid(5), card)
+        self.assertIn(f"{card} from {slots[0]} to {slots[1]}", self.event("GPUMoved")["note"])
+
     def test_gpus_go_and_come_back(self):
         self.begin()
         said = self.done("isolate", "n1/3,5", "--reason", "bandwidth test fails", "--for", "3d")
@@ -423,9 +454,9 @@ class Measured(Case):
 class Told(Case):
     """Faults that other programs tell: files in --fault-dir."""
 
-    def begin(self, *arguments):
+    def begin(self, *arguments, env=None):
         self.faults = f"{self.directory}/faults.d"
-        super().begin("--fault-dir", self.faults, *arguments)
+        super().begin("--fault-dir", self.faults, *arguments, env=env)
 
     def tell(self, name, *faults, version=1):
         os.makedirs(self.faults, exist_ok=True)
@@ -459,10 +490,69 @@ class Told(Case):
         self.assertEqual(self.sick(), {5: "isolated: by hand"})
         self.assertEqual(len(json.loads(self.done("isolated", "-o", "json"))), 1)
 
+    def test_a_clock_ten_days_ahead(self):
+        """What ends in four days ends for as long, and one sentence says so each time."""
+        def jump(seconds):
+            with open(f"{self.directory}/clock.new", "w", encoding="utf-8") as file:
+                file.write(str(seconds))
+            os.rename(f"{self.directory}/clock.new", f"{self.directory}/clock")
+        self.begin(env={"LD_PRELOAD": CLOCK, "SET_CLOCK": f"{self.directory}/clock",
+                        "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"})
+        self.tell("a.json", {"gpu": "2", "reason": "x", "until": at(4 * 86400)})
+        self.healthy(7)
+        jump(10 * 86400)
+        self.healthy(8)
+        jump(0)
+        self.healthy(7)
+        said = self.said("the clock has jumped")
+        self.assertEqual([round(line["seconds"] / 10) for line in said], [86400, -86400], said)
+
+    def test_grades_and_pods_that_leave(self):
+        """A whole node may be slow; one of its GPUs is bad, and its pods leave."""
+        self.begin()
+        self.tell("a.json", {"all": True, "grade": "slow", "value": "70 %", "reason": "burn-in"},
+                  {"gpu": "2", "evict": True, "reason": "burns"}, {"gpu": "4", "grade": "suspect", "reason": "warm"})
+        self.healthy(7)
+        self.assertEqual(self.sick(), {2: "isolated, pods leave: burns"})
+        self.assertEqual({gpu["index"]: (gpu.get("grade"), gpu.get("gradeReason")) for gpu in self.status()["gpus"]},
+                         {i: ("slow", "70 %: burn-in") if i != 2 else (None, None) for i in range(8)})
+        os.remove(f"{self.faults}/a.json")
+        self.healthy(8)
+        self.assertTrue(wait_for(lambda: not any("grade" in gpu for gpu in self.status()["gpus"])), self.status())
+
     def test_it_ends_at_its_time(self):
         self.begin()
         self.tell("a.json", {"gpu": "2", "reason": "short", "until": at(4)}, {"gpu": "3", "reason": "over", "until": at(-864000)})
         self.healthy(7)
+        self.healthy(8)
+
+    def hold(self, falls=2, seconds=4):
+        """A fault table: what comes so often in a minute is held so long."""
+        with open(f"{self.directory}/faults.yaml", "w", encoding="utf-8") as file:
+            file.write(f"flapping: {{falls: {falls}, withinSeconds: 60, holdSeconds: {seconds}, holdMaxSeconds: {seconds}}}")
+        return "--fault-table", f"{self.directory}/faults.yaml"
+
+    def test_what_comes_and_goes_is_held(self):
+        self.begin(*self.hold())
+        for fall in range(2):
+            self.tell("a.json", {"gpu": "2", "reason": "x"})
+            self.healthy(7)
+            gone = time.monotonic()
+            os.remove(f"{self.faults}/a.json")
+            if fall:
+                self.assertTrue(wait_for(lambda: self.sick() == {2: "isolated: came again and again, has to be away for 4 s; last: x"}),
+                                self.sick())
+            self.healthy(8)
+            if fall:
+                self.assertGreater(time.monotonic() - gone, 4)
+
+    def test_sighup_ends_the_hold(self):
+        self.begin(*self.hold(falls=1, seconds=300))
+        self.tell("a.json", {"all": True, "reason": "x"})
+        self.healthy(0)
+        os.remove(f"{self.faults}/a.json")
+        self.says("what was told again and again holds on")
+        self.agent.hangup()
         self.healthy(8)
 
     def test_it_outlives_the_agent(self):
@@ -552,7 +642,7 @@ class Told(Case):
                     {"type": kind, "status": status, "reason": "Test", "message": "port 2 is down"}
                     for kind, status in statuses.items()]}}, "MODIFIED")
         conditions(RDMAUnhealthy="False", DiskSlow="True", Other="True")
-        self.begin("--fault-conditions=RDMAUnhealthy=isolate,DiskSlow=report")
+        self.begin("--fault-conditions=RDMAUnhealthy=isolate,DiskSlow=report", *self.hold(falls=1))
         self.says("a condition of the Node is a fault")
         self.event("NodeConditionFault")
         self.assertEqual(len(self.kubelet_.healthy()), 8)
@@ -560,6 +650,8 @@ class Told(Case):
         self.healthy(0)
         self.assertEqual(self.sick()[0], "isolated: the Node's condition RDMAUnhealthy")
         conditions(RDMAUnhealthy="False", DiskSlow="True")
+        held = "isolated: came again and again, has to be away for 4 s; last: the Node's condition RDMAUnhealthy"
+        self.assertTrue(wait_for(lambda: self.sick().get(7) == held), self.sick())
         self.healthy(8)
         self.assertEqual([line["condition"] for line in self.said("a condition of the Node is a fault")],
                          ["DiskSlow", "RDMAUnhealthy"])

@@ -83,6 +83,14 @@ class Tainted(Cluster):
         self.wait_taints("s0-n0", other)
         self.wait_taints("s0-n1", {"key": self.KEY, "effect": "NoSchedule"})
 
+    def test_a_taint_that_only_advises(self):
+        self.world(1)
+        self.begin(taints=2, brake=100)
+        self.hurt("s0-n0", *range(8))
+        self.wait_taints("s0-n0", {"key": self.KEY, "effect": "PreferNoSchedule"})
+        self.hurt("s0-n0")
+        self.wait_taints("s0-n0")
+
     def test_a_node_that_cannot_be_read_keeps_up_no_other(self):
         self.world(1)
         self.api.fail(Status(403, "nodes is forbidden"), times=1 << 30, method="GET", path="nodes/s0-n[01]$")

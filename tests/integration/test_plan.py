@@ -336,6 +336,31 @@ class Answers(PlanCase):
         one, = self.plan({"nodes": nodes[:1]}, "--pods", 1, "--gpus", 4)["units"]
         self.assertNotIn(0, one["pods"][0]["gpus"])
 
+    def test_slow_gpus_are_said(self):
+        """Which ones a job gets, and what would free it of them."""
+        def said(cluster, *job):
+            return self.plan(cluster, *job).get("slow")
+        supers = [{"name": name, "tier": 1} for name in "ab"]
+        nodes = [{**plain(f"a{i}", "a"), "slow": [i, 7]} for i in range(5)]
+        whole = ("--pods", 5, "--gpus", 8, "--group-size", 40)
+        named = ("the pace of slow or suspect GPUs: GPUs 0,7 of node a0 (rank 0), GPUs 1,7 of node a1 (rank 1), "
+                 "GPUs 2,7 of node a2 (rank 2), and those of 2 more pods")
+        alone = {"supernodes": supers[:1], "nodes": nodes}
+        text = said(alone, *whole)
+        self.assertTrue(text.startswith(f"{named}; to be free of them: 1 unit of 40 GPUs needed"), text)
+        self.assertNotIn("slow", text[len(named):])
+        self.assertIn(f"\n  {named}; to be free of them: ",
+                      self.done("plan", "--cluster", self.write("cluster.json", alone), *map(str, whole)))
+        # whole nodes of a supernode that larger jobs need
+        larger = {"supernodes": supers, "nodes": nodes[:1] + [plain(f"b{i}", "b") for i in range(4)]}
+        job = ("--pods", 1, "--gpus", 8, "--group-size", 8, "--chain", "8,32")
+        self.assertEqual(said(larger, *job), "the pace of slow or suspect GPUs: GPUs 0,7 of node a0 (rank 0); without them it would "
+                         "lie farther apart, or take the room of larger jobs: --slow-gpus never")
+        self.assertIsNone(said(larger, *job, "--slow-gpus", "never"))
+        self.assertIsNone(said(larger, *job, "--slow-gpus", "any"))
+        self.assertEqual(said({"nodes": nodes[:1]}, "--pods", 1, "--gpus", 7), "the pace of slow or suspect GPUs: GPU 0 of node a0 "
+                         "(rank 0); to be free of them, such a pod needs a node with 7 others free")
+
     def test_required_tiers(self):
         """The whole job, or each unit, in one supernode of a tier; and closeness before room."""
         cluster = {

@@ -147,54 +147,51 @@ static void health_follow(struct gt_health *health, struct gt_health_track *trac
     }
 }
 
-static unsigned falls_within(const struct gt_health_entry *entry, uint64_t now_s, unsigned window_s)
+static unsigned falls_within(const struct gt_flapping *flapping, uint64_t now_s, unsigned window_s)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < entry->falls; i++)
-        count += now_s - entry->falls_s[i] <= window_s;
+    for (unsigned i = 0; i < flapping->falls; i++)
+        count += now_s - flapping->falls_s[i] <= window_s;
     return count;
 }
 
-/* The GPU becomes unhealthy: decides whether it is held back afterwards, and for how long. */
-static void fall(struct gt_health *health, struct gt_health_entry *entry, const struct gt_flapping_rule *rule,
-                 uint64_t now_s)
+/* It becomes a fault: decides whether it is held back afterwards, and for how long. */
+static void fall(struct gt_flapping *flapping, const struct gt_flapping_rule *rule, uint64_t now_s)
 {
-    uint64_t quiet_s = 2 * entry->hold_s > rule->within_s ? 2 * entry->hold_s : rule->within_s;
-    if (now_s - entry->recovered_s > quiet_s)
-        entry->level = 0;
-    entry->falls_s[entry->next_fall] = now_s;
-    entry->next_fall = (entry->next_fall + 1) % GT_FAULT_FALLS_MAX;
-    if (entry->falls < GT_FAULT_FALLS_MAX)
-        entry->falls++;
-    entry->hold_s = 0;
-    if (!rule->falls || (!entry->level && falls_within(entry, now_s, rule->within_s) < rule->falls))
+    uint64_t quiet_s = 2 * flapping->hold_s > rule->within_s ? 2 * flapping->hold_s : rule->within_s;
+    if (now_s - flapping->recovered_s > quiet_s)
+        flapping->level = 0;
+    flapping->falls_s[flapping->next_fall] = now_s;
+    flapping->next_fall = (flapping->next_fall + 1) % GT_FAULT_FALLS_MAX;
+    if (flapping->falls < GT_FAULT_FALLS_MAX)
+        flapping->falls++;
+    flapping->hold_s = 0;
+    if (!rule->falls || (!flapping->level && falls_within(flapping, now_s, rule->within_s) < rule->falls))
         return;
-    entry->hold_s = rule->hold_s;
-    for (unsigned i = 0; i < entry->level && entry->hold_s < rule->hold_max_s; i++)
-        entry->hold_s *= 2;
-    if (entry->hold_s > rule->hold_max_s)
-        entry->hold_s = rule->hold_max_s;
-    entry->level++;
-    health->counts.held_back++;
+    flapping->hold_s = rule->hold_s;
+    for (unsigned i = 0; i < flapping->level && flapping->hold_s < rule->hold_max_s; i++)
+        flapping->hold_s *= 2;
+    if (flapping->hold_s > rule->hold_max_s)
+        flapping->hold_s = rule->hold_max_s;
+    flapping->level++;
 }
 
-/* Whether the GPU is unhealthy; `faulty`: a rule says so now. */
-static bool health_settle(struct gt_health *health, struct gt_health_entry *entry,
-                          const struct gt_flapping_rule *rule, bool faulty, unsigned flags, uint64_t now_s)
+bool gt_flapping_settle(struct gt_flapping *flapping, const struct gt_flapping_rule *rule, bool was,
+                        bool faulty, bool at_once, uint64_t now_s)
 {
     if (faulty) {
-        if (!entry->unhealthy)
-            fall(health, entry, rule, now_s);
-        entry->well_s = 0;
+        if (!was)
+            fall(flapping, rule, now_s);
+        flapping->well_s = 0;
         return true;
     }
-    if (!entry->unhealthy)
+    if (!was)
         return false;
-    if (!entry->well_s)
-        entry->well_s = now_s ? now_s : 1;
-    if (entry->hold_s && now_s - entry->well_s < entry->hold_s && !(flags & GT_HEALTH_AT_ONCE))
+    if (!flapping->well_s)
+        flapping->well_s = now_s ? now_s : 1;
+    if (flapping->hold_s && now_s - flapping->well_s < flapping->hold_s && !at_once)
         return true;
-    entry->recovered_s = now_s;
+    flapping->recovered_s = now_s;
     return false;
 }
 
@@ -210,7 +207,7 @@ static void find_reason(struct gt_health_entry *entry, const struct gt_fault_tab
             return; /* held back already, and reported as that */
         memcpy(last, entry->reason, sizeof(last));
         snprintf(entry->reason, sizeof(entry->reason), GT_HELD_BACK ", has to be well for %llu s; last: %s",
-                 (unsigned long long)entry->hold_s, last);
+                 (unsigned long long)entry->flapping.hold_s, last);
     } else if (signal == GT_SIGNAL_LEFT_OVER && entry->last_pod[0])
         snprintf(entry->reason, sizeof(entry->reason), "%s; last held by %.70s", gt_signal_text(signal),
                  entry->last_pod);
@@ -225,12 +222,14 @@ static void health_observe(struct gt_health *health, struct gt_health_entry *ent
                            const struct gt_fault_table *table, struct gt_gpu *gpu, unsigned flags,
                            uint64_t now_s)
 {
-    bool faulty = false;
+    bool faulty = false, was = entry->unhealthy;
     for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++) {
         health_follow(health, &entry->tracks[signal], table, &gpu->evidence, signal, flags, now_s);
         faulty = faulty || entry->tracks[signal].faulty;
     }
-    entry->unhealthy = health_settle(health, entry, &table->flapping, faulty, flags, now_s);
+    entry->unhealthy =
+        gt_flapping_settle(&entry->flapping, &table->flapping, was, faulty, flags & GT_HEALTH_AT_ONCE, now_s);
+    health->counts.held_back += !was && entry->unhealthy && entry->flapping.hold_s;
     if (entry->unhealthy)
         find_reason(entry, table, &gpu->evidence);
     health_say(gpu, entry->unhealthy, entry->cause, entry->reason);
@@ -280,7 +279,7 @@ static void health_begin(struct gt_health_entry *entry, const char *bdf, const c
 
 void gt_health_history(const struct gt_health_entry *entry, struct gt_health_history *ret)
 {
-    *ret = (struct gt_health_history){.level = entry->level, .hold_s = entry->hold_s};
+    *ret = (struct gt_health_history){.level = entry->flapping.level, .hold_s = entry->flapping.hold_s};
     gt_text_copy(ret->bdf, sizeof(ret->bdf), entry->bdf);
     gt_text_copy(ret->uuid, sizeof(ret->uuid), entry->uuid);
     gt_text_copy(ret->reason, sizeof(ret->reason), entry->reason);
@@ -296,8 +295,8 @@ void gt_health_restore(struct gt_health *health, const struct gt_health_history 
     health_begin(entry, past->bdf, past->uuid);
     gt_text_copy(entry->reason, sizeof(entry->reason), past->reason);
     entry->unhealthy = true;
-    entry->level = past->level;
-    entry->hold_s = past->hold_s;
+    entry->flapping.level = past->level;
+    entry->flapping.hold_s = past->hold_s;
     for (enum gt_signal signal = GT_SIGNALS; signal-- > 0;) {
         if (!(past->signals >> signal & 1))
             continue;

@@ -37,6 +37,21 @@ struct gt_gpu_holders {
     } of[GT_GPUS_MAX];
 };
 
+/* How often something has become a fault. Begin with zeros. */
+struct gt_flapping {
+    uint64_t falls_s[GT_FAULT_FALLS_MAX]; /* when it became one, a ring buffer */
+    unsigned falls, next_fall;
+    unsigned level;  /* how often in a row it was held back */
+    uint64_t hold_s; /* how long it must be free of faults now; 0: it is not held back */
+    uint64_t well_s; /* since when it is free of faults while held back; 0: it is not */
+    uint64_t recovered_s;
+};
+
+/* Whether it still counts as a fault. `was`: it did so before; `faulty`: it is one now; `at_once`: no hold.
+ */
+bool gt_flapping_settle(struct gt_flapping *flapping, const struct gt_flapping_rule *rule, bool was,
+                        bool faulty, bool at_once, uint64_t now_s);
+
 /*
  * The history of the GPUs of a node, one entry for each BDF. The entry is dropped after the GPU has been
  * missing for some checks, or at once when another UUID is seen at its BDF: a new card does not inherit the
@@ -68,12 +83,7 @@ struct gt_health {
             uint64_t at_s[GT_FAULT_TIMES_MAX];
             unsigned next;
         } tracks[GT_SIGNALS];
-        uint64_t falls_s[GT_FAULT_FALLS_MAX]; /* when it became unhealthy, a ring buffer */
-        unsigned falls, next_fall;
-        unsigned level;  /* how often in a row it was held back */
-        uint64_t hold_s; /* how long it must be free of faults now */
-        uint64_t well_s; /* since when it is free of faults while held back; 0: it is not */
-        uint64_t recovered_s;
+        struct gt_flapping flapping;
     } gpus[2 * GT_GPUS_MAX];
 };
 

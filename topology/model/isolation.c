@@ -106,6 +106,71 @@ uint64_t gt_isolations_over(const struct gt_isolations *isolations, int64_t now_
     return over;
 }
 
+/* ---- what comes and goes ---- */
+
+static bool damper_is_same(const struct gt_isolation *a, const struct gt_isolation *b)
+{
+    return !a->grade == !b->grade && strcmp(a->gpu, b->gpu) == 0 && strcmp(a->peer, b->peer) == 0;
+}
+
+static struct gt_isolation_damped *damper_find(struct gt_isolation_damper *damper,
+                                               const struct gt_isolation *isolation)
+{
+    for (unsigned i = 0; i < damper->count; i++)
+        if (damper_is_same(&damper->of[i].last, isolation))
+            return &damper->of[i];
+    return NULL;
+}
+
+/* Notes what is told. What takes nothing out of use is not held. */
+static void damper_note(struct gt_isolation_damper *damper, const struct gt_isolations *told)
+{
+    for (unsigned i = 0; i < told->count; i++) {
+        struct gt_isolation_damped *one = damper_find(damper, &told->of[i]);
+        if (!one && !told->of[i].grade && damper->count < GT_ISOLATIONS_MAX) {
+            one = &damper->of[damper->count++];
+            *one = (struct gt_isolation_damped){.holds = false};
+        }
+        if (one)
+            one->last = told->of[i];
+    }
+}
+
+static void damper_hold(const struct gt_isolation_damped *one, struct gt_isolations *to)
+{
+    if (to->count == GT_ISOLATIONS_MAX)
+        return;
+    struct gt_isolation *held = &to->of[to->count++];
+    char text[2 * GT_ISOLATION_REASON_SIZE];
+    *held = one->last;
+    held->until_s = 0;
+    snprintf(text, sizeof(text), "came again and again, has to be away for %llu s; last: %s",
+             (unsigned long long)one->flapping.hold_s, one->last.reason);
+    gt_text_shorten(held->reason, sizeof(held->reason), text);
+}
+
+void gt_isolations_damp(struct gt_isolation_damper *damper, const struct gt_flapping_rule *rule,
+                        const struct gt_isolations *told, uint64_t now_s, struct gt_isolations *ret)
+{
+    unsigned kept = 0;
+    *ret = *told;
+    damper_note(damper, told);
+    for (unsigned i = 0; i < damper->count; i++) {
+        struct gt_isolation_damped *one = &damper->of[i];
+        struct gt_flapping *flapping = &one->flapping;
+        bool is_told = false;
+        for (unsigned j = 0; j < told->count && !is_told; j++)
+            is_told = damper_is_same(&told->of[j], &one->last);
+        one->holds = gt_flapping_settle(flapping, rule, one->holds, is_told, false, now_s);
+        if (one->holds && !is_told)
+            damper_hold(one, ret);
+        uint64_t away_s = one->holds ? 0 : now_s - flapping->recovered_s;
+        if (away_s <= rule->within_s || away_s <= 2 * flapping->hold_s)
+            damper->of[kept++] = *one;
+    }
+    damper->count = kept;
+}
+
 /* ---- what is measured ---- */
 
 static void measured_lower(struct gt_link *link, uint64_t mbps)

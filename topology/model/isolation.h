@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "topology/model/health.h"
 #include "topology/model/node.h"
 
 /* What people and programs keep out of use by hand: GPUs, links between two GPUs, or all of a node. An entry
@@ -44,3 +45,18 @@ bool gt_isolations_equal(const struct gt_isolations *a, const struct gt_isolatio
 /* Those that have ended, as a mask, and in how many seconds to ask again, 0: never. The clock may be set in
  * either direction meanwhile. */
 uint64_t gt_isolations_over(const struct gt_isolations *isolations, int64_t now_s, unsigned *ret_again_s);
+
+/* What programs tell again and again. Begin with zeros. */
+struct gt_isolation_damper {
+    unsigned count;
+    struct gt_isolation_damped {
+        struct gt_isolation last; /* as it was last told */
+        struct gt_flapping flapping;
+        bool holds;
+    } of[GT_ISOLATIONS_MAX];
+};
+
+/* What is told, and what was taken back and is held by the rule: what takes GPUs or links out of use. `ret`
+ * may not be `told`. */
+void gt_isolations_damp(struct gt_isolation_damper *damper, const struct gt_flapping_rule *rule,
+                        const struct gt_isolations *told, uint64_t now_s, struct gt_isolations *ret);

@@ -226,6 +226,44 @@ static void only_those_whose_pods_stay(void **state)
     assert_string_equal(node->gpus[3].unhealthy_reason, "hot");
 }
 
+/* What comes for the second time in a minute is held for ten seconds after it has gone, then twice as long.
+ */
+static void what_comes_and_goes_is_held(void **state)
+{
+    const struct gt_flapping_rule rule = {.falls = 2, .within_s = 60, .hold_s = 10, .hold_max_s = 15};
+    static struct gt_isolation_damper damper;
+    static struct gt_isolations told, ret;
+    const struct gt_isolations none = {0};
+    uint64_t now = 1000;
+    (void)state;
+    told = (struct gt_isolations){.count = 2,
+                                  .of = {{.gpu = "0", .reason = "it fails"}, {.gpu = "1", .reason = "70 %"}}};
+    told.of[1].grade = GT_GRADE_SLOW;
+    for (unsigned fall = 0; fall < 4; fall++) {
+        const unsigned holds[] = {0, 10, 15, 15};
+        gt_isolations_damp(&damper, &rule, &told, now++, &ret);
+        assert_true(gt_isolations_equal(&ret, &told));
+        told.of[0].until_s = 5; /* another entry of that GPU */
+        gt_isolations_damp(&damper, &rule, &told, now++, &ret);
+        told.of[0].until_s = 0;
+        for (unsigned second = 0; second < holds[fall]; second++) {
+            gt_isolations_damp(&damper, &rule, &none, now++, &ret);
+            assert_int_equal(ret.count, 1);
+            assert_string_equal(ret.of[0].gpu, "0");
+            assert_int_equal(ret.of[0].until_s, 0);
+            assert_non_null(strstr(ret.of[0].reason, fall == 1 ? "has to be away for 10 s; last: it fails"
+                                                               : "has to be away for 15 s; last: it fails"));
+        }
+        gt_isolations_damp(&damper, &rule, &none, now++, &ret);
+        assert_int_equal(ret.count, 0);
+    }
+    gt_isolations_damp(&damper, &rule, &none, now + 100, &ret);
+    assert_int_equal(damper.count, 0);
+    gt_isolations_damp(&damper, &rule, &told, now + 101, &ret);
+    gt_isolations_damp(&damper, &rule, &none, now + 102, &ret);
+    assert_int_equal(ret.count, 0);
+}
+
 static void links_that_there_are(void **state)
 {
     (void)state;
@@ -435,6 +473,7 @@ int main(void)
         cmocka_unit_test(files_of_faults),
         cmocka_unit_test(which_are_over_and_when_to_ask_again),
         cmocka_unit_test(only_those_whose_pods_stay),
+        cmocka_unit_test(what_comes_and_goes_is_held),
         cmocka_unit_test(links_that_there_are),
         cmocka_unit_test(the_stricter_of_two_counts),
         cmocka_unit_test(a_grade_takes_nothing_out),

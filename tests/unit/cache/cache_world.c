@@ -28,12 +28,13 @@ static void add_gpu(struct gt_buf *to, const struct world_topology *topology, un
     bool unhealthy = topology->unhealthy >> i & 1, unknown = topology->unknown >> i & 1;
     gt_buf_printf(to,
                   "{\"index\":%u,\"uuid\":\"GPU-%s-%u\",\"bdf\":\"0000:%02x:00.0\",\"product\":\"MXC550\","
-                  "\"numaNode\":%u,\"mode\":\"%s\",\"health\":\"%s\",\"zone\":1}",
+                  "\"numaNode\":%u,\"mode\":\"%s\",\"health\":\"%s\",\"zone\":1%s}",
                   i, topology->name, i, i + 1, topology->single_numa ? i / 4 : 0,
                   topology->shared ? "sgpu" : "native",
                   unhealthy ? "unhealthy"
                   : unknown ? "unknown"
-                            : "healthy");
+                            : "healthy",
+                  topology->slow >> i & 1 ? ",\"grade\":\"slow\"" : "");
 }
 
 static void add_usage(struct gt_buf *to, const struct world_topology *topology)

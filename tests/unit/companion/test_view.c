@@ -12,7 +12,8 @@
 #include "scheduler-ext/companion/view.h"
 #include "tests/unit/cache/cache_world.h"
 
-/* A cluster of n00, n01...: 8 GPUs each, i of them free in node i; n03 is silent, n04's links are down. */
+/* A cluster of n00, n01...: 8 GPUs each, i of them free in node i; n03 is silent, n04's links are down; of
+ * n02 two GPUs are unhealthy. */
 static struct gt_cache *make_cache(unsigned count)
 {
     struct gt_cache *cache = new_cache(&(struct gt_cache_spec){.reports = true, .gpu_attributes = true});
@@ -21,8 +22,10 @@ static struct gt_cache *make_cache(unsigned count)
         snprintf(name, sizeof(name), "n%02u", i);
         give_node(cache, NODE(.name = name));
         if (i != 3)
-            give_topology(
-                cache, TOPOLOGY(.name = name, .gpus = 8, .unnamed = 0xff >> i % 9, .link_down = i == 4), 1);
+            give_topology(cache,
+                          TOPOLOGY(.name = name, .gpus = 8, .unnamed = 0xff >> i % 9,
+                                   .unhealthy = i == 2 ? 0x03 : 0, .link_down = i == 4),
+                          1);
     }
     return cache;
 }
@@ -86,7 +89,7 @@ static void test_sums(void **state)
     cJSON *a = status_of(view, "a", NULL), *b = status_of(view, "b", NULL),
           *top = status_of(view, "top", NULL), *none = status_of(view, "none", NULL),
           *high = status_of(view, "high", NULL);
-    assert_int_equal(number(a, "capacity"), 24);
+    assert_int_equal(number(a, "capacity"), 22);
     assert_int_equal(number(a, "free"), 3);
     assert_true(cJSON_IsTrue(cJSON_GetObjectItem(a, "linksHealthy")));
     expect_condition(a, "Ready", "True", "Complete", "every node");
@@ -95,7 +98,7 @@ static void test_sums(void **state)
     assert_true(cJSON_IsFalse(cJSON_GetObjectItem(b, "linksHealthy")));
     expect_condition(b, "Ready", "False", "NodesSilent", "n03");
     assert_int_equal(number(top, "nodes"), 5);
-    assert_int_equal(number(top, "capacity"), 32);
+    assert_int_equal(number(top, "capacity"), 30);
     assert_int_equal(number(top, "free"), 7);
     assert_null(cJSON_GetObjectItem(top, "members"));
     expect_condition(top, "Ready", "False", "NodesSilent", "1 of 5");

@@ -146,6 +146,16 @@ static unsigned least_whole(struct counts *counts, uint32_t super, unsigned from
     return least;
 }
 
+/* Idle nodes, and nodes in all: supernodes with equally many are alike here. */
+static unsigned idle_of(const struct counts *counts, uint32_t super)
+{
+    unsigned idle = 0;
+    for (unsigned n = 0; n < counts->nodes; n++)
+        if (counts->super[n] == super)
+            idle += counts->left[n] == GPUS ? 1 + 100 : 1;
+    return idle;
+}
+
 static void whole_nodes_are_chosen_exactly(void **state)
 {
     uint64_t random = test_seed();
@@ -164,8 +174,11 @@ static void whole_nodes_are_chosen_exactly(void **state)
             take(&after, &job);
             places_of(&after, places);
             unsigned there = least_whole(&before, node.supernode, 0, pods, places);
+            unsigned own = idle_of(&before, node.supernode);
             for (unsigned s = 0; s < before.supers; s++) {
                 unsigned least = least_whole(&before, s, 0, pods, places);
+                if (least < there && idle_of(&before, s) == own)
+                    there = least;
                 anywhere = least < anywhere ? least : anywhere;
             }
             assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
@@ -244,6 +257,97 @@ static void parts_of_nodes_are_chosen_exactly(void **state)
         gt_cluster_free(cluster);
     }
     assert_true(none && some);
+}
+
+/* The least number of slow GPUs of all ways to put what the job takes of each supernode into as many others.
+ * All nodes are idle, or taken whole. */
+static unsigned least_permuted(const unsigned *taken, unsigned supers, unsigned nodes, const unsigned *slow,
+                               unsigned from, unsigned used)
+{
+    unsigned least = UINT32_MAX;
+    if (from == supers)
+        return 0;
+    for (unsigned s = 0; s < supers; s++) {
+        if (used >> s & 1)
+            continue;
+        unsigned rest = least_permuted(taken, supers, nodes, slow, from + 1, used | 1u << s);
+        for (unsigned n = 0; n < taken[from]; n++)
+            rest += slow[s * nodes + n];
+        least = rest < least ? rest : least;
+    }
+    return least;
+}
+
+/* Supernodes that are alike: those with the fewest slow GPUs are taken, also by several units, and where none
+ * is without. Exact where the job takes as much of each; else pairs are exchanged, which hardly ever misses
+ * it. */
+static void alike_supernodes_are_chosen_exactly(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned some = 0, avoided = 0, exact = 0, rounds = test_rounds(3000);
+    (void)state;
+    for (unsigned round = 0; round < rounds; round++) {
+        gt_auto_cluster struct gt_cluster *cluster = world_new();
+        uint32_t class = world_class(cluster, GPUS, 2);
+        unsigned slow[SUPERS * NODES], taken[SUPERS] = {0}, nodes = 1 + draw(&random, 4);
+        unsigned pods = 1 + draw(&random, nodes), units = 1 + draw(&random, SUPERS * (nodes / pods));
+        bool below = draw(&random, 2);
+        uint32_t leaf = below ? world_super(cluster, "leaf", 2, GT_NONE) : GT_NONE;
+        struct world_job job;
+        set_rule(cluster);
+        for (unsigned s = 0; s < SUPERS; s++) {
+            char name[16];
+            snprintf(name, sizeof(name), "s%u", s);
+            uint32_t id = world_super(cluster, name, 1, leaf), first = gt_cluster_nodes(cluster);
+            world_nodes(cluster, name, nodes, class, id);
+            for (unsigned n = 0; n < nodes; n++) {
+                slow[s * nodes + n] = draw(&random, GPUS + 1);
+                gt_cluster_set_slow(cluster, first + n, world_mask(slow[s * nodes + n], GPUS, &random));
+            }
+            qsort(slow + s * nodes, nodes, sizeof(*slow), by_number);
+        }
+        world_job(&job, units, pods, GPUS, 0);
+        assert_true(plan_as(cluster, &job, GT_SLOW_ANY));
+        unsigned any = slow_of(cluster, &job);
+        for (uint32_t i = 0; i < job.pod_count; i++)
+            taken[job.pods[i].node / nodes]++;
+        bool unequal = false;
+        for (unsigned s = 0; s < SUPERS; s++)
+            unequal |= taken[s] && taken[s] != taken[job.pods[0].node / nodes];
+        assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
+        unsigned least = least_permuted(taken, SUPERS, nodes, slow, 0, 0), given = slow_of(cluster, &job);
+        if (given && !unequal)
+            assert_int_equal(given, least);
+        exact += given <= least;
+        assert_true(given <= any);
+        for (unsigned u = 0; u < units; u++) {
+            assert_int_equal(job.units[u].supernodes, 1);
+            assert_int_not_equal(job.units[u].next, job.units[u].supernode);
+        }
+        some += given > 0;
+        avoided += any > given;
+    }
+    assert_true(some && avoided > rounds / 10);
+    assert_true(exact >= rounds - rounds / 100);
+}
+
+/* The supernode of another leaf is as large, and the job would lie in two leaves. */
+static void a_job_stays_close_for_it(void **state)
+{
+    gt_auto_cluster struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 2);
+    struct world_job job;
+    (void)state;
+    set_rule(cluster);
+    world_leaf(cluster, "a", 2, 0, class);
+    world_leaf(cluster, "b", 3, 0, class);
+    for (unsigned n = 0; n < 5; n++)
+        gt_cluster_set_slow(cluster, n, n == 4 ? 0 : 1);
+    world_job(&job, 2, 1, GPUS, 0);
+    assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
+    assert_int_equal(job.pods[0].node / 2, 0);
+    assert_int_equal(job.pods[1].node / 2, 0);
+    assert_int_equal(slow_of(cluster, &job), 2);
 }
 
 /* ---- what it costs ---- */
@@ -424,6 +528,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_nodes_are_chosen_exactly),
         cmocka_unit_test(parts_of_nodes_are_chosen_exactly),
+        cmocka_unit_test(alike_supernodes_are_chosen_exactly),
+        cmocka_unit_test(a_job_stays_close_for_it),
         cmocka_unit_test(nothing_is_refused_for_it),
         cmocka_unit_test(never_is_never),
         cmocka_unit_test(within_a_domain),

@@ -341,6 +341,38 @@ static void test_boundaries_that_a_job_crosses(void **state)
     assert_silent(cache, "job=ns/j", "would do"); /* its pods may not go there */
 }
 
+/* Its unit has no good nodes where it is; the whole of it has room in another supernode, or in none. */
+static void test_slow_gpus_of_a_unit(void **state)
+{
+    struct gt_cache *cache = *state;
+    static const char stuck[] = "Slow GPUs: it runs at the pace of slow or suspect GPUs: GPU 3 of node n0 "
+                                "(pod w-0). To be free of it, pods "
+                                "like w-0 need 8 GPUs that are not slow on a node of their supernode";
+    char name[8], text[sizeof(stuck) + 80];
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(name, sizeof(name), "n%u", i);
+        give_node(cache, NODE(.name = name));
+        give_topology(cache, TOPOLOGY(.name = name, .gpus = 8, .slow = i ? 0 : 8, .unhealthy = i == 3), 1);
+    }
+    give_supernode(cache, SUPERNODE(.name = "s0", .tier = 1, .members = {"n0", "n1"}));
+    give_supernode(cache, SUPERNODE(.name = "s1", .tier = 1, .members = {"n2", "n3"}));
+    for (unsigned i = 0; i < 2; i++) {
+        char pod[8];
+        snprintf(pod, sizeof(pod), "w-%u", i);
+        snprintf(name, sizeof(name), "n%u", i);
+        give_pod(cache, POD(.name = pod, .job = "j", .gpus = 8, .plan_node = name, .plan_mask = 0xff,
+                            .annotations = "\"metax-tech.com/gpu-group-size\":\"16\","));
+    }
+    snprintf(text, sizeof(text), "%s\n", stuck);
+    assert_says(cache, "job=ns/j", 200, text);
+    give_topology(cache, TOPOLOGY(.name = "n3", .gpus = 8), 1);
+    snprintf(text, sizeof(text), "%s. Made again, all of its unit has room without them in supernode s1\n",
+             stuck);
+    assert_says(cache, "job=ns/j", 200, text);
+    give_topology(cache, TOPOLOGY(.name = "n0", .gpus = 8), 1);
+    assert_silent(cache, "job=ns/j", "Slow GPUs");
+}
+
 static void test_plans_that_went_wrong(void **state)
 {
     struct gt_cache *cache = *state;
@@ -514,6 +546,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_only_the_best_are_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pods_of_a_job, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_boundaries_that_a_job_crosses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_slow_gpus_of_a_unit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_plans_that_went_wrong, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nodes_with_too_little_else, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nodes_that_are_not_as_reported, set_up, tear_down),
