@@ -334,6 +334,20 @@ class Changes(unittest.TestCase):
             until(lambda told: [job["key"] for job in told["jobs"]] == ["lab/Job/notebook-5"])
             self.assertEqual(len(json.loads(running.get("/ui/state")[1])["nodes"]), 39)
 
+    def test_a_plan_is_told(self):
+        """A job that finds its place at once never waits, and is told nevertheless."""
+        with companion(SCHEDULER, 40, waiting=0) as (world, running):
+            world.add_waiting(1, group=32)
+            told = []
+
+            def happened():
+                told[:] = json.loads(running.get("/ui/state")[1])["events"]
+                return told
+            self.assertTrue(wait_for(happened, 60))
+            self.assertEqual([(event["reason"], event["warning"], event["namespace"], event["kind"], event["name"]) for event in told],
+                             [("Planned", False, "team-b", "Job", "big-001")])
+            self.assertRegex(told[0]["text"], "^1 unit in rack-00[012]$")
+
 
 if __name__ == "__main__":
     HOST, SCHEDULER = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
