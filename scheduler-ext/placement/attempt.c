@@ -15,7 +15,7 @@
 enum {
     ROUND_S = 10,
     PLAN_TEXT_MAX = 256 << 10,
-    NOTE_MAX = 1024,
+    PLAN_NOTE_MAX = 1024,
     NOTE_SUPERNODES_MAX = 4, /* named in a note */
     FITS_LOOK_MS = 20,       /* a look asks of no more jobs after that */
     FITS_AFTER_S = 60,       /* and only of those that have waited for so long: most are placed before */
@@ -77,7 +77,7 @@ static void note_plan(const struct reconcile *reconcile)
     const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     const struct gt_cache_pod *first = reconcile->pjob->job->pods;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set supernodes = {0};
-    gt_auto_buf struct gt_buf text = GT_BUF(NOTE_MAX);
+    gt_auto_buf struct gt_buf text = GT_BUF(PLAN_NOTE_MAX);
     uint32_t units = 0, last = GT_NONE, named = 0;
     for (uint32_t i = 0; i < view->count; i++) {
         struct gt_cluster_node node;

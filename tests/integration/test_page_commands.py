@@ -163,7 +163,7 @@ class World:
     def node_status(self):
         return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node1"}, "status": {
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}], "daemonEndpoints": {"kubeletEndpoint": {"Port": self.kubelet.server_port}},
-            "allocatable": {"metax-tech.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}}
+            "capacity": {"metax-tech.com/gpu": "8"}, "allocatable": {"metax-tech.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}}
 
     def ask(self, method, path, body=None):
         request = urllib.request.Request(f"{self.server.url}/api/v1/{path}", data=body and json.dumps(body).encode(), method=method,
