@@ -7,6 +7,7 @@
 
 #include "api/kinds/kind.h"
 #include "base/json_get.h"
+#include "base/text.h"
 
 /* Kinds as data. The document is checked when it is loaded, and asked then for each object and pod. */
 
@@ -144,13 +145,15 @@ static int check_members(const struct gt_at *at, const cJSON *object, const char
     const cJSON *member;
     if (!cJSON_IsObject(object))
         return gt_at_fail(at, "", "it is %s, expected a mapping", gt_json_type(object));
+    size_t count = 0;
+    while (names[count])
+        count++;
     cJSON_ArrayForEach(member, object)
     {
-        const char *const *name = names;
-        while (*name && strcmp(*name, member->string) != 0)
-            name++;
-        if (!*name)
-            return gt_at_fail(at, member->string, "there is no such member");
+        const char *meant = gt_text_meant(member->string, names, count);
+        if (!meant || strcmp(meant, member->string) != 0)
+            return meant ? gt_at_fail(at, member->string, "there is no such member, did you mean %s?", meant)
+                         : gt_at_fail(at, member->string, "there is no such member");
     }
     return 0;
 }

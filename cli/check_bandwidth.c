@@ -19,6 +19,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "cli/check.h"
+#include "cli/cli.h"
 
 /* The vendor's test of what pairs of GPUs carry, `mxvs p2p`, pair by pair. */
 
@@ -330,6 +331,7 @@ static int bandwidth_run(struct bandwidth *all, struct cli_check *check, struct 
         const struct gt_link *link = &node->links[i];
         if (all->in_use >> link->a & 1 || all->in_use >> link->b & 1)
             continue;
+        cli_progress("bandwidth test, GPUs %u and %u of %u", link->a, link->b, node->gpu_count);
         all->pairs[all->count].link = link;
         GT_TRY(bandwidth_test(all, &all->pairs[all->count], err));
         all->count++;

@@ -13,6 +13,7 @@
 #include "base/json_write.h"
 #include "base/process.h"
 #include "cli/check.h"
+#include "cli/cli.h"
 #include "topology/model/isolation.h"
 
 /* A site's own test of each GPU, with a time limit: what no counter shows, such as a GPU that hangs every new
@@ -119,6 +120,7 @@ int cli_check_compute(const struct cli_checked *of, const struct cli_compute *co
     cli_check_faults_begin(&faults);
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
         char why[GT_ISOLATION_REASON_SIZE] = "";
+        cli_progress("compute test, GPU %u of %u: ", i, of->node->gpu_count); /* what it prints follows */
         int r = compute_run(compute, &of->node->gpus[i], why, sizeof(why), err);
         if (r < 0) {
             cli_check_cannot(check, "it cannot be run on GPU %u", i);

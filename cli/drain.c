@@ -11,6 +11,7 @@
 #include "api/supernode.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "cli/api.h"
 #include "cli/cli.h"
 
@@ -41,7 +42,7 @@ struct drained_pod {
 
 struct cli_drain {
     struct cli_api *api;
-    bool dry_run;
+    bool dry_run, as_json;
     const struct gt_supernode_object *super;
     struct drained_pod *pods;
     uint32_t count, capacity;
@@ -183,8 +184,12 @@ static void drain_pod(struct cli_drain *drain, struct drained_pod *pod, struct g
         pod->way = DRAIN_STAYS;
         pod->why = gt_err_text(*why);
     }
-    gt_buf_printf(drain->text, "%-6s %s/%s on %s%s%s\n", words[pod->way], pod->namespace_, pod->name,
-                  pod->node, pod->why ? ": " : "", pod->why ? pod->why : "");
+    if (drain->as_json)
+        gt_json_printf(drain->text, "{'namespace': %s, 'name': %s, 'node': %s, 'way': %s, ?'why': %s}",
+                       pod->namespace_, pod->name, pod->node, words[pod->way], pod->why);
+    else
+        gt_buf_printf(drain->text, "%-6s %s/%s on %s%s%s\n", words[pod->way], pod->namespace_, pod->name,
+                      pod->node, pod->why ? ": " : "", pod->why ? pod->why : "");
     pod->why = NULL;
 }
 
@@ -200,16 +205,24 @@ static int drain_all(struct cli_drain *drain, struct gt_err **err)
     GT_TRY(cli_api_list(drain->api, &list, err));
     GT_NEED(!drain->no_memory, err, "pods");
     qsort(drain->pods, drain->count, sizeof(*drain->pods), drain_by_name);
-    gt_buf_printf(drain->text, "supernode %s: %u node%s, %u cordoned now\n", drain->super->name,
-                  drain->super->member_count, drain->super->member_count == 1 ? "" : "s", cordoned);
+    if (drain->as_json)
+        gt_json_printf(drain->text, "{'supernode': %s, 'nodes': %u, 'cordoned': %u, 'dryRun': !%d, 'pods': [",
+                       drain->super->name, drain->super->member_count, cordoned, drain->dry_run);
+    else
+        gt_buf_printf(drain->text, "supernode %s: %u node%s, %u cordoned now\n", drain->super->name,
+                      drain->super->member_count, drain->super->member_count == 1 ? "" : "s", cordoned);
     for (uint32_t i = 0; i < drain->count; i++) {
         gt_auto_err struct gt_err *why = NULL;
         drain_pod(drain, &drain->pods[i], &why);
         ways[drain->pods[i].way]++;
     }
-    gt_buf_printf(drain->text, "%u of %u pods with GPUs move, %u are evicted, %u stay%s%s\n",
-                  ways[DRAIN_MOVE] + ways[DRAIN_MOVES], drain->count, ways[DRAIN_EVICT], ways[DRAIN_STAYS],
-                  ways[DRAIN_STAYS] == 1 ? "s" : "", drain->dry_run ? " (dry run: nothing was changed)" : "");
+    if (drain->as_json)
+        gt_buf_puts(drain->text, "]}\n");
+    else
+        gt_buf_printf(drain->text, "%u of %u pods with GPUs move, %u are evicted, %u stay%s%s\n",
+                      ways[DRAIN_MOVE] + ways[DRAIN_MOVES], drain->count, ways[DRAIN_EVICT],
+                      ways[DRAIN_STAYS], ways[DRAIN_STAYS] == 1 ? "s" : "",
+                      drain->dry_run ? " (dry run: nothing was changed)" : "");
     return gt_buf_check(drain->text, "the list", err);
 }
 
@@ -229,6 +242,7 @@ static int drain_open(const struct drain_options *options, const char *name, str
 static const struct gt_option drain_own_options[] = {
     {"dry-run", NULL, "say what would be done, and change nothing", gt_option_set,
      GT_OPTION_FIELD(struct drain_options, dry_run)},
+    CLI_FORMAT_OPTION,
     CLI_API_OPTIONS(struct drain_options),
     CLI_HELP_OPTION,
 };
@@ -239,8 +253,11 @@ static int drain_run(struct cli_call *call)
     gt_auto_json cJSON *object = NULL;
     cli_auto_api struct cli_api *api = NULL;
     gt_auto_supernode_object struct gt_supernode_object super = {0};
-    __attribute__((cleanup(drain_done))) struct cli_drain drain = {
-        .dry_run = options->dry_run, .super = &super, .text = call->text};
+    __attribute__((cleanup(drain_done))) struct cli_drain drain = {.dry_run = options->dry_run,
+                                                                   .as_json =
+                                                                       options->parse.format != CLI_TEXT,
+                                                                   .super = &super,
+                                                                   .text = call->text};
     GT_TRY(drain_open(options, call->args[0], &api, &object, &super, call->err));
     drain.api = api;
     return drain_all(&drain, call->err);

@@ -317,6 +317,7 @@ static int isolate_release_elsewhere(struct cli_api *api, const cJSON *released,
                                       .arg = &elsewhere};
     int r = 0;
     const cJSON *found;
+    bool is_tree = ((const struct cli_parse *)call->options)->format != CLI_TEXT;
     for (unsigned tries = 0; r >= 0 && tries < CONFLICTS_MAX && isolated_names_uuid(released); tries++) {
         r = cli_api_list(api, &list, call->err);
         if (r >= 0 && elsewhere.has_failed)
@@ -334,7 +335,7 @@ static int isolate_release_elsewhere(struct cli_api *api, const cJSON *released,
                 r = 0;
             } else if (r >= 0) {
                 ++*ret_count;
-                if (strcmp(name, node) != 0)
+                if (strcmp(name, node) != 0 && !is_tree)
                     gt_buf_printf(call->text, "released on node %s, too\n", name);
             }
         }
@@ -505,12 +506,14 @@ static const struct gt_option isolate_own_options[] = {
     {"evict", NULL, "running pods are treated as on a broken GPU; else they stay", gt_option_set,
      GT_OPTION_FIELD(struct isolate_options, evict)},
     ISOLATE_LINK_OPTION,
+    CLI_FORMAT_OPTION,
     CLI_API_OPTIONS(struct isolate_options),
     CLI_HELP_OPTION,
 };
 
 static const struct gt_option release_own_options[] = {
     ISOLATE_LINK_OPTION,
+    CLI_FORMAT_OPTION,
     CLI_API_OPTIONS(struct isolate_options),
     CLI_HELP_OPTION,
 };
@@ -560,7 +563,7 @@ static int isolate_run(struct cli_call *call)
         GT_TRY(isolate_change(api, &target, &change, call->err));
     } else
         GT_TRY(isolate_release(api, &target, options, call));
-    return isolated_print(api, target.node, CLI_TEXT, call);
+    return isolated_print(api, target.node, options->parse.format, call);
 }
 
 static int isolated_run(struct cli_call *call)

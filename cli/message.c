@@ -180,13 +180,21 @@ static int run_once(const struct cli_call *asked, unsigned format)
     return printed == CLI_DONE ? exit_code : printed;
 }
 
+/* The word alone, too, where no name is expected. */
+static bool message_asks_version(const struct cli_verb *verb, int argc, char **argv)
+{
+    const char *word = argc == 2 ? argv[1] : "";
+    return strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 ||
+           (strcmp(word, "version") == 0 && !verb->command.arguments);
+}
+
 int cli_run(const struct cli_verb *verb, int argc, char **argv)
 {
     gt_auto_free struct cli_parse *parse = calloc(1, sizeof(*parse) + verb->options_size);
     struct cli_call call = {.verb = verb, .options = parse, .args = argv};
     gt_auto_err struct gt_err *err = NULL;
     int first, exit_code;
-    if (argc == 2 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0))
+    if (message_asks_version(verb, argc, argv))
         return gt_exit_with_version("gputopo");
     if (!parse) {
         gt_fail_sys(&err, ENOMEM, "options");

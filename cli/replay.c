@@ -54,6 +54,7 @@ static void replay_add_indented(struct gt_buf *to, const char *title, const char
 static void replay_on_decision(void *arg, const struct gt_decision_again *again)
 {
     struct replay *replay = arg;
+    cli_progress("%" PRIu64 " decisions made again", replay->same + replay->otherwise);
     if (strcmp(again->recorded, again->made) == 0) {
         replay->same++;
         return;
@@ -97,6 +98,7 @@ static int replay_run(struct cli_call *call)
     size_t len;
     struct replay replay = {.text = call->text};
     gt_auto_buf struct gt_buf page = GT_BUF(CLI_OUTPUT_MAX);
+    cli_progress("reading the bundle");
     GT_TRY(gt_file_read(AT_FDCWD, call->args[0], BUNDLE_MAX, &data, &len, call->err));
     int r =
         options->page ? bundle_page(data, len, &page, call->err) : replay_all(data, len, &replay, call->err);

@@ -65,7 +65,8 @@ _gputopo()
         _gputopo_words "text json yaml name svg" "$current"
         return
         ;;
-    check-node-o | check-node--output | isolated-o | isolated--output | loss-o | loss--output | plan-o | plan--output)
+    check-node-o | check-node--output | drain-o | drain--output | isolate-o | isolate--output | isolated-o | isolated--output | \
+        loss-o | loss--output | plan-o | plan--output | release-o | release--output)
         _gputopo_words "text json yaml" "$current"
         return
         ;;
@@ -150,10 +151,10 @@ _gputopo()
     cluster) _gputopo_words "--watch --nodes --supernode --kubeconfig --context -o --output --help" "$current" ;;
     try) _gputopo_words "--supernode-label --resource-name --kubeconfig --context -o --output --help" "$current" ;;
     supernodes) _gputopo_words "--watch --kubeconfig --context -o --output --help" "$current" ;;
-    drain) _gputopo_words "--dry-run --kubeconfig --context --help" "$current" ;;
+    drain) _gputopo_words "--dry-run -o --output --kubeconfig --context --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
-    isolate) _gputopo_words "--reason --grade --value --for --evict --link --kubeconfig --context --help" "$current" ;;
-    release) _gputopo_words "--link --kubeconfig --context --help" "$current" ;;
+    isolate) _gputopo_words "--reason --grade --value --for --evict --link -o --output --kubeconfig --context --help" "$current" ;;
+    release) _gputopo_words "--link -o --output --kubeconfig --context --help" "$current" ;;
     isolated) _gputopo_words "-o --output --kubeconfig --context --help" "$current" ;;
     apply-crds) _gputopo_words "--kubeconfig --context --help" "$current" ;;
     explain) _gputopo_words "--watch -n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;

@@ -150,11 +150,10 @@ static void note_unknown_keys(struct gt_groups *groups, const char *group, const
     const cJSON *member;
     cJSON_ArrayForEach(member, entry)
     {
-        bool found = false;
-        for (unsigned i = 0; i < GT_COUNT(known); i++)
-            found |= strcmp(member->string, known[i]) == 0;
-        if (!found)
-            groups_note(groups, "group %.64s: \"%.64s\" is no key of a group", group, member->string);
+        const char *meant = gt_text_meant(member->string, known, GT_COUNT(known));
+        if (!meant || strcmp(meant, member->string) != 0)
+            groups_note(groups, "group %.64s: \"%.64s\" is no key of a group%s%s%s", group, member->string,
+                        meant ? ", did you mean " : "", meant ? meant : "", meant ? "?" : "");
     }
 }
 

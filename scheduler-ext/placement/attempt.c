@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/placement/reconcile.h"
 
@@ -14,8 +15,10 @@
 enum {
     ROUND_S = 10,
     PLAN_TEXT_MAX = 256 << 10,
-    FITS_LOOK_MS = 20, /* a look asks of no more jobs after that */
-    FITS_AFTER_S = 60, /* and only of those that have waited for so long: most are placed before */
+    PLAN_NOTE_MAX = 1024,
+    NOTE_SUPERNODES_MAX = 4, /* named in a note */
+    FITS_LOOK_MS = 20,       /* a look asks of no more jobs after that */
+    FITS_AFTER_S = 60,       /* and only of those that have waited for so long: most are placed before */
 };
 
 const uint32_t gt_placement_bucket_us[GT_PLACEMENT_BUCKETS - 1] = {10,    30,    100,    300,    1000,   3000,
@@ -54,6 +57,54 @@ static void remember_ranks(struct reconcile *reconcile)
             gt_ranks_set(&reconcile->placement->jobs.ranks, pod->meta.namespace_, pod->meta.name,
                          reconcile->view->job->members[i].rank);
     }
+}
+
+/* The node that a member has got just now; GT_NONE: none. */
+static uint32_t placed_node(const struct gt_job_view *view, uint32_t at)
+{
+    const struct gt_job_view_member *member = &view->members[at];
+    if (member->state == GT_MEMBER_TO_RESERVE)
+        return gt_reservations_node(view->reservations, gt_cache_cluster(view->cache), at);
+    bool is_planned = member->state == GT_MEMBER_TO_PLACE && member->pod->plan == GT_CACHE_PLAN_ASSUMED;
+    return is_planned ? member->pod->plan_node : GT_NONE;
+}
+
+/* "2 units in rack-a, rack-b": what the page says of a plan. No Event: each pod's condition says its place.
+ */
+static void note_plan(const struct reconcile *reconcile)
+{
+    const struct gt_job_view *view = reconcile->view;
+    const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
+    const struct gt_cache_pod *first = reconcile->pjob->job->pods;
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set supernodes = {0};
+    gt_auto_buf struct gt_buf text = GT_BUF(PLAN_NOTE_MAX);
+    uint32_t units = 0, last = GT_NONE, named = 0;
+    for (uint32_t i = 0; i < view->count; i++) {
+        struct gt_cluster_node node;
+        if (!gt_cluster_get_node(cluster, placed_node(view, i), &node))
+            continue;
+        units += view->members[i].unit != last;
+        last = view->members[i].unit;
+        gt_node_set_add(&supernodes, node.supernode, NULL);
+    }
+    gt_buf_printf(&text, "%u unit%s", units, gt_plural(units));
+    for (uint32_t s = gt_node_set_next(&supernodes, 0); s != GT_NONE && named < NOTE_SUPERNODES_MAX;
+         s = gt_node_set_next(&supernodes, s + 1)) {
+        struct gt_cluster_supernode supernode;
+        if (gt_cluster_get_supernode(cluster, s, &supernode))
+            gt_buf_printf(&text, "%s%s", named++ ? ", " : " in ", supernode.name);
+    }
+    if (gt_node_set_count(&supernodes) > named)
+        gt_buf_printf(&text, " and %u more", gt_node_set_count(&supernodes) - named);
+    if (!first || !reconcile->placement->spec.recorder)
+        return;
+    const struct gt_pod_meta *pod = &first->meta;
+    const struct gt_event_object event = {.kind = pod->owner_kind ? pod->owner_kind : "Pod",
+                                          .namespace_ = pod->namespace_,
+                                          .name = pod->owner_name ? pod->owner_name : pod->name,
+                                          .reason = "Planned",
+                                          .note = text.data ? text.data : ""};
+    gt_kube_recorder_note(reconcile->placement->spec.recorder, &event);
 }
 
 static void say_too_many(const struct pjob *pjob, struct gt_buf *to)
@@ -192,6 +243,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         if (*said) { /* otherwise pods got places of the earlier plan */
             free(pjob->report.plan);
             pjob->report.plan = strdup(said);
+            note_plan(reconcile);
         }
         gt_reconcile_enter_queue(reconcile);
         gt_wait_end(reconcile);

@@ -32,7 +32,7 @@ def machine(gpus):
         "gpus": [{"index": i, "vendorIndex": i, "uuid": uuid, "bdf": f"0000:{bus:02x}:00.0", "product": "C500",
                   "numaNode": 0, "mode": "native", "healthy": True, "unhealthyReason": "",
                   "drm": {"card": card, "render": render}} for i, (uuid, bus, card, render) in enumerate(gpus)],
-        "nics": [], "links": [{"a": a, "b": b, "kind": "SYS", "pathKind": "SYS"}
+        "nics": [{"name": "mlx5_0", "bdf": "0000:ff:00.0", "numaNode": 0, "locality": ["PIX"] * len(gpus)}], "links": [{"a": a, "b": b, "kind": "SYS", "pathKind": "SYS"}
                               for b in range(len(gpus)) for a in range(b)],
         "supernode": {"uuid": "", "remote": []}, "missing": []}
 
@@ -203,7 +203,9 @@ class Strategies(Case):
         self.assertEqual(list(response.devices), [])
         self.assertEqual({device.name for device in response.cdi_devices}, {f"{KIND}=GPU-{i}" for i in range(4)})
         self.assertEqual(self.injected(response), self.expected(PLAIN))
-        self.assertEqual(sorted(dict(response.envs)["METAX_GPU_UUIDS"].split(",")), [f"GPU-{i}" for i in range(4)])
+        envs = dict(response.envs)
+        self.assertEqual(sorted(envs["METAX_GPU_UUIDS"].split(",")), [f"GPU-{i}" for i in range(4)])
+        self.assertEqual((envs["METAX_GPU_HCAS"], envs["METAX_GPU_NUMA_NODES"]), ("mlx5_0", "0"))
         self.assertEqual(agent.metrics()["gputopo_cdi_spec_current"], 1)
 
     def test_both(self):

@@ -5,9 +5,11 @@
 LIBRARY_DIR has fake-mxsml/libmxsml.so and fake-mxsml-old/libmxsml.so.
 """
 
+import contextlib
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import socket
@@ -292,6 +294,24 @@ printf ' running 50%%%%\r GPU#%%s     GPU#%%s     %%s   7516192768     %%s GB/s 
 
     def uuids(self):
         return [device["uuid"] for device in sorted(self.machine.scenario["devices"], key=lambda device: device["bdf"])]
+
+    def test_progress_on_a_terminal(self):
+        """Each GPU and each pair may take a minute."""
+        self.mxvs("")
+        self.run_verb("--compute", "true", "--fault-dir", self.faults)  # which writes the scenario
+        near, far = pty.openpty()
+        with subprocess.Popen([os.path.join(BIN, "gputopo"), "check-node", "--root", self.machine.root, "--compute", "echo tested", "--bandwidth",
+                               "--fault-dir", self.faults], stdout=subprocess.DEVNULL, stderr=far,
+                              env={**os.environ, "GPUTOPO_FAKE_MXSML": os.path.join(self.machine.directory, "scenario.json")}) as process:
+            os.close(far)
+            said = b""
+            with contextlib.suppress(OSError):
+                while part := os.read(near, 4096):
+                    said += part
+        os.close(near)
+        self.assertEqual(process.returncode, 0, said)
+        pairs = [b"bandwidth test, GPUs %d and %d of 8" % (a, b) for b in range(8) for a in range(b)]
+        self.assertEqual(said.split(b"\r\x1b[K"), [b"", *(b"compute test, GPU %d of 8: tested\r\n" % i for i in range(8)), *pairs, b""])
 
     def test_bandwidth(self):
         self.mxvs("")

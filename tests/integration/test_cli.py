@@ -172,7 +172,10 @@ class Program(Case):
         self.assertEqual(self.done("version"), self.done("--version"))
         for verb in re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M):
             self.assertEqual(self.done(verb, "--version"), self.done("--version"), verb)
+            if re.match(rf"Usage: gputopo {verb} \[OPTION\]\.\.\.\n", self.done(verb, "--help")):  # otherwise it may be a name
+                self.assertEqual(self.done(verb, "version"), self.done("--version"), verb)
         self.assertEqual(self.done("--version", program="gputopo-simulate"), self.done("--version"))
+        self.assertEqual(self.done("version", program="gputopo-simulate"), self.done("--version"))
         for verb in ("show", "plan", "cluster", "simulate", "explain"):
             self.assertEqual(self.done("help", verb), self.done(verb, "--help"))
             self.assertEqual(self.done(verb, "-h"), self.done(verb, "--help"))

@@ -5,6 +5,7 @@
 Usage: test_drain.py PLACEMENT_HOST GPUTOPO [unittest arguments]
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -51,6 +52,11 @@ class Drain(Rebalance):
         lines = self.lines("move", "evict")
         self.assertEqual(self.drain("--dry-run", self.home), f"supernode {self.home}: 4 nodes, 4 cordoned now\n{lines}"
                          "2 of 4 pods with GPUs move, 1 are evicted, 1 stays (dry run: nothing was changed)\n")
+        told = json.loads(self.drain("--dry-run", "-o", "json", self.home))
+        pods = told.pop("pods")
+        self.assertEqual(told, {"supernode": self.home, "nodes": 4, "cordoned": 4, "dryRun": True})
+        self.assertEqual("".join(f"{pod['way']:<6} {pod['namespace']}/{pod['name']} on {pod['node']}{': ' + pod['why'] if 'why' in pod else ''}\n"
+                                 for pod in pods), lines)
         self.assertEqual((self.cordoned(), self.api.evicted), ([], []))
         self.assertEqual(self.drain(self.home), f"supernode {self.home}: 4 nodes, 4 cordoned now\n{lines}"
                          "2 of 4 pods with GPUs move, 1 are evicted, 1 stays\n")

@@ -166,8 +166,8 @@ class Isolated(Case):
     def test_a_second_word_replaces_the_first(self):
         self.begin()
         self.done("isolate", "n1/3", "--reason", "first")
-        self.done("isolate", f"n1/{self.uuid(3).lower()}", "--reason", "测" * 100)
-        rows = json.loads(self.done("isolated", "-o", "json"))
+        rows = json.loads(self.done("isolate", f"n1/{self.uuid(3).lower()}", "--reason", "测" * 100, "-o", "json"))
+        self.assertEqual(json.loads(self.done("isolated", "-o", "json")), rows)
         self.assertEqual([(row["node"], row["reason"]) for row in rows], [("n1", "测" * 100)])
         self.assertTrue(wait_for(lambda: self.sick().get(3, "").startswith("isolated: 测")), self.agent.lines)
 
@@ -321,7 +321,7 @@ class Isolated(Case):
         self.assertTrue(said.startswith("released on node n2, too\n"), said)
         self.assertEqual((self.spec(), self.others()), ([entries[1]], [other]))
         self.add_other("GPU-of-n2-0", self.uuid(4))  # it is there now, and the copy is not made yet
-        self.done("release", f"n2/{self.uuid(4)}")
+        self.assertEqual(json.loads(self.done("release", f"n2/{self.uuid(4)}", "-o", "json")), [])
         self.assertEqual((self.spec(), self.others()), ([], []))
         self.set_spec(entries)
         self.add_other("GPU-of-n2-0", isolated=[{**entries[1], "by": "bob"}, other])

@@ -121,6 +121,20 @@ class Invented(Page):
                 self.assertEqual(self.count("#view .node"), 1)
             self.assert_quiet(url)
 
+    def test_what_is_wrong_with_jobs_and_the_companion(self):
+        with serving("--wrong") as url:
+            self.open(url)
+            said = self.text("#status-text")
+            for part in ("no replica leads", "the certificate of the webhooks ends in 2 days", "1 job torn", "1 job runs without a plan",
+                         "1 job has lost its plan"):
+                self.assertIn(part, said)
+            self.assertNotIn("leader", self.text("#summary"))
+            for fault, job in (("torn", "ns/torn"), ("unplaced", "ns/bare"), ("lost", "ns/lost")):
+                self.assertEqual(self.browser.evaluate(f"document.querySelector('#status-text a[href=\"#/jobs/{fault}\"]').innerText.slice(0, 5)"), "1 job")
+                self.go(f"#/jobs/{fault}")
+                self.browser.wait_for(f"document.querySelector('#view-body').innerText.includes('{job}')")
+            self.assert_quiet(url)
+
     def test_what_fits_and_who_waits(self):
         with serving() as url:
             self.open(url)
@@ -129,6 +143,7 @@ class Invented(Page):
             # each rack alone: no unit of 32 has four whole free nodes in one
             whole = self.browser.evaluate("page.racks.map((r) => r.nodes.filter((id) => page.nodes.get(id).available === 8).length)")
             self.assertEqual([units["8 GPUs"], units["16 GPUs"], units["32 GPUs"]], [str(sum(n // k for n in whole)) for k in (1, 2, 4)])
+            self.assertEqual(list(units), [f"{size} GPUs" for size in (8, 12, 16, 32, 64, 128)])  # 12: of a job that is there
             self.go("#/waits/RuleBroken")
             self.assertIn("odd-sizes", self.text("#view-body"))
             self.assertIn("not a multiple", self.text("#view-body"))
@@ -253,14 +268,26 @@ class Real(Page):
             self.browser.wait_for("document.querySelector('#waits-lines').innerText.includes('NoSupernode')")
             self.assertLessEqual(self.count("#waits-lines li"), 6)
             self.assertIn("Nothing is wrong", self.text("#status-text"))
-            drew = self.browser.evaluate("(() => { let best = 1e9; for (let i = 0; i < 5; i++) { drawAll(); best = Math.min(best, page.drewMs); } return best; })()")
-            self.assertLess(drew, redraw_ms)
+            drew = sorted(self.browser.evaluate("[1, 2, 3, 4, 5].map(() => { drawAll(); return page.drewMs; })"))
+            self.assertLess(drew[2], redraw_ms, drew)
             self.change(world, nodes, seen_s)
+            self.assert_scrolled()
             for width, height, scheme in SCREENS:
                 self.open(url, width=width, height=height, scheme=scheme, nodes=nodes)
                 self.assert_one_screen()
                 self.picture(f"real-{nodes}-{width}-{scheme}")
             self.assert_quiet(url)
+
+    def assert_scrolled(self):
+        """To the tile of what was chosen, where the map is higher than its box."""
+        self.browser.evaluate("document.querySelector('#map-box').scrollTop = 0")
+        self.go(f"#/rack/{self.browser.evaluate('map.tiles.at(-1).rack.name')}")
+        top, high, all_high, tile, side = self.browser.evaluate(
+            "(() => { const box = document.querySelector('#map-box'); return [box.scrollTop, box.clientHeight, box.scrollHeight, map.tiles.at(-1).y, map.side]; })()")
+        self.assertEqual(top > 0, all_high > high, (top, high, all_high))
+        self.assertTrue(top <= tile and tile + side <= top + high, (top, high, tile, side))
+        self.browser.evaluate("location.hash = '#/'")
+        return top
 
     def change(self, world, nodes, seen_s):
         """What changes reaches the header, with a small answer, in time."""
@@ -333,6 +360,20 @@ class Changes(unittest.TestCase):
             world.running_pod("lab", "notebook-5", 0, 5, 2, planned=False)
             until(lambda told: [job["key"] for job in told["jobs"]] == ["lab/Job/notebook-5"])
             self.assertEqual(len(json.loads(running.get("/ui/state")[1])["nodes"]), 39)
+
+    def test_a_plan_is_told(self):
+        """A job that finds its place at once never waits, and is told nevertheless."""
+        with companion(SCHEDULER, 40, waiting=0) as (world, running):
+            world.add_waiting(1, group=32)
+            told = []
+
+            def happened():
+                told[:] = json.loads(running.get("/ui/state")[1])["events"]
+                return told
+            self.assertTrue(wait_for(happened, 60))
+            self.assertEqual([(event["reason"], event["warning"], event["namespace"], event["kind"], event["name"]) for event in told],
+                             [("Planned", False, "team-b", "Job", "big-001")])
+            self.assertRegex(told[0]["text"], "^1 unit in rack-00[012]$")
 
 
 if __name__ == "__main__":

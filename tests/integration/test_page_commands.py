@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the kubectl and helm commands of all pages, and applies the objects that they show, with the real programs: an API server
-with its controllers, on loopback. No kubelet is there: this test plays one, and pods only seem to run.
+"""Runs the commands of all pages, kubectl's, helm's, ours and those that read their files, and applies the objects that pages show, with
+the real programs: an API server with its controllers, on loopback. No kubelet is there: this test plays one, and pods only seem to run.
 
 Usage: test_page_commands.py BUILD_DIR [unittest arguments]
 
@@ -40,13 +40,19 @@ PAGES = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "daemonset/README.md", "
          *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md") if "zh-CN" not in path.parts))
 NAMESPACE, TIMEOUT_S = "gputopo-system", 300
 # What stands for something of the reader's, and what it is here.
-WORDS = ((r"\bNODE\b", "node1"), (r"\bPOD\b", f"$(kubectl -n {NAMESPACE} get pods -o name | head -1)"), (r"\bJOB\b", "job/train"),
+WORDS = ((r"\b(NODE|node17|rack-b-n03)\b", "node1"), (r"\bPOD\b", f"$(kubectl -n {NAMESPACE} get pods -o name | head -1)"), (r"\bJOB\b", "job/train"),
          (r"\bpod P\b", "pod u-0 -n team"), (r"pytorch-demo-\.\.\.", "pytorch-demo"), (r"\bbig-0-mx5nl\b", "-n team u-0"),
          (r"gputopo withdraw --gates", "gputopo withdraw --gates --yes"),
          (r"oci://registry.example.com/gpu/charts/gputopo --version [\d.]+", "daemonset/chart"))
 # This list may only get shorter.
 CANNOT = {
-    "port-forward": "a kubelet forwards, and none is here",
+    "port-forward": "a kubelet forwards, and none is here; the suite chart of tests/e2e does this",
+    "gputopo explain": "no companion is here; the suites of tests/e2e ask one",
+    "gputopo replay": "likewise; test_bundle.py replays its decisions",
+    "gputopo simulate": "the trace is not in this tree; test_simulate.py",
+    "gputopo-scheduler --http": "it runs until somebody ends it; test_companion.py",
+    "./dev ": "it builds all; .ci/run does that",
+    "apt install": "tests/packages/run installs the packages (it makes them with cpack, too), and test_agent.py asks /readyz",
     "kubectl krew": "krew is not here; tests/packages/run compares its manifest with the archive",
     "kubectl oidc-login": "a plugin of others, which the page names",
     "./kubectl": "./dev cluster starts the cluster of this page",
@@ -77,6 +83,9 @@ def definition(plural, kind):
                      "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}]}}
 
 
+PROGRAMS = r"^(kubectl|helm|(build/bin/)?gputopo(-scheduler)?|jq|sed|tar|g(un)?zip|curl|apt|\./dev|sudo) "
+
+
 def blocks(text, language):
     """The blocks of a page that are marked with this language, without the indent of a list."""
     for indent, marked, block in re.findall(r"^( *)```(\w*)\n(.*?)^ *```$", text, re.M | re.S):
@@ -88,9 +97,10 @@ def scripts(block):
     """The commands of a block: what follows a prompt, or all, or the lines that are commands where it begins with output."""
     lines = block.replace("\\\n", " ").splitlines()
     lines = [line for line in lines if not line.startswith(("skopeo ", "release/publish "))]  # tests/e2e/cases_chart.py has a registry
+    lines = [line for line in lines if not re.match(r"(gputopo .*| +)\[", line)]  # a synopsis
     if any(line.startswith("$ ") for line in lines):
-        lines = [line[2:] for line in lines if re.match(r"\$ (kubectl|helm) ", line)]
-    elif lines[0].startswith("it fits"):
+        lines = [line[2:] for line in lines if line.startswith("$ ") and re.match(PROGRAMS, line[2:])]
+    elif lines and lines[0].startswith("it fits"):
         lines = [line for line in lines if line.startswith("kubectl ")]
     return "\n".join(lines)
 
@@ -101,7 +111,7 @@ def commands():
         text = (ROOT / page).read_text()
         for block in blocks(text, ""):
             script = scripts(block)
-            if re.search(r"\b(kubectl|helm) ", script):
+            if re.search(rf"{PROGRAMS}|\b(kubectl|helm) ", script, re.M):
                 yield page, script
         for line in re.findall(r"(?<!`)`((?:kubectl|helm) [^`]+)`|^ {4}((?:kubectl|helm) .*)",
                                re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S), re.M):
@@ -153,7 +163,7 @@ class World:
     def node_status(self):
         return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node1"}, "status": {
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}], "daemonEndpoints": {"kubeletEndpoint": {"Port": self.kubelet.server_port}},
-            "allocatable": {"metax-tech.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}}
+            "capacity": {"metax-tech.com/gpu": "8"}, "allocatable": {"metax-tech.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}}
 
     def ask(self, method, path, body=None):
         request = urllib.request.Request(f"{self.server.url}/api/v1/{path}", data=body and json.dumps(body).encode(), method=method,
@@ -206,9 +216,10 @@ class PageCommands(unittest.TestCase):
         cls.world.start()
         cls.place = pathlib.Path(cls.folder, "place")
         cls.place.mkdir()
-        for name, target in (("daemonset", ROOT / "daemonset"), ("tests", ROOT / "tests"), ("gputopo", ROOT)):
+        for name, target in (("daemonset", ROOT / "daemonset"), ("tests", ROOT / "tests"), ("gputopo", ROOT), ("build", BUILD)):
             (cls.place / name).symlink_to(target)
         programs = (os.path.dirname(cls.world.server.kubectl_path), os.path.dirname(HELM), str(BUILD / "bin"), os.environ["PATH"])
+        shutil.copy(ROOT / "daemonset/monitoring/rules.yaml", cls.place)
         cls.environment = {**os.environ, "PATH": os.pathsep.join(programs), "KUBECONFIG": cls.world.server.kubeconfig, "HOME": cls.folder}
 
     def run_script(self, script, check=True):
@@ -238,9 +249,11 @@ class PageCommands(unittest.TestCase):
         if wanted != "none" and not self.named:
             self.run_script("kubectl wait --for=condition=Established crd --all")
             self.world.apply(SETTING)
-            self.world.apply([self.world.node_status()], "--subresource=status")
+            node = json.loads(self.run_script("gputopo show --from tests/machines/c500-8.json -o json").stdout)
+            self.world.apply([self.world.node_status(), {"apiVersion": "topology.metax-tech.com/v1alpha1", "kind": "NodeGPUTopology",
+                                                         "metadata": {"name": "node1"}, "status": node}], "--subresource=status")
             self.named = True
-        self.named = self.named and "helm upgrade" not in script  # its Job takes the place of ours
+        self.named = self.named and not re.search("helm upgrade|gputopo withdraw", script)  # its Job takes the place of ours
         self.have = "helm" if "helm install" in script else None if re.search("uninstall|delete -k|create namespace", script) else wanted
 
     def test_commands(self):

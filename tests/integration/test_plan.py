@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import unittest
+import xml.etree.ElementTree
 
 import test_cli
 from seed import given_seed
@@ -677,6 +678,14 @@ class OneNode(Case):
         self.assertIn("not placed", self.plan_of(self.MATRIX, "--pods", "3", "-k", "2").stdout)
         said = self.plan_of(self.MATRIX.replace("GPU2\tNODE", "GPU2\tPIX"), "--pods", "2", "-k", "2")
         self.assertEqual((said.returncode, said.stderr), (1, "gputopo: plan: -: row GPU0 says NODE of GPU2, and row GPU2 PIX of GPU0\n"))
+
+    def test_a_matrix_for_other_verbs(self):
+        def done(*args):
+            return subprocess.run([f"{test_cli.BIN}/gputopo", *args, "--from", "-"], input=self.MATRIX, stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertEqual(json.loads(done("loss", "--free", "0,2,3", "-k", "2", "-o", "json"))["gpus"], [2, 3])
+        picture = xml.etree.ElementTree.fromstring(done("show", "-o", "svg"))
+        texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertEqual([text for text in texts if re.fullmatch("GPU [0-9]+", text)], [f"GPU {i}" for i in range(4)])
 
     def test_one_of_both(self):
         node_file = os.path.join(SOURCE, "tests", "machines", "c500-8.json")

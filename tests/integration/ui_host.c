@@ -3,12 +3,13 @@
  * The companion's debug pages over an invented cluster, for test_ui.py and for looking at the page:
  *
  *     ui-host [--racks N] [--nodes N] [--listen ADDRESS:PORT] [--hostile] [--fail-after N] [--no-placement]
- *             [--patience MILLISECONDS] [--spare-nodes N]
+ *             [--patience MILLISECONDS] [--spare-nodes N] [--wrong]
  *
  * Racks of nodes with 8 GPUs in two halls, jobs that run, are planned, wait and are refused, by the real
  * cache and the real placement controller; its API server does not exist. Says "port N" on standard output.
- * The end of standard input ends it. --hostile: names that try to be HTML. --fail-after: so many models, then
- * 503.
+ * The end of standard input ends it. --wrong: also what no healthy companion shows: no leader, a certificate
+ * that ends, a torn unit, a pod without a plan, and a lost plan. --hostile: names that try to be HTML.
+ * --fail-after: so many models, then 503.
  */
 #include <argp.h>
 #include <errno.h>
@@ -32,7 +33,7 @@ enum { RACKS_MAX = 4096, NODES_MAX = 16, STALE_MS = 15 * 60 * 1000, NAME_SIZE = 
 static struct {
     uint64_t racks, nodes, fail_after, models, patience_ms, spares;
     const char *listen;
-    bool hostile, fails, no_placement;
+    bool hostile, fails, no_placement, wrong;
     struct gt_loop *loop;
     struct gt_kube *kube;
     struct gt_cache *cache;
@@ -217,6 +218,26 @@ static void give_rack(uint64_t rack, uint64_t now)
     }
 }
 
+static void give_wrong(void)
+{
+    give_torch(&(struct torch){
+        .job = "torn", .group = "16", .gpus = 8, .rack = 2, .node = 7, .mask = 0xff, .runs = true});
+    give_torch(&(struct torch){.job = "torn",
+                               .group = "16",
+                               .gpus = 8,
+                               .rack = 3,
+                               .node = 7,
+                               .mask = 0xff,
+                               .runs = true,
+                               .index = 1});
+    give_pod_object(POD(.name = "bare-0", .job = "bare", .gpus = 8, .node = name_of(2, 8),
+                        .annotations = "\"metax-tech.com/gpu-group-size\":\"8\","));
+    give_pod_object(
+        POD(.name = "lost-0", .job = "lost", .gpus = 8, .plan_node = name_of(0, 1), .plan_mask = 0xff,
+            .annotations = "\"metax-tech.com/gpu-group-size\":\"8\","
+                           "\"" GT_PLAN_ANNOTATION_UNIT "\":\"0\",\"" GT_PLAN_ANNOTATION_RANK "\":\"0\","));
+}
+
 static void make_world(void)
 {
     uint64_t now = gt_clock_ms();
@@ -251,6 +272,8 @@ static void make_world(void)
     give_torch_job((struct torch){.job = "moe-236b", .group = "128", .atomic = "64", .gpus = 8}, 32, 16);
     give_torch_job((struct torch){.job = "odd-sizes", .group = "12", .gpus = 8}, 3, 1);
     give_pod_object(POD(.name = "probe-0", .job = "probe", .gpus = 8));
+    if (host.wrong)
+        give_wrong();
     if (host.hostile) {
         give_torch_job(
             (struct torch){.job = "<img src=x onerror=alert(1)>", .group = "</script><b>", .gpus = 8}, 2, 1);
@@ -307,7 +330,9 @@ static void serve(void *arg, const struct gt_http_request *request, struct gt_ht
         fprintf(stderr, "model: %zu bytes in %.2f ms\n", response->body.len,
                 (double)(gt_clock_ns() - began) * 1e-6);
     } else if (strcmp(request->path, "/ui/state") == 0) {
-        const struct gt_page_around around = {.leader = "ui-host", .certificate = ""};
+        const struct gt_page_around around = {
+            .leader = host.wrong ? "" : "ui-host",
+            .certificate = host.wrong ? "the certificate of the webhooks ends in 2 days" : ""};
         if (host.fails && host.models++ >= host.fail_after) {
             response->status = 503;
             return;
@@ -410,6 +435,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     case 'p':
         host.no_placement = true;
         return 0;
+    case 'b':
+        host.wrong = true;
+        return 0;
     case 'f':
         host.fails = true;
         return gt_text_to_unsigned(arg, UINT32_MAX, &host.fail_after) ? 0 : EINVAL;
@@ -426,6 +454,7 @@ int main(int argc, char **argv)
                                                  {.name = "listen", .key = 'l', .arg = "ADDRESS"},
                                                  {.name = "hostile", .key = 'h'},
                                                  {.name = "no-placement", .key = 'p'},
+                                                 {.name = "wrong", .key = 'b'},
                                                  {.name = "patience", .key = 'w', .arg = "MS"},
                                                  {.name = "spare-nodes", .key = 's', .arg = "N"},
                                                  {.name = "fail-after", .key = 'f', .arg = "N"},

@@ -194,7 +194,8 @@ function fitting(size) {
 }
 
 const SIZES_SHOWN = 4; // beside the usual ones
-const sizes = () => [...new Set([8, 16, 32, 64, 128, ...page.head.sizes.slice(0, SIZES_SHOWN)])].sort((a, b) => a - b);
+const USUAL = [8, 16, 32, 64, 128];
+const sizes = () => [...USUAL, ...page.head.sizes.filter((size) => !USUAL.includes(size)).slice(0, SIZES_SHOWN)].sort((a, b) => a - b);
 
 // Jobs that need attention, by reason; the largest group first.
 function waiting() {

@@ -96,7 +96,7 @@ static void test_mistakes(void **state)
     gt_auto_groups struct gt_groups *groups = parse(
         "groups:\n- 7\n- {}\n- {name: [x]}\n- {name: a, tier: -1}\n- {name: b, tier: [1]}\n"
         "- {name: c, nodes: x}\n- {name: d, nodes: [[x], {}, '', 'n[1-', 'n[5-2]', 'n[1-2][3-4]', ok]}\n"
-        "- {name: e, parent: [x], color: red}\n- {name: f, nodes: ['n[0-9999999999]', ']x']}\n");
+        "- {name: e, parent: [x], color: red, node: x}\n- {name: f, nodes: ['n[0-9999999999]', ']x']}\n");
     assert_int_equal(groups->count, 4); /* c, d, e, f */
     assert_int_equal(groups->items[1].node_count, 1);
     assert_string_equal(groups->items[1].nodes[0], "ok");
@@ -108,7 +108,8 @@ static void test_mistakes(void **state)
     expect_note(groups, "n[5-2]");
     expect_note(groups, "n[1-2][3-4]");
     expect_note(groups, "group e: parent");
-    expect_note(groups, "color");
+    expect_note(groups, "group e: \"color\" is no key of a group");
+    expect_note(groups, "group e: \"node\" is no key of a group, did you mean nodes?");
     expect_note(groups, "n[0-9999999999]");
     expect_note(groups, "]x");
 }

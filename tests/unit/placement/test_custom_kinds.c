@@ -169,9 +169,10 @@ static void test_mistakes(void **state)
         const char *text, *says;
     } bad[] = {
         {"kinds: 1", "kinds.yaml: kinds: expected a list of at most 8 kinds"},
-        {"kind: []", "kinds.yaml: kind: there is no such member"},
+        {"kind: []", "kinds.yaml: kind: there is no such member, did you mean kinds?"},
         {"kinds: [{}]", "kinds.yaml: kinds[0].templates: expected a list of 1 to 16 templates"},
-        {KIND("template: x"), "kinds.yaml: kinds[0].template: there is no such member"},
+        {KIND("template: x"),
+         "kinds.yaml: kinds[0].template: there is no such member, did you mean templates?"},
         {KIND("templates: [{}]"),
          "kinds.yaml: kinds[0].templates[0].path: it is missing: the path of a pod's template"},
         {KIND("templates: [{path: spec.template}]"),
