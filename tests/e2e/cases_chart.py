@@ -90,10 +90,35 @@ SETS = {  # name: values
                       "scheduler.topologySpreadConstraints[0].maxSkew=1", "scheduler.topologySpreadConstraints[0].topologyKey=zone",
                       "scheduler.topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway"),
     "no cleanup": ("cleanup.enabled=false",),
+    "no old revisions": ("revisionHistoryLimit=0",),
     "definitions by other means": ("crds.upgradeJob.enabled=false",),
     "Volcano's scheduler": ("volcano.scheduler.enabled=true", "volcano.scheduler.namespace=default", "volcano.scheduler.replicas=2",
                             "volcano.scheduler.image.repository=registry.example.com/gputopo-vc-scheduler", "volcano.scheduler.image.tag=v1"),
     "roles for Volcano's own": ("volcano.scheduler.enabled=true", "volcano.scheduler.deployment=false"),
+}
+AGENTS, COMPANION, VOLCANO = {"DaemonSet/agent", "DaemonSet/probe"}, {"Deployment/scheduler"}, {"Deployment/vc-scheduler"}
+HOOKS = {"Job/cleanup", "Job/crds"}
+MARKED = {  # a value that is found again by its last word: the objects that have it
+    "agent.affinity.podAffinity.a=mark-affinity": AGENTS,
+    "scheduler.affinity.podAffinity.a=mark-scheduler-affinity": COMPANION,
+    "agent.tolerations[0].key=mark-toleration": AGENTS,
+    "scheduler.tolerations[0].key=mark-scheduler-toleration": COMPANION | HOOKS,
+    "scheduler.topologySpreadConstraints[0].topologyKey=mark-spread": COMPANION,
+    "image.pullSecrets[0].name=mark-secret": AGENTS | COMPANION | VOLCANO | HOOKS,
+    "agent.extraEnv[0].name=mark-env": {"DaemonSet/agent"},
+    "scheduler.extraEnv[0].name=mark-scheduler-env": COMPANION,
+    "agent.extraVolumes[0].name=mark-volume": {"DaemonSet/agent"},
+    "agent.extraVolumeMounts[0].name=mark-mount": {"DaemonSet/agent"},
+    "agent.extraVolumeMounts[0].mountPath=/mark": {"DaemonSet/agent"},
+    "scheduler.extraVolumes[0].name=mark-scheduler-volume": COMPANION,
+    "scheduler.extraVolumeMounts[0].name=mark-scheduler-mount": COMPANION,
+    "scheduler.extraVolumeMounts[0].mountPath=/mark-scheduler": COMPANION,
+    "agent.serviceAccountAnnotations.a=mark-account": {"ServiceAccount/agent"},
+    "scheduler.serviceAccountAnnotations.a=mark-scheduler-account": {"ServiceAccount/scheduler"},
+    "agent.priorityClassName=mark-priority": AGENTS,
+    "scheduler.priorityClassName=mark-scheduler-priority": COMPANION,
+    "agent.podAnnotations.a=mark-pod": {"DaemonSet/agent"},
+    "scheduler.podAnnotations.a=mark-scheduler-pod": COMPANION,
 }
 WRONG = (  # values, and what the refusal says
     (("agent.option.heartbeat=5",), ("agent", "option")),
@@ -287,7 +312,7 @@ class ChartCases:
         same(self.render(("fullnameOverride=mine", *every)).replace("mine-", "gputopo-"), self.render(every), "what another name changes")
         objects = [item for item in yaml.safe_load_all(self.render(("commonLabels.team=gpu", "commonAnnotations.to=gpu", *every))) if item]
         for item in objects:
-            if item["metadata"]["labels"].keys() < {"team", "app.kubernetes.io/part-of", *HELMS} or item["metadata"]["annotations"]["to"] != "gpu":
+            if not item["metadata"]["labels"].keys() >= {"team", "app.kubernetes.io/part-of", *HELMS} or item["metadata"]["annotations"]["to"] != "gpu":
                 raise Failed(f"{item['kind']} {item['metadata']['name']} has {item['metadata']}")
         named = self.render(("scheduler.options.supernodes-config=racks", "scheduler.options.network=cables"))
         if "resourceNames: [racks, cables, gputopo-namespace-weights]" not in named:
@@ -295,7 +320,20 @@ class ChartCases:
         managed = self.render(("placement.certificates.mode=certManager",), "--api-versions", "cert-manager.io/v1")
         kinds = [item["kind"] for item in yaml.safe_load_all(managed) if item]
         same([kinds.count(kind) for kind in ("Issuer", "Certificate", "Secret")], [2, 3, 0], "cert-manager's objects")
+        same(self.render(("placement.certificates.mode=certManager",), "--api-versions", "cert-manager.io/v1"), managed, "the second time, with cert-manager")
+        same(self.render(PLACED), self.render(PLACED), "the second time, with a certificate of ours")
+        budgets = [item["spec"] for item in yaml.safe_load_all(self.render(())) if item and item["kind"] == "PodDisruptionBudget"]
+        same(budgets, [{"maxUnavailable": 1, "selector": {"matchLabels": {"app.kubernetes.io/name": "gputopo-scheduler"}}}], "the budget by default")
+        self.marked()
         return f"{len(SETS) + 1} sets"
+
+    def marked(self):
+        """Values come to the objects that they are about, and to no other."""
+        wanted = {value.rpartition("=")[2]: objects for value, objects in MARKED.items()}
+        items = [item for item in yaml.safe_load_all(self.render((*PLACED, *MARKED, "volcano.scheduler.enabled=true"))) if item]
+        found = {mark: sorted({f"{item['kind']}/{item['metadata']['name'].removeprefix('gputopo-')}" for item in items
+                               if item["kind"] in ("DaemonSet", "Deployment", "Job", "ServiceAccount") and f'"{mark}"' in json.dumps(item)}) for mark in wanted}
+        same(found, {mark: sorted(objects) for mark, objects in wanted.items()}, "the objects with each value")
 
     def harmless(self, objects, privileged):
         for role in objects:
@@ -337,6 +375,7 @@ class ChartCases:
             self.render(() if minor >= 28 else NODE_PROFILE, "--kube-version", f"1.{minor}.0")
         kinds = [{item["kind"] for item in yaml.safe_load_all(self.render((), "--kube-version", version)) if item} for version in ("1.28.15", "1.30.0")]
         same(kinds[1] - kinds[0], {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}, "what 1.28 lacks")
+        self.noted()
         self.rules_for_the_webhook()
         if "recursiveReadOnly" in self.render((), "--kube-version", "1.28.15"):
             raise Failed("1.28 is given recursiveReadOnly")
@@ -350,6 +389,19 @@ class ChartCases:
                     raise Failed(f"{value} on {version}: {refusal}") from refusal
             else:
                 raise Failed(f"{value} was taken on {version}")
+
+    def noted(self):
+        """What the notes say that a release cannot have. `helm template` leaves them out, so they are rendered as a text in YAML."""
+        chart = self.cluster.state / "noted"
+        shutil.copytree(CHART, chart)
+        lines = (chart / "templates/NOTES.txt").read_text().splitlines()
+        (chart / "templates/noted.yaml").write_text("notes: |\n" + "".join(f"  {line}\n" for line in lines))
+        lacks = {}
+        for version in ("1.28.15", "1.30.0", "1.34.0"):
+            text = self.helm("template", "gputopo", chart, "-n", NAMESPACE, "--kube-version", version, "--show-only", "templates/noted.yaml")
+            lacks[version] = (re.findall(r"Not to be had on Kubernetes \S+: (.*)\.", text), "The webhook enforces the policies' rules instead." in text)
+        same(lacks, {"1.28.15": (["admission policies (1.30 and newer), claims (1.34 and newer)"], True),
+                     "1.30.0": (["claims (1.34 and newer)"], False), "1.34.0": ([], False)}, "what the notes say")
 
     def extender_alone(self):
         """Before 1.28 there are no gates, and so no webhook; schedulers are still answered, by TLS and on the plain port."""

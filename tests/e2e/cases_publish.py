@@ -117,7 +117,7 @@ class PublishCases:
 
         self.half_pushed(publish, project, version)
         told = self.went("control", publish, self.directory, project)
-        same(sorted(self.listed("_catalog")["repositories"]), ["gpu/charts/gputopo", "gpu/gputopo"], "what is in the registry")
+        same(sorted(self.listed("_catalog")["repositories"]), ["gpu/charts/gputopo", "gpu/gputopo", "gpu/gputopo-files"], "what is in the registry")
 
         for number in (1, 2):
             for name in self.cluster.ask(number, "ctr", "images", "list", "-q").split():

@@ -175,6 +175,38 @@ def check_examples(programs):
         problems.append("docs/pictures/node.svg: is drawn otherwise now (gputopo show --from tests/machines/c500-8.json -o svg)")
 
 
+# who is meant where an option stands alone; a `gputopo VERB` names itself, and what helm and kubectl are given is theirs
+SPEAKERS = {"agent": ["gputopo-agent"], "companion": ["gputopo-scheduler"], "probe": ["gputopo-probe"]}
+SPOKEN = re.compile(r"(?:helm|kubectl)[^`]*`|\b(gputopo(?: (?!-)[a-z]+|-[a-z]+)?(?![\w.-])|agent|companion|probe)|(?<![\w-])--([a-z][a-z-]*)|\b(agent|scheduler)\.options\.([a-z-]+)")
+
+
+def check_upgrade(programs):
+    """What the release's notes tell an upgrader to give is an option of the program named before it. What they call gone is none."""
+    known, seen = {}, 0
+    notes = re.search(r"^### What to do on upgrade\n(.*?)^### ", read("CHANGELOG.md"), re.S | re.M)[1]
+    for line in re.split(r"\n(?=\d+\. |\|)", notes):
+        parts = cells(line) if line.startswith("|") else ["", line]
+        who = None
+        for column, part in enumerate(parts):
+            for speaker, option, chart, value in SPOKEN.findall(part):
+                if speaker:
+                    who = SPEAKERS.get(speaker, speaker.split())
+                    continue
+                command = SPEAKERS["companion" if chart == "scheduler" else "agent"] if chart else who
+                name = option or value
+                if not name:  # of helm or kubectl
+                    continue
+                if not command:
+                    problems.append(f"CHANGELOG.md: upgrade: --{name}: no program is named before it")
+                    continue
+                have = known.setdefault(" ".join(command), set(options(help_of(f"{programs}/{command[0]}", *command[1:]))))
+                seen += 1
+                if (name in have) != bool(column):
+                    problems.append(f"CHANGELOG.md: upgrade: {' '.join(command)} has {'an' if name in have else 'no'} option --{name}")
+    if seen < 15:
+        problems.append(f"CHANGELOG.md: only {seen} options are found in what to do on upgrade")
+
+
 def serve(programs):
     """What each daemon serves, with everything on."""
     with tempfile.TemporaryDirectory(prefix="gputopo-reference-") as directory, Served(programs, directory) as served:
@@ -213,6 +245,7 @@ def main():
     check_parts(scheduler_help, scheduler_page)
     check_verbs(f"{programs}/gputopo")
     check_examples(programs)
+    check_upgrade(programs)
     agent, companion = serve(programs)
     check_types({**agent, **companion})
     check_named({**agent, **companion})

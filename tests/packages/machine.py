@@ -14,13 +14,13 @@ BOOT_SECONDS = 120
 
 
 class Machine:
-    def __init__(self, directory, packages):
+    def __init__(self, directory, packages, suite="bookworm"):
         """`packages`: what is installed besides systemd."""
         self.root = directory / "root"
         self.log = directory / "machine.log"
         self.name = f"gputopo-{os.getpid()}"
         self.nspawn = self.leader = None
-        made = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include=systemd-sysv," + ",".join(packages), "bookworm",
+        made = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include=" + ",".join(["systemd-sysv", *packages]), suite,
                                self.root], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if made.returncode != 0:
             raise Failed(f"mmdebstrap: {made.stdout[-500:]}")

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The packages made from a build, and their metadata: test_packages.py BUILD_DIR VERSION [unittest arguments]"""
+import contextlib
 import hashlib
 import io
 import json
 import os
 import pathlib
 import re
+import runpy
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -334,9 +337,29 @@ class Given(unittest.TestCase):
         (self.scratch / "skopeo").chmod(0o755)
         command = ["env", f"PATH={self.scratch}:{os.environ['PATH']}", ROOT / "release/publish", self.released, "localhost/gpu"]
         done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-        self.assertEqual(done.stdout, f"localhost/gpu/gputopo:{VERSION}\n")
+        self.assertEqual(done.stdout, f"localhost/gpu/gputopo:{VERSION}\nlocalhost/gpu/gputopo-files:{VERSION}\n")
         self.assertEqual(done.stderr, f'publish: localhost/gpu/charts/gputopo:{VERSION} was not pushed: writing blob: "PUT": StatusCode: 405, Method not allowed\n')
         self.assertEqual(done.returncode, 1)
+
+    @unittest.skipUnless(shutil.which("docker-registry") and shutil.which("skopeo"), "there is no docker-registry or no skopeo")
+    def test_files_come_back_from_a_registry(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        (self.scratch / "registry.yml").write_text(
+            f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {self.scratch}/registry}}}}\nhttp: {{addr: \"{address}\"}}\n")
+        registry = subprocess.Popen(["docker-registry", "serve", self.scratch / "registry.yml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(registry.wait)
+        self.addCleanup(registry.terminate)
+        ask("curl", "--silent", "--fail", "--retry", "60", "--retry-delay", "1", "--retry-connrefused", f"http://{address}/v2/")
+        push = runpy.run_path(str(ROOT / "release/publish"))["push_files"]
+        with contextlib.redirect_stdout(io.StringIO()):
+            push(sorted(self.released.iterdir()), f"{address}/gpu/gputopo-files:{VERSION}", True)
+        got = self.scratch / "got"
+        ask("skopeo", "copy", "--quiet", "--src-tls-verify=false", f"docker://{address}/gpu/gputopo-files:{VERSION}", f"dir:{got}")
+        layers = json.loads((got / "manifest.json").read_text())["layers"]
+        self.assertEqual({one["annotations"]["org.opencontainers.image.title"]: (got / one["digest"][7:]).read_bytes() for one in layers},
+                         {path.name: path.read_bytes() for path in self.released.iterdir()})
 
     def test_airgap(self):
         carrier = self.scratch / "gputopo.run"

@@ -163,6 +163,13 @@ rollingUpdate:
 {{- end }}
 {{- end }}
 
+{{/* Of a DaemonSet or a Deployment; nothing where Kubernetes chooses. */}}
+{{- define "gputopo.history" -}}
+{{- if not (kindIs "invalid" .Values.revisionHistoryLimit) }}
+  revisionHistoryLimit: {{ .Values.revisionHistoryLimit }}
+{{- end }}
+{{- end }}
+
 {{/* Which nodes have an agent, and its probe. */}}
 {{- define "gputopo.nodes" -}}
 nodeSelector:
