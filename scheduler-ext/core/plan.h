@@ -18,11 +18,11 @@
  * uses room of the fewest larger sizes. Several equal units are placed where they use room of the fewest
  * larger sizes; then in the fullest that holds all remaining units, else in the one that holds most of them.
  * Once jobs have ended, only these sizes count: for a single unit the places of the largest, then those of
- * the second largest, but these not in supernodes too small for the largest, where others hold it; for several
- * units the room of the largest, or (gt_cluster_set_crowded) of the two largest. Of equal supernodes the
- * smaller one is taken. A unit smaller than a node takes a node in use that it fills, else the smallest kind
- * of node, and there a node in use, if there is one. Within a supernode a unit takes the fewest nodes, best
- * fit; the job's pods on one node get their GPUs in one step (pod_gpus.h).
+ * the second largest, but these not in supernodes too small for the largest, where others hold it; for
+ * several units the room of the largest, or (gt_cluster_set_crowded) of the two largest. Of equal supernodes
+ * the smaller one is taken. A unit smaller than a node takes a node in use that it fills, else the smallest
+ * kind of node, and there a node in use, if there is one. Within a supernode a unit takes the fewest nodes,
+ * best fit; the job's pods on one node get their GPUs in one step (pod_gpus.h).
  */
 enum { GT_PLAN_PODS_MAX = 1 << 17, GT_PLAN_LACKS_MAX = 4 };
 

@@ -499,9 +499,9 @@ static void says_why(void **state)
     world_job(&job, 1, 1, 2, 0);
     assert_true(world_plan(cluster, &job));
     gt_plan_unit_text(cluster, &job.units[0], 0, &small);
-    assert_string_equal(
-        small.data, "unit 0: 2 GPUs in supernode a, which had room for 23 such pods: on a node in use, "
-                    "before an idle one");
+    assert_string_equal(small.data,
+                        "unit 0: 2 GPUs in supernode a, which had room for 23 such pods: on a node in use, "
+                        "before an idle one");
     gt_cluster_free(cluster);
 }
 
