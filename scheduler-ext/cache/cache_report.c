@@ -68,9 +68,10 @@ static bool cache_report_ports(struct gt_cache *cache, const struct gt_node *nod
 /* Whether two texts are equal; equal texts are shared. */
 static bool cache_report_is_same(const struct gt_cache_report *a, const struct gt_cache_report *b)
 {
-    return a->is_filled == b->is_filled && a->gpus == b->gpus && a->usable == b->usable && a->free == b->free && a->links == b->links &&
-           a->server_uuid == b->server_uuid && a->gpu_attributes == b->gpu_attributes &&
-           a->ports == b->ports && a->remote_count == b->remote_count &&
+    return a->is_filled == b->is_filled && a->gpus == b->gpus && a->usable == b->usable &&
+           a->free == b->free && a->links == b->links && a->server_uuid == b->server_uuid &&
+           a->gpu_attributes == b->gpu_attributes && a->ports == b->ports &&
+           a->remote_count == b->remote_count &&
            (!a->remote_count || memcmp(a->remotes, b->remotes, a->remote_count * sizeof(*a->remotes)) == 0);
 }
 

@@ -333,10 +333,10 @@ bool gt_plan_within(struct gt_cluster *cluster, const struct gt_plan_request *re
  * Slow and suspect GPUs: below feasibility and room. A job that avoids them is planned without regard to them
  * first: if that plan has none, it is the one. Of supernodes whose nodes are alike and equally full, the job
  * then takes those with the fewest such GPUs, and within each supernode the nodes with the fewest: the free
- * GPUs stay the same numbers. Last the job is planned without any slow GPU, for a single unit in each supernode. That plan
- * is taken where it leaves the cluster at least as many places of each size of the chain, and lies no farther
- * apart. So while no job ends, and where sizes divide one another, nothing is refused that would have fitted
- * (plan_rule.h): what fits is told by these numbers.
+ * GPUs stay the same numbers. Last the job is planned without any slow GPU, for a single unit in each
+ * supernode. That plan is taken where it leaves the cluster at least as many places of each size of the
+ * chain, and lies no farther apart. So while no job ends, and where sizes divide one another, nothing is
+ * refused that would have fitted (plan_rule.h): what fits is told by these numbers.
  */
 
 /* Whether the request is for gt_plan_slow(), and not to be planned as it is. */
@@ -350,7 +350,8 @@ static inline bool gt_plan_minds_slow(const struct gt_cluster *cluster, const st
 bool gt_plan_slow(struct gt_cluster *cluster, const struct gt_plan_request *request, gt_plan_fn *plan,
                   struct gt_plan_failure *ret_failure);
 
-/* Moves pods between nodes and supernodes that are alike, when all have one and before they get their GPUs. */
+/* Moves pods between nodes and supernodes that are alike, when all have one and before they get their GPUs.
+ */
 void gt_slow_trade(struct job *job);
 
 /*
