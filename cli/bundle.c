@@ -60,6 +60,7 @@ struct bundle_series {
     unsigned failed, failed_all; /* failed: in a row */
     bool json;                   /* what answers is an object that may have secrets */
     bool brief;                  /* metrics: only samples that are not 0 */
+    struct gt_buf lines;         /* with a limit: what answers is a line of it, and no file */
 };
 
 struct collecting {
@@ -98,6 +99,7 @@ static void bundle_done(struct collecting *bundle)
     free(bundle->pods);
     free(bundle->nodes);
     gt_buf_done(&bundle->missing);
+    gt_buf_done(&bundle->usage.lines);
     cli_api_free_p(&bundle->api);
 }
 
@@ -177,7 +179,11 @@ static void bundle_fetch(struct collecting *bundle, struct bundle_series *series
         (!series->json || bundle_strip(bundle, &text, &err) >= 0)) {
         if (series->brief)
             bundle_shorten(&text);
-        series->failed = keep(bundle, name, &text) ? 0 : FAILED_MAX;
+        series->failed = 0;
+        if (series->lines.max)
+            gt_buf_printf(&series->lines, "%s\n", text.data);
+        else if (!keep(bundle, name, &text))
+            series->failed = FAILED_MAX;
         return;
     }
     miss(bundle, name, gt_err_text(err));
@@ -384,7 +390,7 @@ static void add_metrics(struct collecting *bundle, const struct bundle_pod *pod)
         add_decisions(bundle, &at, name);
         return;
     }
-    snprintf(name, sizeof(name), "%s/%s/usage.json", part, pod->name);
+    snprintf(name, sizeof(name), "%s/%s/usage", part, pod->name);
     at.rest = "/usage";
     bundle_fetch(bundle, &bundle->usage, &at, name);
 }
@@ -448,7 +454,7 @@ static void bundle_add_nodes(struct collecting *bundle)
          "GPUs, their users and faults is in objects/nodegputopologies.jsonl");
     miss(bundle, "nodes/pod-resources",
          "only the node itself has the kubelet's list. What the agent has read there is in "
-         "agents/*/usage.json");
+         "agents/usage.jsonl");
     miss(bundle, "nodes/faults.d",
          "only the node itself has these files. What they isolate is in objects/nodegputopologies.jsonl. The "
          "fault "
@@ -538,6 +544,7 @@ static void bundle_collect(struct collecting *bundle)
     add_logs(bundle, true);
     add_page(bundle);
     add_programs(bundle, false);
+    keep(bundle, "agents/usage.jsonl", &bundle->usage.lines);
     bundle_add_nodes(bundle);
     add_logs(bundle, false);
 }
@@ -546,7 +553,10 @@ static int bundle_run(struct cli_call *call)
 {
     const struct bundle_options *options = call->options;
     __attribute__((cleanup(bundle_done))) struct collecting bundle = {
-        .options = options, .agents = {.brief = true}, .usage = {.json = true}, .missing = GT_BUF(2 << 20)};
+        .options = options,
+        .agents = {.brief = true},
+        .usage = {.json = true, .lines = GT_BUF(BUNDLE_ANSWER_MAX)},
+        .missing = GT_BUF(2 << 20)};
     gt_auto_buf struct gt_buf tar = GT_BUF(BUNDLE_MAX);
     if (!options->output)
         return cli_misuse(call, "-o: expected the file to write");

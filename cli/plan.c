@@ -381,9 +381,9 @@ static int tell_why_slow(struct cli_plan *plan, struct gt_err **err)
                                             .within = plan->sizes.within};
     struct gt_plan_failure failure;
     if (gt_plan_job(plan->cluster, &without, &failure)) {
-        gt_buf_puts(&plan->slow,
-                    "; without them it would lie farther apart, or take the room of larger jobs: "
-                    "--slow-gpus never");
+        gt_buf_puts(
+            &plan->slow,
+            "; without them (--slow-gpus never) it would lie farther apart, or take the room of larger jobs");
         return 0;
     }
     failure.keeps_off = false; /* that is said already */

@@ -137,7 +137,7 @@ class Bundle(Case):
             self.assertNotIn(secret, "".join(files.values()))
         self.assertEqual(files["agents/gputopo-agent-1/metrics.txt"], "gputopo_gpus 8\ngputopo_gpus_free 10\n")
         self.assertEqual(files["companion/gputopo-scheduler-1/log.txt"], "it began on rack-a-n01\n")
-        self.assertIn('"pod":"train-0"', files["agents/gputopo-agent-1/usage.json"])
+        self.assertIn('"pod":"train-0"', files["agents/usage.jsonl"])
         kept = [json.loads(line) for line in files["objects/configmaps.jsonl"].splitlines()]
         self.assertEqual([found["metadata"]["name"] for found in kept], ["gputopo-agent-faults"])
         self.assertIn("falls: 5", kept[0]["data"]["faults.yaml"])
@@ -205,7 +205,7 @@ class Bundle(Case):
             self.assertEqual(keys_of(json.loads(files[file])), keys_of(json.loads(plain[file])))
         self.assertNotIn("objects/configmaps.jsonl", files)
         self.assertIn("objects/configmaps.jsonl: left out by --anonymous", files["missing.txt"])
-        self.assertIn("agents/gputopo-agent-1/usage.json", files)
+        self.assertIn("agents/usage.jsonl", files)
         again, before = run("replay", f"{self.folder}/anonymous.tar"), run("replay", f"{self.folder}/bundle.tar")
         self.assertEqual(again, before)
         self.assertRegex(again, r"^[1-9][0-9]* decisions? made again, 0 otherwise than then\n$")

@@ -79,6 +79,8 @@ class Tainted(Cluster):
         self.hurt("s0-n1", *range(8))
         self.assertTrue(wait_for(lambda: any("gets no taint" in str(note) for note in self.host.notes)), self.host.notes)
         self.assertEqual(self.taints("s0-n1"), [])  # of four nodes one may, and it is tainted
+        time.sleep(QUIET)
+        self.assertEqual(sum("gets no taint" in str(note) for note in self.host.notes), 1, self.host.notes)
         self.hurt("s0-n0")
         self.wait_taints("s0-n0", other)
         self.wait_taints("s0-n1", {"key": self.KEY, "effect": "NoSchedule"})

@@ -355,8 +355,8 @@ class Answers(PlanCase):
         # whole nodes of a supernode that larger jobs need
         larger = {"supernodes": supers, "nodes": nodes[:1] + [plain(f"b{i}", "b") for i in range(4)]}
         job = ("--pods", 1, "--gpus", 8, "--group-size", 8, "--chain", "8,32")
-        self.assertEqual(said(larger, *job), "the pace of slow or suspect GPUs: GPUs 0,7 of node a0 (rank 0); without them it would "
-                         "lie farther apart, or take the room of larger jobs: --slow-gpus never")
+        self.assertEqual(said(larger, *job), "the pace of slow or suspect GPUs: GPUs 0,7 of node a0 (rank 0); without them "
+                         "(--slow-gpus never) it would lie farther apart, or take the room of larger jobs")
         self.assertIsNone(said(larger, *job, "--slow-gpus", "never"))
         self.assertIsNone(said(larger, *job, "--slow-gpus", "any"))
         self.assertEqual(said({"nodes": nodes[:1]}, "--pods", 1, "--gpus", 7), "the pace of slow or suspect GPUs: GPU 0 of node a0 "
