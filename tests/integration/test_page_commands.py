@@ -52,6 +52,9 @@ CANNOT = {
     "gputopo simulate": "the trace is not in this tree; test_simulate.py",
     "gputopo-scheduler --http": "it runs until somebody ends it; test_companion.py",
     "./dev ": "it builds all; .ci/run does that",
+    "mknod": "it is for the host of a kubelet; tests/e2e/harness/install.py makes the same nodes",
+    "minisign": "of a release; tests/packages/run signs and checks one",
+    "tests/bench/": "it takes up to an hour; a developer's own measurement",
     "apt install": "tests/packages/run installs the packages (it makes them with cpack, too), and test_agent.py asks /readyz",
     "kubectl krew": "krew is not here; tests/packages/run compares its manifest with the archive",
     "kubectl oidc-login": "a plugin of others, which the page names",
@@ -83,7 +86,7 @@ def definition(plural, kind):
                      "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}]}}
 
 
-PROGRAMS = r"^(kubectl|helm|(build/bin/)?gputopo(-scheduler)?|jq|sed|tar|g(un)?zip|curl|apt|\./dev|sudo) "
+PROGRAMS = r"^(kubectl|helm|(build/bin/)?gputopo(-scheduler)?|jq|sed|tar|g(un)?zip|curl|apt|\./dev|sudo|mkdir|minisign|tests/bench/\S+) "
 
 
 def blocks(text, language):
