@@ -369,7 +369,7 @@ void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod);
 uint32_t gt_cache_pod_hash(const struct gt_cache *cache, const char *namespace_, const char *name);
 struct cache_pod *gt_cache_pod_named(const struct gt_cache *cache, const char *namespace_, const char *name);
 void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod);
-/* The pod of that name (NULL: none) is where it is, or will never be: gt_cache_pass(). */
+/* cache_recompute.c: the pod of that name (NULL: none) is where it is, or will never be: gt_cache_pass(). */
 void gt_cache_end_passed(struct gt_cache *cache, const char *namespace_, const char *name);
 
 /* The namespace of that name, made if need be; the pod is put into it. */

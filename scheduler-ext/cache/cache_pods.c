@@ -5,7 +5,6 @@
 #include "api/names.h"
 #include "base/err.h"
 #include "scheduler-ext/cache/cache_internal.h"
-#include "scheduler-ext/core/numa_room.h"
 
 /* Pods that ask for GPUs and have not ended: added, changed, deleted. */
 
@@ -417,32 +416,6 @@ static void see_scheduler(struct gt_cache *cache, const char *name)
     const char *copy = gt_cache_knows_scheduler(cache, name) ? NULL : gt_cache_string(cache, name);
     if (copy)
         cache->schedulers[cache->scheduler_count++] = copy;
-}
-
-static uint64_t passed_owner(const struct gt_cache *cache, const char *namespace_, const char *name)
-{
-    return gt_digest_mix_text(gt_digest_mix_text(cache->seed, namespace_), name) | 1;
-}
-
-void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *name, struct gt_numa_pod pod,
-                   struct gt_node_set *nodes, uint64_t now_ms)
-{
-    struct gt_passed_pod passed = {passed_owner(cache, namespace_, name), now_ms + GT_CACHE_PASSED_MS, pod,
-                                   *nodes};
-    if (gt_numa_end_passed(cache->cluster, 0, now_ms)) /* of others, whose time is over */
-        cache->room = true;
-    gt_numa_end_passed(cache->cluster, passed.owner, now_ms);
-    *nodes = (struct gt_node_set){0};
-    if (passed.nodes.nodes && pod.gpus <= GT_GPUS_MAX)
-        gt_numa_pass(cache->cluster, &passed);
-    else
-        gt_node_set_done(&passed.nodes);
-}
-
-void gt_cache_end_passed(struct gt_cache *cache, const char *namespace_, const char *name)
-{
-    if (gt_numa_end_passed(cache->cluster, name ? passed_owner(cache, namespace_, name) : 0, cache->now_ms))
-        cache->room = true;
 }
 
 void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "scheduler-ext/cache/cache_internal.h"
+#include "scheduler-ext/core/numa_room.h"
 #include "topology/model/composite.h"
 
 /*
@@ -109,6 +110,48 @@ void gt_cache_follow_supernode(struct gt_cache *cache, struct cache_node *node)
         recompute_take_out(cache, node);
         gt_cache_recompute(cache, node);
     }
+}
+
+/* ---- pods that a scheduler may be binding: numa_room.h ---- */
+
+static uint64_t passed_owner(const struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    return gt_digest_mix_text(gt_digest_mix_text(cache->seed, namespace_), name) | 1;
+}
+
+void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *name, struct gt_numa_pod pod,
+                   struct gt_node_set *nodes, uint64_t now_ms)
+{
+    struct gt_passed_pod passed = {passed_owner(cache, namespace_, name), now_ms + GT_CACHE_PASSED_MS, pod,
+                                   *nodes};
+    if (gt_numa_end_passed(cache->cluster, 0, now_ms)) /* of others, whose time is over */
+        cache->room = true;
+    gt_numa_end_passed(cache->cluster, passed.owner, now_ms);
+    *nodes = (struct gt_node_set){0};
+    if (passed.nodes.nodes && pod.gpus <= GT_GPUS_MAX)
+        gt_numa_pass(cache->cluster, &passed);
+    else
+        gt_node_set_done(&passed.nodes);
+}
+
+/* A pod that passed with a plan needed no entry as long as its GPUs were promised. By now others have them on
+ * the node, and it may still come there. The time of the cache is that of its last tick. */
+static void recompute_pass(struct gt_cache *cache, const struct cache_pod *pod, uint32_t node)
+{
+    const struct gt_pod_meta *meta = &pod->pub.meta;
+    struct gt_passed_pod passed = {.owner = passed_owner(cache, meta->namespace_, meta->name),
+                                   .until_ms = cache->now_ms + UINT64_C(2) * GT_CACHE_PASSED_MS,
+                                   .pod = {pod->pub.gpus, meta->requests}};
+    if (!gt_numa_judges(cache->cluster, node) || gt_node_set_add(&passed.nodes, node, NULL) < 0)
+        return;
+    gt_numa_end_passed(cache->cluster, passed.owner, 0);
+    gt_numa_pass(cache->cluster, &passed);
+}
+
+void gt_cache_end_passed(struct gt_cache *cache, const char *namespace_, const char *name)
+{
+    if (gt_numa_end_passed(cache->cluster, name ? passed_owner(cache, namespace_, name) : 0, cache->now_ms))
+        cache->room = true;
 }
 
 /* ---- GPUs of pods ---- */
@@ -324,6 +367,9 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
                 (!(plan & ~pod->owned) || gt_bit_count(scene->room & ~plan) >= needs);
     if (held)
         recompute_take(scene, pod, plan);
+    else if (pod->pub.state == GT_CACHE_WAITING && pod->pub.plan == GT_CACHE_PLAN_ASSUMED &&
+             !pod->pub.deleting)
+        recompute_pass(scene->cache, pod, scene->node->id);
     set_placed(scene, pod, state, held ? GT_CACHE_PLAN_ASSUMED : GT_CACHE_PLAN_LOST);
 }
 

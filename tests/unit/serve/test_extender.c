@@ -395,6 +395,23 @@ static void test_plans_mind_pods_that_passed(void **state)
         gt_numa_pods(cluster, gt_cluster_find_node(cluster, "n1"), 0xff, (struct gt_numa_pod){4, 0}), 1);
 }
 
+/* It passed on its plan, which another pod took before the API server tells that it is bound: it comes all
+ * the same, and gets others. */
+static void test_a_pod_that_passed_and_lost_its_plan(void **state)
+{
+    struct host *host = *state;
+    gt_cache_tick(host->cache, gt_clock_ms());
+    give_numa_node(host, 0x08);
+    give_pod(host->cache, POD(.name = "p", .gpus = 3, .plan_node = "n1", .plan_mask = 0x07));
+    assert_true(passes(host, ARGS("p", "3", "\"n1\"")));
+    give_numa_node(host, 0x0b);
+    assert_false(passes(host, ARGS("q", "2", "\"n1\"")));
+    give_pod(host->cache, POD(.name = "p", .gpus = 3, .node = "n1", .plan_node = "n1", .plan_mask = 0x07));
+    assert_false(passes(host, ARGS("q", "2", "\"n1\"")));
+    gt_cache_pod_deleted(host->cache, "ns", "p");
+    assert_true(passes(host, ARGS("q", "2", "\"n1\"")));
+}
+
 /* The scheduler knows sooner that GPUs are free, but not on which NUMA nodes. */
 static void test_gpus_that_are_not_reported(void **state)
 {
@@ -527,6 +544,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_pods_in_a_row, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_containers_are_judged_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_plans_mind_pods_that_passed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_pod_that_passed_and_lost_its_plan, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gpus_that_are_not_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_pod_that_has_no_room_yet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_volcano, set_up, tear_down),
