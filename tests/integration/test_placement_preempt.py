@@ -199,6 +199,36 @@ class Preempt(PlacementCase):
         time.sleep(2)
         self.assertEqual(self.api.evicted, [])
 
+    def unit_of_two(self, *priorities):
+        """A unit of two nodes, of four; returns the other two."""
+        self.world(1)
+        self.add_job("lo", 2, 16)
+        for rank, priority in enumerate(priorities):
+            self.add_pod(f"lo-{rank}", indexed_pod("lo", rank, group=16, priority=priority))
+        self.start(retry=200, preemptafter=300, eviction=1500, preempt=1)
+        self.wait_lifted("lo-0", "lo-1")
+        for rank in range(2):
+            self.bind(f"lo-{rank}")
+        used = {self.pod(f"lo-{rank}")["spec"]["nodeName"] for rank in range(2)}
+        return [node for node in self.nodes if node not in used]
+
+    def test_a_lone_pod_rather_than_a_unit(self):
+        """A unit costs the GPUs of all its pods."""
+        free = self.unit_of_two(0, 0)
+        self.single("lone", free[0], 0)
+        self.single("high", free[1], 20)
+        self.add_gang("hi", 1, 8, priority=10)
+        self.assertTrue(wait_for(lambda: self.api.evicted), self.host.job("ns/Job/hi"))
+        time.sleep(1)
+        self.assertEqual(self.api.evicted, ["lone"])
+
+    def test_a_unit_with_a_pod_that_may_not_leave(self):
+        """One of its pods has a higher priority than the job: the other one stays, too."""
+        for node in self.unit_of_two(20, 0):
+            self.single(f"high-{node}", node, 20)
+        self.add_gang("hi", 1, 8, priority=10)
+        self.check_nobody_leaves()
+
     def test_successors_come_after_the_job(self):
         """Their job runs in part, and one of its pods ends slowly: no successor takes the other one's place."""
         self.world(1)
