@@ -80,6 +80,7 @@ static int list_steps(const struct gt_volcano *volcano, const struct volcano_job
             if (done[i])
                 ret[steps++] = (struct gt_volcano_step){i, node};
         }
+    steps += add_victims(session, victims, GT_VOLCANO_NO_NODE, ret + steps); /* the rest of their units */
     return (int)steps;
 }
 
