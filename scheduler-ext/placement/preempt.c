@@ -13,9 +13,9 @@
 /*
  * With --preempt: a waiting job gets room from pods of lower priority. These are chosen as in Volcano's
  * process (core/victims.h), and all pods of a unit leave together. The nodes of the plan are held for the job
- * before the first eviction, so that nobody else gets what becomes free. Budgets are respected: a pod whose
- * eviction is refused stays, and others are chosen without it. One job at a time; nothing is evicted while
- * the brake is on, and the nodes that pods leave count for it.
+ * before the first eviction, so that nobody else gets what becomes free. Budgets are respected: dry runs ask
+ * first whether all of them may go. A pod whose eviction is refused stays, and others are chosen without it.
+ * One job at a time; nothing is evicted while the brake is on, and the nodes that pods leave count for it.
  *
  * A new leader finds the same state: what terminates counts as free, so it chooses only what is missing.
  */
@@ -385,6 +385,24 @@ static bool preempt_nominate(struct reconcile *reconcile, bool nominate)
     return done;
 }
 
+/* Asks for those who have not been told to go. A unit goes as a whole, and nobody goes for a job that does
+ * not start: so nobody goes before all may. */
+static enum gt_evict_answer preempt_ask(struct reconcile *reconcile)
+{
+    const struct placement_preempt *preempt = &reconcile->placement->preempt;
+    enum gt_evict_answer all = GT_EVICT_ALLOWED;
+    for (uint32_t i = 0; i < preempt->count; i++) {
+        const struct preempt_victim *victim = &preempt->victims[i];
+        const struct gt_cache_pod *pod =
+            victim->barred_until_ms ? NULL : preempt_pod_of(reconcile->placement, victim);
+        if (!pod || pod->deleting || gt_evict_has_begun(reconcile->pjob, pod))
+            continue;
+        enum gt_evict_answer answer = gt_evict_try(reconcile, pod);
+        all = answer > all ? answer : all;
+    }
+    return all;
+}
+
 void gt_preempt_evict(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -399,13 +417,18 @@ void gt_preempt_evict(struct reconcile *reconcile)
         gt_placement_due(pjob, reconcile->now + placement->times.retry_ms);
         return;
     }
+    if (!preempt_nominate(reconcile, true))
+        return; /* the last answer brings it here again */
+    enum gt_evict_answer answer = preempt_ask(reconcile);
+    if (answer == GT_EVICT_ASKED)
+        return; /* likewise */
     if (preempt_sees_refusals(reconcile)) {
         gt_preempt_end(placement);
         gt_queue_wake(placement->queue);
         return;
     }
-    if (!preempt_nominate(reconcile, true))
-        return; /* the last answer brings it here again */
+    if (answer != GT_EVICT_ALLOWED)
+        return;
     for (uint32_t i = 0; i < preempt->count; i++) {
         const struct preempt_victim *victim = &preempt->victims[i];
         const struct gt_cache_pod *pod = victim->barred_until_ms ? NULL : preempt_pod_of(placement, victim);

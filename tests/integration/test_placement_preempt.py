@@ -95,7 +95,7 @@ class Preempt(PlacementCase):
         self.begin()
         self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2), self.host.job("ns/Job/hi"))
         nodes = sorted(self.pod(name)["spec"]["nodeName"] for name in self.api.evicted)
-        self.assertEqual([sorted(each) for each in seen], [nodes, nodes])
+        self.assertEqual([sorted(each) for each in seen], 4 * [nodes])  # two dry runs first
         self.leave()
         self.assertEqual(self.nominated(), [planned_node(self.pod(f"hi-{i}")) for i in range(2)])
 
@@ -147,6 +147,13 @@ class Preempt(PlacementCase):
         self.add_gang("hi", 2, 16, priority=9)
         self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2, 10), self.host.job("ns/Job/hi"))
 
+    def test_budgets_keep_all(self):
+        """One pod of each unit, and all single pods: nobody leaves in vain."""
+        self.api.budget = lambda name: "no disruptions" if name in ("lo-0", "lo-2") or name.startswith("mid") else None
+        self.begin()
+        self.assertTrue(wait_for(lambda: len([e for e in self.events() if e["reason"] == "PreemptionRefused"]) > 2))
+        self.check_nobody_leaves()
+
     def test_a_budget_keeps_a_unit(self):
         """The eviction of one pod is refused: its unit stays, and the other one leaves."""
         kept = []
@@ -159,8 +166,9 @@ class Preempt(PlacementCase):
         self.begin()
         self.assertTrue(wait_for(lambda: any(e["reason"] == "PreemptionRefused" for e in self.events())))
         self.leave(20)
-        self.assertNotIn(kept[0], self.api.evicted)
-        self.assertTrue(self.pod(kept[0]))
+        unit = self.unit_of[int(kept[0][-1])]
+        self.assertEqual({self.unit_of[int(name[-1])] for name in self.api.evicted if name.startswith("lo-")}, {1 - unit})
+        self.assertEqual(len(self.api.evicted), 2)
 
     def single(self, name, node, priority):
         """A pod of 8 GPUs on a node, in no unit."""
