@@ -322,8 +322,8 @@ int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, 
     gt_auto_free struct gt_plan_pod *plan = NULL;
     if (!freed || nodes_to_avoid(&volcano->session, may_use, &avoid) < 0)
         return -ENOMEM;
-    const struct gt_decide_victims spec = {&avoid, freed, victims ? victims->pods : NULL,
-                                           victims ? victims->count : 0, true, gpus};
+    const struct gt_decide_victims spec = {
+        &avoid, freed, victims ? victims->pods : NULL, victims ? victims->count : 0, true, gpus};
     if (!gt_decide_victims(job->view, &spec, &plan))
         return -EAGAIN;
     return volcano_room_add(volcano, job, plan, victims);
