@@ -84,6 +84,7 @@ struct gt_kube_request {
     const char *field_manager; /* apply, create, update, patch */
     bool force;                /* apply: takes fields over from other managers */
     bool strict;               /* an error where the server does not know a field; else it drops it */
+    bool dry_run;              /* the server only says whether it would do it */
     bool metadata_only;        /* the answer has apiVersion, kind and metadata only */
     bool once;                 /* no retries: temporary errors are answers, too, and the caller retries */
     bool no_object;            /* on success the server sends the shortest answer, and `object` is NULL */

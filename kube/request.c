@@ -356,6 +356,8 @@ static int build_path(const struct gt_kube_request *request, char **ret, struct 
         /* Else the API server looks for unknown and double members, to warn of them. */
         gt_kube_query(&path, "fieldValidation", request->strict ? "Strict" : "Ignore");
     }
+    if (request->dry_run)
+        gt_kube_query(&path, "dryRun", "All");
     if (request->verb == GT_KUBE_APPLY && request->force)
         gt_kube_query(&path, "force", "true");
     GT_TRY(gt_buf_check(&path, "path", err));

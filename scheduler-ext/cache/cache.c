@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 enum { STALE_MS = 15 * 60 * 1000 };
@@ -135,6 +136,13 @@ uint64_t gt_cache_pod_gpus(const struct gt_cache *cache, const struct gt_cache_p
         if (gt_cache_gpu_user(cache, pod->node, gpu) == pod)
             mask |= UINT64_C(1) << gpu;
     return mask;
+}
+
+uint32_t gt_cache_pod_number(const struct gt_cache_pod *pod, enum gt_pod_key key)
+{
+    const char *text = gt_pod_annotation(&pod->meta, key);
+    uint64_t number;
+    return text && gt_text_to_unsigned(text, GT_NONE - 1, &number) ? (uint32_t)number : GT_NONE;
 }
 
 bool gt_cache_pod_is_unplaced(const struct gt_cache_pod *pod)

@@ -339,6 +339,8 @@ const char *gt_cache_device_id(const struct gt_cache *cache, uint32_t node, unsi
 const struct gt_cache_pod *gt_cache_gpu_user(const struct gt_cache *cache, uint32_t node, unsigned gpu);
 /* The GPUs of its node that a pod uses, or that are assumed for it there. */
 uint64_t gt_cache_pod_gpus(const struct gt_cache *cache, const struct gt_cache_pod *pod);
+/* The number in an annotation of its plan (unit or rank); GT_NONE: none. */
+uint32_t gt_cache_pod_number(const struct gt_cache_pod *pod, enum gt_pod_key key);
 /* Whether it is on a node and its object has no plan, so that nobody has placed it. */
 bool gt_cache_pod_is_unplaced(const struct gt_cache_pod *pod);
 

@@ -153,9 +153,9 @@ struct gt_running_pod {
     uint32_t job;     /* a number of the caller; for relocate.h GT_NONE is a job by itself */
     uint64_t mask;    /* GPUs it uses */
     int32_t priority; /* for victims.h */
-    uint32_t unit;    /* for relocate.h: a number of its job; GT_NONE: it moves by itself */
+    uint32_t unit;    /* for relocate.h and victims.h: a number of its job; GT_NONE: it goes by itself */
     uint32_t cost;    /* for relocate.h: what a restart costs, for each of its GPUs; 0 is 1 */
-    bool movable;     /* for advise.h and relocate.h */
+    bool movable;     /* for advise.h, relocate.h and victims.h: it may go */
     bool chosen;      /* out of victims.h: it is a victim */
 };
 

@@ -81,6 +81,7 @@ struct gt_decide_victims {
     struct gt_running_pod *victims;  /* candidates, see victims.h; the victims get `chosen` */
     uint32_t count;
     bool others_leave; /* pods without GPUs may be evicted, too, which is up to the caller */
+    uint32_t least;    /* the victims have at least so many GPUs */
 };
 
 /*

@@ -106,10 +106,10 @@ bool gt_decide_victims(const struct gt_job_view *view, const struct gt_decide_vi
         return false;
     request.freed = spec->freed;
     struct gt_cluster *cluster = gt_cache_cluster(view->cache);
-    bool found = gt_victims_choose(cluster, &request, spec->victims, spec->count);
+    bool found = gt_victims_choose(cluster, &request, spec->victims, spec->count, spec->least);
     if (!found && spec->others_leave) {
         request.limit_count = 0;
-        found = gt_victims_choose(cluster, &request, spec->victims, spec->count);
+        found = gt_victims_choose(cluster, &request, spec->victims, spec->count, spec->least);
     }
     if (!found || (!spec->others_leave && !victims_suffice(cluster, &request, spec)))
         return false;

@@ -17,9 +17,11 @@ struct eviction {
     struct pjob *pjob;
     char *namespace_, *name, *uid;
     struct gt_write_key key;
-    char *refusal; /* from the last answer; NULL: not refused */
-    bool is_named; /* requested in this round */
-    bool is_done;  /* the API server lets it go */
+    char *refusal;   /* from the last answer; NULL: not refused */
+    bool is_named;   /* requested in this round */
+    bool is_done;    /* the API server lets it go */
+    bool is_dry;     /* what is in flight, or sent next, is a dry run */
+    bool is_allowed; /* by a dry run */
     struct eviction *next;
 };
 
@@ -102,15 +104,17 @@ static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outc
     const struct gt_cache_pod *pod =
         gt_cache_find_pod(eviction->pjob->placement->spec.cache, eviction->namespace_, eviction->name);
     bool refused = outcome == GT_WRITE_REFUSED || outcome == GT_WRITE_UNKNOWN;
+    bool goes = outcome == GT_WRITE_DONE && !eviction->is_dry;
     free(eviction->refusal);
     eviction->refusal = refused ? strdup(gt_err_text(answer->error)) : NULL;
-    eviction->is_done = eviction->is_done || outcome == GT_WRITE_DONE;
-    counters->evicted += outcome == GT_WRITE_DONE;
+    eviction->is_allowed = outcome == GT_WRITE_DONE;
+    eviction->is_done = eviction->is_done || goes;
+    counters->evicted += goes;
     counters->conflicts += outcome == GT_WRITE_CHANGED;
     counters->write_failures += refused;
-    if (outcome == GT_WRITE_DONE)
+    if (goes)
         key->due_ms = gt_clock_ms() + key->line->retry_ms;
-    if (outcome == GT_WRITE_DONE && pod)
+    if (goes && pod)
         evict_count_node(eviction->pjob, pod);
     if (answer->status == 400 || answer->status == 403 || answer->status == 422)
         gt_placement_write_refused(eviction->pjob, pod, "Evict", answer->error);
@@ -130,13 +134,14 @@ static struct eviction *evict_find(const struct pjob *pjob, const struct gt_cach
 
 bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod)
 {
-    return evict_find(pjob, pod) != NULL;
+    const struct eviction *eviction = evict_find(pjob, pod);
+    return eviction && !eviction->is_dry;
 }
 
 bool gt_evict_is_sent(const struct pjob *pjob, const struct gt_cache_pod *pod)
 {
     const struct eviction *eviction = evict_find(pjob, pod);
-    return eviction && (eviction->is_done || eviction->key.state == GT_WRITE_RUNNING);
+    return eviction && (eviction->is_done || (eviction->key.state == GT_WRITE_RUNNING && !eviction->is_dry));
 }
 
 static struct eviction *find_or_make(struct pjob *pjob, const struct gt_cache_pod *pod)
@@ -168,13 +173,16 @@ static int evict_make(struct gt_write_key *key, struct gt_kube_request *ret, str
                                     .resource = &gt_kube_pods,
                                     .namespace_ = eviction->namespace_,
                                     .name = eviction->name,
+                                    .dry_run = eviction->is_dry,
                                     .subresource = "eviction"};
     return GT_WRITE_SEND;
 }
 
-void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod)
+static struct eviction *evict_ask(struct reconcile *reconcile, const struct gt_cache_pod *pod, bool dry)
 {
     struct eviction *eviction = find_or_make(reconcile->pjob, pod);
+    if (eviction && eviction->key.state != GT_WRITE_RUNNING)
+        eviction->is_dry = dry;
     if (!eviction || eviction->key.due_ms > reconcile->now)
         gt_placement_due(reconcile->pjob, eviction ? eviction->key.due_ms
                                                    : reconcile->now + reconcile->placement->times.retry_ms);
@@ -182,6 +190,25 @@ void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod)
         gt_write_add(&eviction->key);
     if (eviction)
         eviction->is_named = true;
+    return eviction;
+}
+
+void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod)
+{
+    evict_ask(reconcile, pod, false);
+}
+
+enum gt_evict_answer gt_evict_try(struct reconcile *reconcile, const struct gt_cache_pod *pod)
+{
+    struct eviction *eviction = evict_find(reconcile->pjob, pod);
+    if (eviction && eviction->is_allowed) {
+        eviction->is_named = true;
+        return GT_EVICT_ALLOWED;
+    }
+    eviction = evict_ask(reconcile, pod, true);
+    bool asked =
+        eviction && (eviction->key.state == GT_WRITE_READY || eviction->key.state == GT_WRITE_RUNNING);
+    return asked ? GT_EVICT_ASKED : GT_EVICT_REFUSED;
 }
 
 void gt_evict_open(struct gt_placement *placement)

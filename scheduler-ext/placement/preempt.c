@@ -13,9 +13,9 @@
 /*
  * With --preempt: a waiting job gets room from pods of lower priority. These are chosen as in Volcano's
  * process (core/victims.h), and all pods of a unit leave together. The nodes of the plan are held for the job
- * before the first eviction, so that nobody else gets what becomes free. Budgets are respected: a pod whose
- * eviction is refused stays, and others are chosen without it. One job at a time; nothing is evicted while
- * the brake is on, and the nodes that pods leave count for it.
+ * before the first eviction, so that nobody else gets what becomes free. Budgets are respected: dry runs ask
+ * first whether all of them may go. A pod whose eviction is refused stays, and others are chosen without it.
+ * One job at a time; nothing is evicted while the brake is on, and the nodes that pods leave count for it.
  *
  * A new leader finds the same state: what terminates counts as free, so it chooses only what is missing.
  */
@@ -63,28 +63,13 @@ static int preempt_add(struct placement_preempt *preempt, const struct gt_cache_
     return 0;
 }
 
-/* A unit runs whole or not at all. */
-static bool preempt_is_of_unit(const struct gt_cache_pod *pod, const struct gt_cache_pod *of)
-{
-    if (pod->job != of->job)
-        return false;
-    const char *unit = gt_pod_annotation(&of->meta, GT_KEY_PLAN_UNIT),
-               *other = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT);
-    return pod == of || (unit && other && strcmp(unit, other) == 0);
-}
-
-/* Whether an eviction was refused of this pod, or of another one of its unit. */
-static bool preempt_is_barred(const struct gt_placement *placement, const struct gt_cache_pod *pod,
+/* Whether its eviction was refused of late. */
+static bool preempt_is_barred(const struct placement_preempt *preempt, const struct gt_cache_pod *pod,
                               uint64_t now)
 {
-    const struct placement_preempt *preempt = &placement->preempt;
-    for (uint32_t i = 0; i < preempt->count; i++) {
-        const struct gt_cache_pod *barred = preempt->victims[i].barred_until_ms > now
-                                                ? preempt_pod_of(placement, &preempt->victims[i])
-                                                : NULL;
-        if (barred && preempt_is_of_unit(pod, barred))
+    for (uint32_t i = 0; i < preempt->count; i++)
+        if (preempt->victims[i].barred_until_ms > now && preempt->victims[i].uid == gt_digest_keyed(pod->uid))
             return true;
-    }
     return false;
 }
 
@@ -127,9 +112,10 @@ static bool preempt_may_leave(const struct reconcile *reconcile, const struct gt
 {
     return pod->priority < priority && pod->job != reconcile->pjob->job &&
            strcmp(pod->meta.owner_kind, "Node") != 0 &&
-           !preempt_is_barred(reconcile->placement, pod, reconcile->now);
+           !preempt_is_barred(&reconcile->placement->preempt, pod, reconcile->now);
 }
 
+/* Also pods that stay: nobody of their units leaves then. */
 static bool collect_candidates(const struct reconcile *reconcile, int32_t priority,
                                struct preempt_candidates *to)
 {
@@ -144,25 +130,21 @@ static bool collect_candidates(const struct reconcile *reconcile, int32_t priori
         return false;
     for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));) {
         uint64_t mask = pod->node < nodes ? gt_cache_pod_gpus(cache, pod) : 0;
+        bool may_leave = preempt_may_leave(reconcile, pod, priority);
+        uint32_t unit = gt_cache_pod_number(pod, GT_KEY_PLAN_UNIT);
         if (pod->deleting && pod->gone_by_s + PREEMPT_OVERDUE_S > gt_placement_now_s() && mask)
             to->freed[pod->node] |= mask;
-        else if (mask && !pod->deleting && to->count < pods && preempt_may_leave(reconcile, pod, priority)) {
+        else if (mask && !pod->deleting && to->count < pods && (may_leave || unit != GT_NONE)) {
             to->pods[to->count] = pod;
             to->running[to->count++] = (struct gt_running_pod){.node = pod->node,
                                                                .job = (uint32_t)pod->job->number,
                                                                .mask = mask,
-                                                               .priority = pod->priority};
+                                                               .priority = pod->priority,
+                                                               .unit = unit,
+                                                               .movable = may_leave};
         }
     }
     return true;
-}
-
-static void choose_units(struct preempt_candidates *candidates)
-{
-    for (uint32_t i = 0; i < candidates->count; i++)
-        for (uint32_t k = 0; candidates->running[i].chosen && k < candidates->count; k++)
-            if (preempt_is_of_unit(candidates->pods[k], candidates->pods[i]))
-                candidates->running[k].chosen = true;
 }
 
 /* ---- choosing ---- */
@@ -259,7 +241,6 @@ static bool preempt_search(struct reconcile *reconcile, int32_t priority)
     placement->preempt.next_ms = now + PREEMPT_REST * (now - began);
     if (!found || !preempt_any_leaves(reconcile, &candidates, places, priority))
         return false;
-    choose_units(&candidates);
     return preempt_keep(reconcile, &candidates, places);
 }
 
@@ -404,6 +385,24 @@ static bool preempt_nominate(struct reconcile *reconcile, bool nominate)
     return done;
 }
 
+/* Asks for those who have not been told to go. A unit goes as a whole, and nobody goes for a job that does
+ * not start: so nobody goes before all may. */
+static enum gt_evict_answer preempt_ask(struct reconcile *reconcile)
+{
+    const struct placement_preempt *preempt = &reconcile->placement->preempt;
+    enum gt_evict_answer all = GT_EVICT_ALLOWED;
+    for (uint32_t i = 0; i < preempt->count; i++) {
+        const struct preempt_victim *victim = &preempt->victims[i];
+        const struct gt_cache_pod *pod =
+            victim->barred_until_ms ? NULL : preempt_pod_of(reconcile->placement, victim);
+        if (!pod || pod->deleting || gt_evict_has_begun(reconcile->pjob, pod))
+            continue;
+        enum gt_evict_answer answer = gt_evict_try(reconcile, pod);
+        all = answer > all ? answer : all;
+    }
+    return all;
+}
+
 void gt_preempt_evict(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -418,13 +417,18 @@ void gt_preempt_evict(struct reconcile *reconcile)
         gt_placement_due(pjob, reconcile->now + placement->times.retry_ms);
         return;
     }
+    if (!preempt_nominate(reconcile, true))
+        return; /* the last answer brings it here again */
+    enum gt_evict_answer answer = preempt_ask(reconcile);
+    if (answer == GT_EVICT_ASKED)
+        return; /* likewise */
     if (preempt_sees_refusals(reconcile)) {
         gt_preempt_end(placement);
         gt_queue_wake(placement->queue);
         return;
     }
-    if (!preempt_nominate(reconcile, true))
-        return; /* the last answer brings it here again */
+    if (answer != GT_EVICT_ALLOWED)
+        return;
     for (uint32_t i = 0; i < preempt->count; i++) {
         const struct preempt_victim *victim = &preempt->victims[i];
         const struct gt_cache_pod *pod = victim->barred_until_ms ? NULL : preempt_pod_of(placement, victim);

@@ -337,6 +337,12 @@ void gt_evict_end(struct pjob *pjob);
 /* After a round that ended before gt_evict_end(): what is not on its way yet, and was not asked for again, is
  * not sent until a round says so. */
 void gt_evict_withdraw(struct pjob *pjob);
+/* Asks whether it may go (a dry run), as gt_evict_pod() in a round. */
+enum gt_evict_answer {
+    GT_EVICT_ALLOWED,
+    GT_EVICT_REFUSED,
+    GT_EVICT_ASKED
+} gt_evict_try(struct reconcile *reconcile, const struct gt_cache_pod *pod);
 bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod);
 /* Whether it is on its way, or done: the pod may go, whatever is decided now. */
 bool gt_evict_is_sent(const struct pjob *pjob, const struct gt_cache_pod *pod);

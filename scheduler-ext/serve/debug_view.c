@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/text.h"
-
 void gt_debug_job(const struct gt_debug_view *view, const struct gt_cache_job *job,
                   struct gt_placement_job *ret)
 {
@@ -68,13 +66,6 @@ uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cac
     return gt_cache_pod_gpus(view->cache, pod);
 }
 
-uint32_t gt_debug_pod_number(const struct gt_cache_pod *pod, enum gt_pod_key key)
-{
-    const char *text = gt_pod_annotation(&pod->meta, key);
-    uint64_t number;
-    return text && gt_text_to_unsigned(text, GT_NONE - 1, &number) ? (uint32_t)number : GT_NONE;
-}
-
 uint64_t gt_debug_job_gpus(const struct gt_cache_job *job)
 {
     uint64_t gpus = 0;
@@ -87,7 +78,7 @@ uint32_t gt_debug_job_units(const struct gt_cache_job *job)
 {
     uint32_t units = 0;
     for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
-        uint32_t unit = gt_debug_pod_number(pod, GT_KEY_PLAN_UNIT);
+        uint32_t unit = gt_cache_pod_number(pod, GT_KEY_PLAN_UNIT);
         units = unit != GT_NONE && unit >= units ? unit + 1 : units;
     }
     return units;

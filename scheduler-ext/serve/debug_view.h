@@ -33,9 +33,6 @@ const char *gt_debug_plan_state(const struct gt_cache_pod *pod);
 uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                            uint32_t *ret_node);
 
-/* The number in an annotation of its plan (unit or rank); GT_NONE: none. */
-uint32_t gt_debug_pod_number(const struct gt_cache_pod *pod, enum gt_pod_key key);
-
 /* The sum of GPUs that a job's pods ask for. */
 uint64_t gt_debug_job_gpus(const struct gt_cache_job *job);
 

@@ -139,7 +139,7 @@ static int compare_pods(const void *a, const void *b)
 {
     const struct gt_cache_pod *x = *(const struct gt_cache_pod *const *)a,
                               *y = *(const struct gt_cache_pod *const *)b;
-    uint32_t i = gt_debug_pod_number(x, GT_KEY_PLAN_RANK), j = gt_debug_pod_number(y, GT_KEY_PLAN_RANK);
+    uint32_t i = gt_cache_pod_number(x, GT_KEY_PLAN_RANK), j = gt_cache_pod_number(y, GT_KEY_PLAN_RANK);
     return i != j ? (i < j ? -1 : 1) : gt_natural_order(x->meta.name, y->meta.name);
 }
 
@@ -173,8 +173,8 @@ static void explain_write_read_row(const struct gt_debug_view *view, const struc
 static void add_row(const struct pod_row *row, int node, int gpus, struct gt_buf *to)
 {
     gt_buf_puts(to, "  ");
-    explain_write_add_number(to, gt_debug_pod_number(row->pod, GT_KEY_PLAN_UNIT));
-    explain_write_add_number(to, gt_debug_pod_number(row->pod, GT_KEY_PLAN_RANK));
+    explain_write_add_number(to, gt_cache_pod_number(row->pod, GT_KEY_PLAN_UNIT));
+    explain_write_add_number(to, gt_cache_pod_number(row->pod, GT_KEY_PLAN_RANK));
     gt_buf_printf(to, "%-*s  %-*s  %-8s  %s", node, row->node, gpus, row->gpus, gt_debug_pod_state(row->pod),
                   row->pod->meta.name);
     if (row->pod->deleting)
@@ -193,7 +193,7 @@ static bool rows_are_alike(const struct pod_row *a, const struct pod_row *b)
 {
     return strcmp(a->node, "-") == 0 && strcmp(b->node, "-") == 0 && a->unplaced == b->unplaced &&
            a->pod->plan == b->pod->plan && a->pod->deleting == b->pod->deleting &&
-           gt_debug_pod_number(a->pod, GT_KEY_PLAN_RANK) == gt_debug_pod_number(b->pod, GT_KEY_PLAN_RANK) &&
+           gt_cache_pod_number(a->pod, GT_KEY_PLAN_RANK) == gt_cache_pod_number(b->pod, GT_KEY_PLAN_RANK) &&
            strcmp(gt_debug_pod_state(a->pod), gt_debug_pod_state(b->pod)) == 0;
 }
 
@@ -462,8 +462,8 @@ static void explain_write_add_claim(const struct gt_debug_view *view, const stru
 
 void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache_pod *pod, struct gt_buf *to)
 {
-    uint32_t unit = gt_debug_pod_number(pod, GT_KEY_PLAN_UNIT),
-             rank = gt_debug_pod_number(pod, GT_KEY_PLAN_RANK);
+    uint32_t unit = gt_cache_pod_number(pod, GT_KEY_PLAN_UNIT),
+             rank = gt_cache_pod_number(pod, GT_KEY_PLAN_RANK);
     gt_buf_printf(to, "Pod %s/%s: %u GPU%s, %s", pod->meta.namespace_, pod->meta.name, pod->gpus,
                   gt_plural(pod->gpus), gt_debug_pod_state(pod));
     if (rank != GT_NONE)

@@ -47,8 +47,8 @@ static void model_parts_find_pods(const struct gt_debug_view *view, uint32_t id,
                 (struct gt_picture_pod){.namespace_ = user->meta.namespace_,
                                         .name = user->meta.name,
                                         .job = user->job->key,
-                                        .unit = gt_debug_pod_number(user, GT_KEY_PLAN_UNIT),
-                                        .rank = gt_debug_pod_number(user, GT_KEY_PLAN_RANK)};
+                                        .unit = gt_cache_pod_number(user, GT_KEY_PLAN_UNIT),
+                                        .rank = gt_cache_pod_number(user, GT_KEY_PLAN_RANK)};
         }
         if (user)
             pods[i].mask |= UINT64_C(1) << gpu;
@@ -199,8 +199,8 @@ void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_p
         model_parts_add_claim(view, pod, to);
     }
     gt_json_add_unsigned(to, "wants", pod->gpus);
-    gt_picture_add_id(to, "unit", gt_debug_pod_number(pod, GT_KEY_PLAN_UNIT));
-    gt_picture_add_id(to, "rank", gt_debug_pod_number(pod, GT_KEY_PLAN_RANK));
+    gt_picture_add_id(to, "unit", gt_cache_pod_number(pod, GT_KEY_PLAN_UNIT));
+    gt_picture_add_id(to, "rank", gt_cache_pod_number(pod, GT_KEY_PLAN_RANK));
     gt_json_add_bool(to, "deleting", pod->deleting);
     gt_json_end(to, '}');
 }

@@ -27,8 +27,8 @@ static void add_user(const struct gt_cache_pod *pod, uint64_t mask, struct gt_bu
     gt_json_begin(to, NULL, '[');
     gt_json_add_text(to, NULL, pod->job->key);
     add_mask(to, mask);
-    gt_picture_add_id(to, NULL, gt_debug_pod_number(pod, GT_KEY_PLAN_UNIT));
-    gt_picture_add_id(to, NULL, gt_debug_pod_number(pod, GT_KEY_PLAN_RANK));
+    gt_picture_add_id(to, NULL, gt_cache_pod_number(pod, GT_KEY_PLAN_UNIT));
+    gt_picture_add_id(to, NULL, gt_cache_pod_number(pod, GT_KEY_PLAN_RANK));
     gt_json_add_text(to, NULL, name);
     gt_json_end(to, ']');
 }

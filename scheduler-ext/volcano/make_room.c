@@ -20,19 +20,24 @@ int gt_volcano_wants_room(struct gt_volcano *volcano, uint32_t number)
            gt_clock_ms() >= job->room_after_ms && !gt_volcano_refused_until(volcano, job);
 }
 
-/* Collects the tasks that may be evicted and use known GPUs. */
+/* Collects the tasks that use known GPUs: those that may be evicted, and what may belong to their units. */
 static void collect_victims(struct gt_volcano *volcano, const uint8_t *may_go, struct volcano_victims *ret)
 {
     struct volcano_session *session = &volcano->session;
     for (uint32_t i = 0; i < session->task_count; i++) {
         const struct volcano_task *task = &session->tasks[i];
         const struct gt_cache_pod *pod = task->pod;
-        if (!may_go[i] || !pod || pod->node >= session->ids || gt_volcano_is_leaving(session, pod))
+        if (!pod || pod->node >= session->ids || gt_volcano_is_leaving(session, pod))
+            continue;
+        uint32_t unit = gt_cache_pod_number(pod, GT_KEY_PLAN_UNIT);
+        if (!may_go[i] && unit == GT_NONE)
             continue;
         ret->pods[ret->count] = (struct gt_running_pod){.node = pod->node,
                                                         .mask = gt_cache_pod_gpus(volcano->cache, pod),
                                                         .priority = pod->priority,
-                                                        .job = task->group};
+                                                        .job = task->group,
+                                                        .unit = unit,
+                                                        .movable = may_go[i]};
         ret->tasks[ret->count] = i;
         ret->count += ret->pods[ret->count].mask != 0;
     }
@@ -75,6 +80,7 @@ static int list_steps(const struct gt_volcano *volcano, const struct volcano_job
             if (done[i])
                 ret[steps++] = (struct gt_volcano_step){i, node};
         }
+    steps += add_victims(session, victims, GT_VOLCANO_NO_NODE, ret + steps); /* the rest of their units */
     return (int)steps;
 }
 

@@ -314,44 +314,6 @@ static int nodes_to_avoid(const struct volcano_session *session, const uint8_t *
     return r;
 }
 
-static int by_priority_and_job(const void *a, const void *b, void *arg)
-{
-    const struct gt_running_pod *victims = arg, *x = &victims[*(const uint32_t *)a],
-                                *y = &victims[*(const uint32_t *)b];
-    GT_BY(x->priority, y->priority);
-    GT_BY(x->job, y->job);
-    return (x > y) - (x < y);
-}
-
-/* Chooses further victims until all chosen ones have so many GPUs; false: all together have fewer. Further
- * ones that are not needed are removed again. */
-static bool choose_more(struct gt_running_pod *victims, uint32_t count, uint32_t gpus)
-{
-    gt_auto_free uint32_t *order = calloc((size_t)count + 1, sizeof(*order));
-    gt_auto_free bool *more = calloc((size_t)count + 1, sizeof(*more));
-    uint32_t sum = 0;
-    if (!order || !more)
-        return false;
-    for (uint32_t i = 0; i < count; i++) {
-        order[i] = i;
-        sum += victims[i].chosen ? gt_bit_count(victims[i].mask) : 0;
-    }
-    qsort_r(order, count, sizeof(*order), by_priority_and_job, victims);
-    for (uint32_t i = 0; i < count && sum < gpus; i++)
-        if (!victims[order[i]].chosen) {
-            victims[order[i]].chosen = more[order[i]] = true;
-            sum += gt_bit_count(victims[order[i]].mask);
-        }
-    for (uint32_t i = 0; i < count; i++) {
-        struct gt_running_pod *victim = &victims[order[count - 1 - i]];
-        if (more[victim - victims] && sum - gt_bit_count(victim->mask) >= gpus) {
-            victim->chosen = false;
-            sum -= gt_bit_count(victim->mask);
-        }
-    }
-    return sum >= gpus;
-}
-
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,
                            const struct volcano_victims *victims, uint32_t gpus)
 {
@@ -360,11 +322,9 @@ int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, 
     gt_auto_free struct gt_plan_pod *plan = NULL;
     if (!freed || nodes_to_avoid(&volcano->session, may_use, &avoid) < 0)
         return -ENOMEM;
-    const struct gt_decide_victims spec = {&avoid, freed, victims ? victims->pods : NULL,
-                                           victims ? victims->count : 0, true};
+    const struct gt_decide_victims spec = {
+        &avoid, freed, victims ? victims->pods : NULL, victims ? victims->count : 0, true, gpus};
     if (!gt_decide_victims(job->view, &spec, &plan))
-        return -EAGAIN;
-    if (gpus && !choose_more(victims->pods, victims->count, gpus))
         return -EAGAIN;
     return volcano_room_add(volcano, job, plan, victims);
 }

@@ -174,10 +174,10 @@ struct gt_volcano_step {
 /*
  * Chooses running tasks to evict so that the task's job can begin with whole units (core/victims.h), among
  * those that Volcano allows: may_go[task]. may_use[node] is 0 for nodes that must not be used. `lacks`: the
- * number of its pods for which the queue has no room; victims have at least the GPUs of these pods, lowest
- * priority first, job by job. CPU and memory are up to the caller. Returns the number of steps, in the order
- * in which they are to be done; `ret` must have room for as many as there are tasks. -EAGAIN: the job would
- * not fit then either.
+ * number of its pods for which the queue has no room; victims have at least the GPUs of these pods. A
+ * unit goes as a whole, or stays. CPU and memory are up to the caller. Returns the number of steps, in the
+ * order in which they are to be done; `ret` must have room for as many as there are tasks. -EAGAIN: the job
+ * would not fit then either.
  *
  * Then the places are reserved for the job until the GPUs are free: gt_volcano_place() returns them, and
  * gt_volcano_wants_room() is 0. They are given up where not all of these tasks were evicted by the end of the

@@ -683,10 +683,11 @@ static void preempting(void)
 
     leave_nodes(cluster, 0, 1);
     for (uint32_t i = 0; i < FULL_NODES * GPUS; i++)
-        pods[i] = (struct gt_running_pod){.node = i / GPUS, .job = i, .mask = UINT64_C(1) << i % GPUS};
+        pods[i] = (struct gt_running_pod){
+            .node = i / GPUS, .job = i, .mask = UINT64_C(1) << i % GPUS, .unit = GT_NONE, .movable = true};
     printf("# 80,000 pods of 1 GPU on 10,000 nodes, a job of 2 units of 4 pods of 8\n");
     double before = now_ns();
-    if (!gt_victims_choose(cluster, &request, pods, FULL_NODES * GPUS))
+    if (!gt_victims_choose(cluster, &request, pods, FULL_NODES * GPUS, 0))
         stop("the job finds no victims", NULL);
     measure("choose its victims, ms", (now_ns() - before) / 1e6, "ms", "<500");
     free(pods);

@@ -93,6 +93,8 @@ class PodDouble(ApiDouble):
         refusal = self.budget and self.budget(name)
         if refusal:
             raise ApiError(429, refusal)
+        if request.query.get("dryRun") == "All":
+            return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
         self.evicted.append(name)
         self.add(request.path.rsplit("/", 2)[0], name, **{
             k: v for k, v in obj.items() if k not in ("apiVersion", "kind")} | {

@@ -95,7 +95,7 @@ class Preempt(PlacementCase):
         self.begin()
         self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2), self.host.job("ns/Job/hi"))
         nodes = sorted(self.pod(name)["spec"]["nodeName"] for name in self.api.evicted)
-        self.assertEqual([sorted(each) for each in seen], [nodes, nodes])
+        self.assertEqual([sorted(each) for each in seen], 4 * [nodes])  # two dry runs first
         self.leave()
         self.assertEqual(self.nominated(), [planned_node(self.pod(f"hi-{i}")) for i in range(2)])
 
@@ -147,6 +147,13 @@ class Preempt(PlacementCase):
         self.add_gang("hi", 2, 16, priority=9)
         self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2, 10), self.host.job("ns/Job/hi"))
 
+    def test_budgets_keep_all(self):
+        """One pod of each unit, and all single pods: nobody leaves in vain."""
+        self.api.budget = lambda name: "no disruptions" if name in ("lo-0", "lo-2") or name.startswith("mid") else None
+        self.begin()
+        self.assertTrue(wait_for(lambda: len([e for e in self.events() if e["reason"] == "PreemptionRefused"]) > 2))
+        self.check_nobody_leaves()
+
     def test_a_budget_keeps_a_unit(self):
         """The eviction of one pod is refused: its unit stays, and the other one leaves."""
         kept = []
@@ -159,8 +166,9 @@ class Preempt(PlacementCase):
         self.begin()
         self.assertTrue(wait_for(lambda: any(e["reason"] == "PreemptionRefused" for e in self.events())))
         self.leave(20)
-        self.assertNotIn(kept[0], self.api.evicted)
-        self.assertTrue(self.pod(kept[0]))
+        unit = self.unit_of[int(kept[0][-1])]
+        self.assertEqual({self.unit_of[int(name[-1])] for name in self.api.evicted if name.startswith("lo-")}, {1 - unit})
+        self.assertEqual(len(self.api.evicted), 2)
 
     def single(self, name, node, priority):
         """A pod of 8 GPUs on a node, in no unit."""
@@ -198,6 +206,36 @@ class Preempt(PlacementCase):
         later.append(True)
         time.sleep(2)
         self.assertEqual(self.api.evicted, [])
+
+    def unit_of_two(self, *priorities):
+        """A unit of two nodes, of four; returns the other two."""
+        self.world(1)
+        self.add_job("lo", 2, 16)
+        for rank, priority in enumerate(priorities):
+            self.add_pod(f"lo-{rank}", indexed_pod("lo", rank, group=16, priority=priority))
+        self.start(retry=200, preemptafter=300, eviction=1500, preempt=1)
+        self.wait_lifted("lo-0", "lo-1")
+        for rank in range(2):
+            self.bind(f"lo-{rank}")
+        used = {self.pod(f"lo-{rank}")["spec"]["nodeName"] for rank in range(2)}
+        return [node for node in self.nodes if node not in used]
+
+    def test_a_lone_pod_rather_than_a_unit(self):
+        """A unit costs the GPUs of all its pods."""
+        free = self.unit_of_two(0, 0)
+        self.single("lone", free[0], 0)
+        self.single("high", free[1], 20)
+        self.add_gang("hi", 1, 8, priority=10)
+        self.assertTrue(wait_for(lambda: self.api.evicted), self.host.job("ns/Job/hi"))
+        time.sleep(1)
+        self.assertEqual(self.api.evicted, ["lone"])
+
+    def test_a_unit_with_a_pod_that_may_not_leave(self):
+        """One of its pods has a higher priority than the job: the other one stays, too."""
+        for node in self.unit_of_two(20, 0):
+            self.single(f"high-{node}", node, 20)
+        self.add_gang("hi", 1, 8, priority=10)
+        self.check_nobody_leaves()
 
     def test_successors_come_after_the_job(self):
         """Their job runs in part, and one of its pods ends slowly: no successor takes the other one's place."""

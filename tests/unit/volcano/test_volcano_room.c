@@ -223,6 +223,41 @@ static void test_a_planned_node_is_lost(void **state)
     gt_volcano_free(volcano);
 }
 
+/* Each rack is full of a unit; "high" wants a node. */
+static void test_a_unit_goes_as_a_whole(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t ret[TASKS_MAX];
+    for (unsigned n = 0; n < NODES; n++) {
+        char job[8], pod[16];
+        snprintf(job, sizeof(job), "low%u", n / NODES_EACH);
+        snprintf(pod, sizeof(pod), "%s-%u", job, n % NODES_EACH);
+        PUT_POD(volcano, .job = job, .index = n % NODES_EACH, .gpus = 8, .node = n + 1, .group = "32",
+                .plan_node = node_name(n));
+        put_user(volcano, n, pod);
+    }
+    put_job(volcano, "high", 1, 8, "8");
+    begin(&session);
+    for (unsigned rack = 0; rack < RACKS; rack++) {
+        char job[8];
+        uint32_t nodes[NODES_EACH];
+        snprintf(job, sizeof(job), "low%u", rack);
+        for (unsigned n = 0; n < NODES_EACH; n++)
+            nodes[n] = rack * NODES_EACH + n;
+        add_group(&session, job, NODES_EACH, NODES_EACH, nodes);
+    }
+    uint32_t node, high = add_group(&session, "high", 1, 1, NULL);
+    open_session(volcano, &session);
+    assert_int_equal(gt_volcano_place(volcano, high, &node, volcano_error), -EAGAIN);
+    assert_int_equal(make_room(volcano, high, 0x777, ret), -EAGAIN); /* one of each unit may not go */
+    assert_int_equal(make_room(volcano, high, 0x7f7, ret), 5);
+    for (unsigned n = 0; n < NODES; n++)
+        assert_int_equal(ret[n], n / NODES_EACH == 1 ? GT_VOLCANO_GOES : GT_VOLCANO_NO_NODE);
+    gt_volcano_free(volcano);
+}
+
 static void test_nobody_goes_where_it_would_not_do(void **state)
 {
     (void)state;
@@ -545,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_kept_where_nobody_is_evicted),
         cmocka_unit_test(test_an_eviction_that_fails),
         cmocka_unit_test(test_a_planned_node_is_lost),
+        cmocka_unit_test(test_a_unit_goes_as_a_whole),
         cmocka_unit_test(test_nobody_goes_where_it_would_not_do),
         cmocka_unit_test(test_no_room_on_a_node_that_refuses),
         cmocka_unit_test(test_pods_that_leave_of_themselves),
