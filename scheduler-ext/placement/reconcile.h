@@ -129,6 +129,12 @@ bool gt_node_loss_handle(struct reconcile *reconcile);
 uint64_t gt_node_loss_until(const struct reconcile *reconcile);
 /* For a new leader: takes over the moves of the last one. */
 void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content);
+/* Whether the brake keeps the pod (NULL: all pods of the job) where it is now; then `why` says it, and the
+ * job is reconciled again. Otherwise the nodes are remembered for gt_placement_brake_take(), which is called
+ * when the first of the pods leaves. */
+bool gt_placement_brake_keeps(struct reconcile *reconcile, const struct gt_cache_pod *only,
+                              char why[static GT_BRAKE_WHY_SIZE]);
+void gt_placement_brake_take(struct reconcile *reconcile);
 
 /* ---- unplaced.c ---- */
 /* Evicts the pods of a job that runs without a plan, by its on-unplaced, within a round of evictions. True:
