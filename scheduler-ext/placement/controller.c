@@ -76,8 +76,10 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
             placement->round.left_ms = gt_clock_ms() + placement->times.retry_ms;
         gt_placement_list(pjob, PJOBS_LEFT, true);
         gt_placement_mark(pjob);
-    } else if (!gt_placement_park(pjob, pod)) {
-        gt_placement_drop(pjob);
+    } else {
+        gt_rebalance_gone(pjob, pod);
+        if (!gt_placement_park(pjob, pod))
+            gt_placement_drop(pjob);
     }
 }
 

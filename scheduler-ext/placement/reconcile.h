@@ -168,6 +168,8 @@ const char *gt_rebalance_node(const struct gt_placement *placement, const struct
 /* The moves end, `why` they made no room, NULL: they did, or nobody needs it any more. What has not left
  * stays. */
 void gt_rebalance_end(struct gt_placement *placement, const char *why);
+/* The last pod of a job is gone: moves for it end. */
+void gt_rebalance_gone(struct pjob *pjob, const struct gt_cache_pod *last);
 void gt_rebalance_open(struct gt_placement *placement);
 void gt_rebalance_done(struct gt_placement *placement);
 /* Takes over how many moves were made of late. */

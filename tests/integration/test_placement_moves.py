@@ -65,7 +65,7 @@ class Moves(RebalanceCase):
         self.begin(rebalance=2, turn=3000)
         self.play()
         self.assertTrue(wait_for(lambda: self.moves()))
-        self.check_stopped("longer than nodes are reserved")
+        self.check_stopped("longer than nodes are reserved for a job: pod ns/u-")
 
     def test_nobody_waits_any_more(self):
         """The waiting job goes before anybody has left: the others stay."""
@@ -78,6 +78,32 @@ class Moves(RebalanceCase):
         self.api.budget = None
         time.sleep(1.5)
         self.assertEqual(self.api.evicted, [])
+
+    def stopped(self):
+        return [event["note"] for event in self.events() if event["reason"] == "MovesStopped" and event["regarding"]["name"].startswith("w")]
+
+    def test_nobody_waits_any_more_and_one_has_left(self):
+        """It is said, what has not left stays, and who has left gets its new place."""
+        self.begin(unit=8, rebalance=2, atonce=1)
+        self.assertTrue(wait_for(lambda: self.api.evicted))
+        for rank in range(4):
+            self.api.remove(PODS, f"w-{rank}")
+        self.assertTrue(wait_for(self.stopped), self.events())
+        self.assertEqual(set(self.stopped()), {"the waiting job is gone: 1 of 2 units had begun to move, the others stay"})
+        self.play()
+        self.assertTrue(wait_for(lambda: self.all_run() and self.host.counters()["reservedGPUs"] == 0), self.host.counters())
+        self.assertEqual(len(self.api.evicted), 1)
+        self.assertEqual(sorted(self.pod(n)["spec"]["nodeName"][:2] for n in self.names), ["s0", "s1"])
+
+    def test_a_pod_that_does_not_come_back(self):
+        """Its Job makes no other: it is named, and the others stay."""
+        self.begin(unit=8, rebalance=2, atonce=1, turn=6000)
+        self.assertTrue(wait_for(lambda: self.api.evicted))
+        first = self.api.evicted[0]
+        self.end(first)
+        self.assertTrue(wait_for(self.stopped), self.events())
+        self.assertEqual(set(self.stopped()), {f"they took longer than nodes are reserved for a job: pod ns/{first} has left, and none has come in its place"})
+        self.assertEqual(self.api.evicted, [first])
 
     def test_its_new_place_is_lost(self):
         """Somebody else takes it before the unit begins."""
