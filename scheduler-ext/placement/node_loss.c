@@ -170,6 +170,24 @@ static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end,
     pjob->move.leave_before_s = gt_moves_begin(reconcile->view, first, end, all);
 }
 
+/* Where its pods are, or are to be, before and after this move. */
+static void say_where(const struct reconcile *reconcile, struct gt_buf *to)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    const struct gt_reservations *reservations = &reconcile->pjob->place.reservations;
+    const struct gt_job_view *view = reconcile->view;
+    gt_auto_free uint32_t *nodes = calloc((size_t)view->count + 1, 2 * sizeof(*nodes));
+    for (uint32_t i = 0; nodes && i < view->count; i++) {
+        const struct gt_cache_pod *pod = view->members[i].pod;
+        uint32_t place = gt_reservations_node(reservations, cluster, i);
+        nodes[i] = pod ? pod->node : place;
+        nodes[view->count + i] = reservations->reservations[i].moves ? place : nodes[i];
+    }
+    if (nodes)
+        gt_rebalance_say_farther(reconcile->placement, reconcile->pjob->job->key, nodes, nodes + view->count,
+                                 view->count, to);
+}
+
 static void report_begun(struct reconcile *reconcile, uint32_t at, const char *why)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
@@ -179,10 +197,12 @@ static void report_begun(struct reconcile *reconcile, uint32_t at, const char *w
     bool known = reconcile->pjob->place.reservations.reservations[at].moves &&
                  gt_cluster_get_node(cluster, to, &node) &&
                  gt_cluster_get_supernode(cluster, node.supernode, &super);
-    char text[2 * SAID_MAX];
-    snprintf(text, sizeof(text), "%s; another place is reserved%s%s", why, known ? " in supernode " : "",
-             known ? super.name : "");
-    gt_placement_event(reconcile->pjob, reconcile->view->members[at].pod, false, "UnitMoves", "Move", text);
+    gt_auto_buf struct gt_buf text = GT_BUF(2 * SAID_MAX);
+    gt_buf_printf(&text, "%s; another place is reserved%s%s", why, known ? " in supernode " : "",
+                  known ? super.name : "");
+    say_where(reconcile, &text);
+    gt_placement_event(reconcile->pjob, reconcile->view->members[at].pod, false, "UnitMoves", "Move",
+                       text.data ? text.data : why);
 }
 
 /* `because`: why no pod is evicted now. */

@@ -463,7 +463,7 @@ static bool moves_are_written(const struct pjob *pjob)
 }
 
 /* Whether a successor of the pod has its new place. */
-static bool is_back(const struct gt_placement *placement, const struct placement_move *move)
+static bool moves_are_back(const struct gt_placement *placement, const struct placement_move *move)
 {
     const struct pjob *owner = job_of(placement, move->job);
     const struct gt_cache_pod *pod = owner && owner->job ? owner->job->pods : NULL;
@@ -489,7 +489,7 @@ static void say_so_long(struct gt_placement *placement, char why[static GT_REBAL
                 ")");
             return;
         }
-        if (state == UNIT_LEAVES && (pod || !is_back(placement, move))) {
+        if (state == UNIT_LEAVES && (pod || !moves_are_back(placement, move))) {
             snprintf(why + len, GT_REBALANCE_WHY_SIZE - len, ": pod %.63s/%.253s %s", move->namespace_,
                      move->name,
                      !pod            ? "has left, and none has come in its place"

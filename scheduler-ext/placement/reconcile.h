@@ -144,6 +144,10 @@ bool gt_unplaced_handle(struct reconcile *reconcile);
 /* ---- rebalance.c ---- */
 /* Adds to the text why a job waits which pods could move so that it fits. */
 void gt_rebalance_suggest(struct reconcile *reconcile, struct gt_buf *text);
+/* Says of which domains a job has more, once its pods are on other nodes (GT_NONE: nowhere); nothing where it
+ * lies as close as before. */
+void gt_rebalance_say_farther(const struct gt_placement *placement, const char *job, const uint32_t *before,
+                              const uint32_t *after, uint32_t count, struct gt_buf *to);
 
 /* ---- preempt.c ---- */
 /* With --preempt: chooses pods of lower priority to evict for a job that does not fit, and adds that to the

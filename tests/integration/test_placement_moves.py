@@ -6,8 +6,8 @@ import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import PODS, TOPOLOGIES
-from placement_driver import planned_node, pod_spec
+from placement_case import PODS, SUPERNODES, TOPOLOGIES
+from placement_driver import node_status, planned_node, pod_spec, supernode_status, topology
 from rebalance_case import RebalanceCase
 
 
@@ -52,6 +52,52 @@ class Moves(RebalanceCase):
         self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
         self.assertEqual(len(self.suggestion()), 1)
         self.assertIn("; ns/Job/u then lies in 2 supernodes, not in 1", self.condition("w-0")["message"])
+
+    def add_leaves(self, **leaves):
+        """Each has supernodes of two nodes."""
+        for name, supernodes in leaves.items():
+            for supernode in supernodes:
+                members = [f"{supernode}-n{n}" for n in range(2)]
+                for node in members:
+                    self.api.add("/api/v1/nodes", node, metadata={"labels": {"kubernetes.io/hostname": node}}, spec={}, status=node_status(8))
+                    self.api.add(TOPOLOGIES, node, status=topology(node, 8))
+                self.api.add(SUPERNODES, supernode, status={**supernode_status(members), "parent": name})
+                self.nodes += members
+            self.api.add(SUPERNODES, name, status=supernode_status([], tier=2))
+
+    def test_a_job_that_lies_in_more_leaves(self):
+        """Two supernodes before and afterwards, but two leaves."""
+        self.add_leaves(a=("s0", "s1"), b=("s2",))
+        self.names, self.movable, self.unit, self.more = ["u-0", "u-1"], "true", 8, {}
+        for node in ("s0-n0", "s1-n0", "s2-n0", "s2-n1"):
+            self.occupy(f"v-{node}", node)
+        self.add_job("u", 2, 8)
+        for rank, name in enumerate(self.names):
+            self.add_pod(name, self.unit_pod(rank))
+        self.start(patience=300, retry=200)
+        self.wait_lifted(*self.names)
+        for name in self.names:
+            self.bind(name)
+        for node in ("s2-n0", "s0-n0"):
+            self.end(f"v-{node}")
+        time.sleep(0.5)
+        self.add_gang("w", 2, 16)
+        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
+        self.assertIn("; ns/Job/u then lies in 2 leaves, not in 1", self.condition("w-0")["message"])
+
+    def test_a_job_that_people_move_lies_less_close(self):
+        """The Event of the move says it."""
+        self.begin(unit=8, waiting=False)
+        self.play()
+        self.ask([("u-0", f"{self.other}-n1")])
+        said = f"another place is reserved in supernode {self.other}; ns/Job/u then lies in 2 supernodes, not in 1"
+        self.assertTrue(wait_for(lambda: any(e["reason"] == "UnitMoves" and e["note"].endswith(said) for e in self.events())), self.events())
+        self.assertTrue(wait_for(lambda: self.all_run() and self.names[0] != "u-0" and
+                                 self.pod(self.names[0])["spec"]["nodeName"] == f"{self.other}-n1"))
+        self.ask([(self.names[1], f"{self.other}-n2")])
+        said = f"another place is reserved in supernode {self.other}"
+        self.assertTrue(wait_for(lambda: any(e["reason"] == "UnitMoves" and "pod u-1 " in e["note"] and e["note"].endswith(said)
+                                             for e in self.events())), self.events())
 
     def test_so_many_a_day(self):
         """Two units would have to move, and one may: none does, and it is said."""
