@@ -72,11 +72,22 @@ class RebalanceCase(PlacementCase):
                             self.end(name)
                     elif pod and not gates(pod) and not pod["spec"].get("nodeName") and planned_node(pod):
                         self.bind(name)
+                    elif pod and self.answers:
+                        self.tell_done(name, self.asked(name))
         self.player = threading.Thread(target=run, daemon=True), stop
         self.addCleanup(self.stop_playing)
         self.player[0].start()
 
+    def asked(self, name):
+        return self.pod(name)["metadata"]["annotations"].get("metax-tech.com/checkpoint-asked")
+
+    def tell_done(self, name, when):
+        annotations = self.pod(name)["metadata"]["annotations"]
+        if when and annotations.get("metax-tech.com/checkpoint-done") != when:
+            self.change_pod(name, {"annotations": {**annotations, "metax-tech.com/checkpoint-done": when}})
+
     player = None
+    answers = False  # whether its job tells at once that a checkpoint is written
     pause = 0  # seconds that the Job waits after a pod has gone before it makes the next one
 
     def stop_playing(self):

@@ -6,8 +6,8 @@ import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import PODS, SUPERNODES, TOPOLOGIES
-from placement_driver import node_status, planned_node, pod_spec, supernode_status, topology
+from placement_case import JOBS, PODS, SUPERNODES, TOPOLOGIES
+from placement_driver import indexed_pod, node_status, planned_node, pod_spec, supernode_status, template, topology
 from rebalance_case import RebalanceCase
 
 
@@ -190,6 +190,23 @@ class Moves(RebalanceCase):
             self.api.remove(TOPOLOGIES, node)
         self.check_moved(moves)
 
+    def test_moves_by_itself_count_for_the_brake(self):
+        """Two nodes have lost their pods, and one may: a pod without a plan that is to be placed again waits."""
+        self.begin(unit=8, rebalance=2, brake=10, brakespan=60000)
+        self.play()
+        self.check_evicted("u-0", "u-1")
+        for rank in range(4):
+            self.bind(f"w-{rank}")
+        [free] = {f"{self.other}-n{n}" for n in range(4)} - {"v", *(self.pod(n)["spec"]["nodeName"] for n in self.names), f"{self.other}-n0"}
+        self.api.add(JOBS, "b", metadata={"uid": "uid-b", "generation": 1, "annotations": {
+            "metax-tech.com/gpu-group-size": "8", "metax-tech.com/on-unplaced": "recreate"}},
+            spec={"completionMode": "Indexed", "completions": 1, "parallelism": 1, "template": template()})
+        self.add_pod("b-0", indexed_pod("b", 0, gated=False))
+        self.run_on("b-0", free, range(8))
+        self.assertTrue(wait_for(lambda: "have lost their pods of late, and --brake lets 1" in self.host.job("ns/Job/b").get("text", "")),
+                        self.host.job("ns/Job/b"))
+        self.assertEqual(sorted(self.api.evicted), ["u-0", "u-1"])
+
     def test_moves_by_people_count_for_the_brake(self):
         """Two of eight nodes have lost their pods, and one may: what moves by itself waits."""
         self.begin(waiting=False, unit=8, rebalance=2, brake=10, brakespan=60000)
@@ -202,12 +219,6 @@ class Moves(RebalanceCase):
         self.end("v")
         self.add_gang("w", 3, 24)
         self.assertTrue(wait_for(lambda: "lets 1 go at once" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
-
-    def asked(self, name):
-        return self.pod(name)["metadata"]["annotations"].get("metax-tech.com/checkpoint-asked")
-
-    def tell_done(self, name, when):
-        self.change_pod(name, {"annotations": {**self.pod(name)["metadata"]["annotations"], "metax-tech.com/checkpoint-done": when}})
 
     def test_after_a_checkpoint(self):
         """Both pods are asked for one, and go when the job has told that it has it."""

@@ -402,6 +402,20 @@ class Rebalance(RebalanceCase):
         self.assertTrue(wait_for(lambda: "it fits when" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
         self.assertRegex(self.condition("w-0")["message"], r"with 8 GPUs moves: kubectl delete pod -n ns x-[01]$")
 
+    def test_what_a_restart_costs(self):
+        """Of two equal pods the one is named that says that its restart costs less."""
+        for dear in (0, 1):
+            with self.subTest(dear=dear):
+                self.begin_again()
+                self.world(2)
+                for number in range(2):
+                    self.lone_pod(number)
+                self.change_pod(f"x-{dear}", {"annotations": {"metax-tech.com/movable": "true", "metax-tech.com/restart-cost": "5"}})
+                self.start(patience=300, retry=200)
+                self.add_gang("w", 4, 32)
+                self.assertTrue(wait_for(lambda: "it fits when" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
+                self.assertTrue(self.condition("w-0")["message"].endswith(f"kubectl delete pod -n ns x-{1 - dear}"), self.condition("w-0"))
+
     def test_free_nodes_where_the_pods_may_not_run(self):
         """Nodes of another pool are free, too few for the waiting unit: the pods go to their own pool."""
         super().world(3)
@@ -440,6 +454,10 @@ class Rebalance(RebalanceCase):
         self.pause = 1.5
         self.check_each_leader_goes_on(rebalance=2, u=1)
 
+    def test_a_new_leader_asks_for_checkpoints(self):
+        """Also with the writes that ask for a checkpoint, and with what it was told before."""
+        self.check_each_leader_goes_on(rebalance=2, movable="after-checkpoint")
+
     def crowd(self):
         """One node is left where the unit may go, and somebody else comes who would take it."""
         for number in (1, 2):
@@ -452,7 +470,7 @@ class Rebalance(RebalanceCase):
             meddle(request)
         self.api.meddle = meddle
 
-    def check_each_leader_goes_on(self, rebalance, u=2):
+    def check_each_leader_goes_on(self, rebalance, u=2, movable="true"):
         """The leader dies before each of its writes: no pod leaves twice, and both jobs run in the end."""
         killed = 0
         for at in range(40):
@@ -469,7 +487,8 @@ class Rebalance(RebalanceCase):
                             self.host.process.kill()
                 if rebalance == 2:
                     self.arm = meddle  # from when w comes
-                self.begin(rebalance=rebalance, u=u, waiting=u > 1)
+                self.begin(movable, rebalance=rebalance, u=u, waiting=u > 1)
+                self.answers = movable == "after-checkpoint"
                 if u == 1:
                     self.crowd()
                     self.add_gang("w", 4, 32)
