@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "api/names.h"
 #include "base/json_write.h"
 #include "base/text.h"
 #include "cli/plan.h"
@@ -158,6 +159,25 @@ static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *p
     }
 }
 
+static bool is_for_shell(const char *text)
+{
+    return text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-/")] == '\0';
+}
+
+/* The command that makes the move, where the pod's name has its namespace. */
+static void plan_text_add_command(struct gt_buf *to, const struct gt_cluster_pod *pod, const char *node)
+{
+    const char *name = strchr(pod->name, '/');
+    if (!name || strchr(name + 1, '/') || !is_for_shell(pod->name) || !is_for_shell(node))
+        return;
+    int len = (int)(name - pod->name);
+    if (pod->unit_gpus)
+        gt_buf_printf(to, "    kubectl annotate pod -n %.*s %s %s=%s\n", len, pod->name, name + 1,
+                      GT_ANNOTATION_MOVE_TO, node);
+    else
+        gt_buf_printf(to, "    kubectl delete pod -n %.*s %s\n", len, pod->name, name + 1);
+}
+
 static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_plan *plan)
 {
     const struct gt_relocation *relocation = &plan->relocation;
@@ -184,6 +204,7 @@ static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_pla
         gt_buf_printf(to, ", to %s, GPUs ", cli_plan_node(plan, relocation->moves[i].node));
         gt_text_add_mask(to, relocation->moves[i].mask);
         gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
+        plan_text_add_command(to, pod, cli_plan_node(plan, relocation->moves[i].node));
     }
     if (plan->after) {
         gt_buf_puts(to, "\nthen\n");

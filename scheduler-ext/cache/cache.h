@@ -289,6 +289,8 @@ int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_n
  * not. */
 bool gt_cache_has_reserved(const struct gt_cache *cache);
 bool gt_cache_may_use(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node);
+/* The same for the pods of a job: its key, or its namespace where no more is known. */
+bool gt_cache_job_may_use(const struct gt_cache *cache, const char *job, uint32_t node);
 int gt_cache_reserved_nodes(const struct gt_cache *cache, struct gt_node_set *ret, struct gt_err **err);
 void gt_cache_say_reserved(const struct gt_cache *cache, uint32_t node, struct gt_buf *to);
 /* The next Node, or Supernode, whose annotation cannot be read and was not returned yet; NULL: none. */

@@ -43,10 +43,15 @@ bool gt_cache_has_reserved(const struct gt_cache *cache)
     return cache->has_reserved;
 }
 
-bool gt_cache_may_use(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node)
+bool gt_cache_job_may_use(const struct gt_cache *cache, const char *job, uint32_t node)
 {
     struct gt_reserved reserved;
-    return !find_reserved(cache, pod ? pod->job->key : NULL, node, &reserved);
+    return !find_reserved(cache, job, node, &reserved);
+}
+
+bool gt_cache_may_use(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node)
+{
+    return gt_cache_job_may_use(cache, pod ? pod->job->key : NULL, node);
 }
 
 int gt_cache_reserved_nodes(const struct gt_cache *cache, struct gt_node_set *ret, struct gt_err **err)

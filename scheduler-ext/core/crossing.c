@@ -103,3 +103,18 @@ void gt_crossing_text(const struct gt_cluster *cluster, const struct gt_crossing
         return;
     gt_buf_printf(to, "; slowest step %.6g GB/s, between %s and %s", crossing->gbps, a.name, b.name);
 }
+
+void gt_crossing_text_farther(const struct gt_crossing *before, const struct gt_crossing *after,
+                              struct gt_buf *to)
+{
+    const char *separator = "";
+    for (unsigned tier = GT_TIERS_MAX; tier; tier--) {
+        uint32_t was = before->tiers[tier].used, is = after->tiers[tier].used;
+        char name[32];
+        if (is <= was)
+            continue;
+        gt_tier_text(tier, is > 1, name, sizeof(name));
+        gt_buf_printf(to, "%sin %u %s, not in %u", separator, is, name, was);
+        separator = ", ";
+    }
+}

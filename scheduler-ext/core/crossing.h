@@ -33,6 +33,11 @@ bool gt_crossing_find(const struct gt_cluster *cluster, const uint32_t *nodes, u
 void gt_crossing_text(const struct gt_cluster *cluster, const struct gt_crossing *crossing,
                       struct gt_buf *to);
 
+/* "in 2 leaves, not in 1, in 5 supernodes, not in 4": where a job lies in more domains than before; nothing
+ * otherwise. */
+void gt_crossing_text_farther(const struct gt_crossing *before, const struct gt_crossing *after,
+                              struct gt_buf *to);
+
 /* "leaf" or "leaves"; "domains of tier 5" is the same for one and many. `size` bytes. */
 void gt_tier_text(unsigned tier, bool many, char *ret, size_t size);
 

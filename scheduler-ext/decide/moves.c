@@ -19,17 +19,15 @@ void gt_moves_text(const struct gt_job_view *view, uint32_t at, enum gt_cache_lo
              because ? because : whys[why]);
 }
 
-bool gt_moves_brake_lets(struct gt_brake *brake, const struct gt_job_view *view, uint32_t first, uint32_t end,
-                         const bool *leaves, uint64_t now_ms, struct gt_node_set *leaving,
-                         char why[static GT_BRAKE_WHY_SIZE])
+bool gt_moves_leaving(const struct gt_job_view *view, uint32_t first, uint32_t end, const bool *leaves,
+                      struct gt_node_set *to)
 {
-    snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory");
-    gt_node_set_clear(leaving);
+    gt_node_set_clear(to);
     for (uint32_t i = first; i < end; i++)
         if (leaves[i] && view->members[i].pod->node != GT_NONE &&
-            gt_node_set_add(leaving, view->members[i].pod->node, NULL) < 0)
+            gt_node_set_add(to, view->members[i].pod->node, NULL) < 0)
             return false;
-    return gt_brake_lets(brake, leaving, now_ms, why);
+    return true;
 }
 
 uint64_t gt_moves_begin(const struct gt_job_view *view, uint32_t first, uint32_t end, bool all)

@@ -12,10 +12,9 @@ enum { GT_MOVES_TEXT_MAX = 1024 };
 void gt_moves_text(const struct gt_job_view *view, uint32_t at, enum gt_cache_loss why, const char *because,
                    char to[static GT_MOVES_TEXT_MAX]);
 
-/* Whether the brake lets the nodes go that those of the run [first, end) leave; then they are `leaving`. */
-bool gt_moves_brake_lets(struct gt_brake *brake, const struct gt_job_view *view, uint32_t first, uint32_t end,
-                         const bool *leaves, uint64_t now_ms, struct gt_node_set *leaving,
-                         char why[static GT_BRAKE_WHY_SIZE]);
+/* The nodes that those of the run [first, end) leave; false without memory. */
+bool gt_moves_leaving(const struct gt_job_view *view, uint32_t first, uint32_t end, const bool *leaves,
+                      struct gt_node_set *to);
 
 /* After gt_decide_move() has reserved places for the run [first, end): returns what the next views get as
  * `leave_before_s`. `all`: the other pods of the job have to leave, too, and their successors get the same

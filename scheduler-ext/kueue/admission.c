@@ -231,6 +231,21 @@ static bool kueue_admission_complete(const struct gt_admission *admission, const
     return gt_owner_is_grouped(workload->job) || !gt_owner_is_watched(kueue_admission_kind_of(workload));
 }
 
+/* Whether there is room for it, in places that become its own. */
+static enum gt_fit kueue_admission_fit(const struct gt_admission *admission, const struct gt_fit_spec *fit,
+                                       struct admission_entry *entry, struct gt_buf *text)
+{
+    const struct gt_workload *workload = entry->workload;
+    enum gt_job_kind kind = kueue_admission_kind_of(workload);
+    gt_auto_buf struct gt_buf key = GT_BUF(1024);
+    struct gt_fit_spec own = *fit;
+    if (kind < GT_JOB_KINDS)
+        gt_owner_job_key(kind, kueue_admission_object_of(admission, workload), workload->namespace_,
+                         workload->owner_name, 0, &key);
+    own.job = kind < GT_JOB_KINDS && key.data ? key.data : workload->namespace_;
+    return gt_fit_workload(&own, workload, &entry->places, text);
+}
+
 /* A LeaderWorkerSet has a Workload for each of its groups, and Kueue labels their pods with its name. */
 static bool kueue_admission_is_of_workload(const struct gt_cache_pod *pod, const struct gt_workload *workload)
 {
@@ -350,7 +365,7 @@ static uint64_t kueue_admission_assume_holds(struct gt_admission *admission, str
             gt_auto_buf struct gt_buf text = GT_BUF(TEXT_MAX);
             gt_fit_places_done(admission->spec.cache, &entry->places);
             kueue_admission_complete(admission, entry->workload);
-            enum gt_fit fits = gt_fit_workload(fit, entry->workload, &entry->places, &text);
+            enum gt_fit fits = kueue_admission_fit(admission, fit, entry, &text);
             if (fits == GT_FIT_NOTHING || fits == GT_FIT_NEVER) {
                 kueue_admission_release(admission, entry);
                 continue;
@@ -419,7 +434,7 @@ static void kueue_admission_decide(struct gt_admission *admission, struct gt_fit
     enum gt_fit fits = GT_FIT_NO;
     bool waited = entry->waits_ms && now_ms - entry->waits_ms >= QUOTA_GRACE_MS;
     if (entry->whole && (kueue_admission_complete(admission, entry->workload) || waited))
-        fits = gt_fit_workload(fit, entry->workload, &entry->places, &text);
+        fits = kueue_admission_fit(admission, fit, entry, &text);
     else if (!entry->whole)
         gt_buf_puts(&text, "a ResourceClaimTemplate that its pods name is not there");
     const char *said = text.data ? text.data : "";

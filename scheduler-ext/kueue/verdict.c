@@ -142,14 +142,23 @@ static void say_closed_nodes(const struct gt_fit_spec *spec, struct gt_buf *text
         gt_buf_printf(text, ", and %u more", count - NODES_NAMED);
 }
 
-static void say_what_else(const struct gt_fit_spec *spec, uint32_t unsuitable, uint32_t kept,
+/* How many nodes the pods may not use, and why. */
+struct verdict_excluded {
+    uint32_t unsuitable, kept, by_people;
+};
+
+static void say_what_else(const struct gt_fit_spec *spec, const struct verdict_excluded *excluded,
                           struct gt_buf *text)
 {
-    if (unsuitable)
-        gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s", unsuitable,
-                      gt_plural(unsuitable));
-    if (kept)
-        gt_buf_printf(text, "; %u node%s reserved for a job that waits", kept, kept == 1 ? " is" : "s are");
+    if (excluded->unsuitable)
+        gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
+                      excluded->unsuitable, gt_plural(excluded->unsuitable));
+    if (excluded->kept)
+        gt_buf_printf(text, "; %u node%s reserved for a job that waits", excluded->kept,
+                      excluded->kept == 1 ? " is" : "s are");
+    if (excluded->by_people)
+        gt_buf_printf(text, "; people have reserved %u node%s", excluded->by_people,
+                      gt_plural(excluded->by_people));
     if (spec->held)
         gt_buf_printf(text, "; %u Workload%s let in before that will take GPUs", spec->held,
                       spec->held == 1 ? " was" : "s were");
@@ -210,18 +219,22 @@ static int begin_places(struct gt_cache *cache, const struct gt_workload *worklo
 }
 
 static int exclude_all(const struct gt_fit_spec *spec, const struct gt_workload *workload,
-                       struct gt_node_set *to, uint32_t *ret_unsuitable, uint32_t *ret_kept,
-                       struct gt_err **err)
+                       struct gt_node_set *to, struct verdict_excluded *ret, struct gt_err **err)
 {
     int r = 0;
     for (unsigned i = 0; r >= 0 && i < workload->job->spec.count; i++)
         r = !verdict_asks_for_gpus(workload, i) ? 0 : verdict_exclude(spec, &workload->pod_sets[i], to, err);
-    *ret_unsuitable = gt_node_set_count(to);
+    ret->unsuitable = gt_node_set_count(to);
     for (uint32_t n = gt_node_set_next(spec->avoid, 0); r >= 0 && n != UINT32_MAX;
          n = gt_node_set_next(spec->avoid, n + 1)) {
-        *ret_kept += !gt_node_set_has(to, n);
+        ret->kept += !gt_node_set_has(to, n);
         r = gt_node_set_add(to, n, err);
     }
+    for (uint32_t n = 0; r >= 0 && n < gt_cluster_nodes(gt_cache_cluster(spec->cache)); n++)
+        if (!gt_cache_job_may_use(spec->cache, spec->job, n)) {
+            ret->by_people += !gt_node_set_has(to, n);
+            r = gt_node_set_add(to, n, err);
+        }
     return r;
 }
 
@@ -231,10 +244,10 @@ static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload 
     struct gt_cluster *cluster = gt_cache_cluster(spec->cache);
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set excluded = {0};
     __attribute__((cleanup(gt_demands_done))) struct gt_demands demands = {0};
-    uint32_t unsuitable = 0, kept = 0;
+    struct verdict_excluded why = {0};
     int r = begin_places(spec->cache, workload, job, places, err);
     if (r >= 0)
-        r = exclude_all(spec, workload, &excluded, &unsuitable, &kept, err);
+        r = exclude_all(spec, workload, &excluded, &why, err);
     if (r >= 0)
         r = gt_demands_make_ahead(spec->cache, job, (const struct gt_cache_request *const *)places->requests,
                                   &demands, err);
@@ -254,7 +267,7 @@ static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload 
             failure.reason = GT_PLAN_TOO_FEW_RESOURCES;
         gt_plan_failure_text(cluster, &failure, text);
         gt_demands_text(spec->cache, &demands, &excluded, text);
-        say_what_else(spec, unsuitable, kept, text);
+        say_what_else(spec, &why, text);
         return GT_FIT_NO;
     }
     gt_buf_printf(text, "%u unit%s of %s%u GPU%s fit%s", job->units.count, gt_plural(job->units.count),

@@ -157,16 +157,21 @@ static void handle_refused(struct reconcile *reconcile, const struct gt_cache_po
 {
     struct pjob *pjob = reconcile->pjob;
     bool again = reconcile->placement->spec.options.lost_plan == GT_LOST_RECREATE && pod->meta.owner_name;
-    char text[1024];
+    char text[1024 + GT_BRAKE_WHY_SIZE], braked[GT_BRAKE_WHY_SIZE];
+    bool begins = again && !gt_evict_has_begun(pjob, pod);
+    bool kept = begins && gt_placement_brake_keeps(reconcile, pod, braked);
     snprintf(
         text, sizeof(text),
         "a GPU of pod %.253s is in the ResourceClaim %.63s/%.253s, too, which was first: its node's agent "
-        "refuses the pod until that claim is given back",
-        pod->meta.name, first->namespace_, first->name);
+        "refuses the pod until that claim is given back%s%s",
+        pod->meta.name, first->namespace_, first->name, kept ? "; it is not evicted: " : "",
+        kept ? braked : "");
     reconcile->lost++;
     if (!reconcile->view->states[GT_MEMBER_TO_PLACE] && !reconcile->view->states[GT_MEMBER_PLANNED])
         gt_placement_set_state(pjob, GT_PLACEMENT_LOST, "ClaimRefused", text);
-    if (again)
+    if (begins && !kept)
+        gt_placement_brake_take(reconcile);
+    if (again && !kept)
         gt_evict_pod(reconcile, pod);
     if (pjob->report.refused_ms == UINT64_MAX)
         return;

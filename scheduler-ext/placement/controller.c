@@ -76,8 +76,10 @@ void gt_placement_on_pod_deleted(struct gt_placement *placement, struct gt_cache
             placement->round.left_ms = gt_clock_ms() + placement->times.retry_ms;
         gt_placement_list(pjob, PJOBS_LEFT, true);
         gt_placement_mark(pjob);
-    } else if (!gt_placement_park(pjob, pod)) {
-        gt_placement_drop(pjob);
+    } else {
+        gt_rebalance_gone(pjob, pod);
+        if (!gt_placement_park(pjob, pod))
+            gt_placement_drop(pjob);
     }
 }
 
@@ -510,7 +512,7 @@ bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node)
 bool gt_placement_is_reserved(const struct gt_placement *placement, const struct gt_cache_pod *pod,
                               uint32_t node)
 {
-    if (gt_placement_is_spare(placement, node) || !gt_cache_may_use(placement->spec.cache, pod, node))
+    if (gt_placement_is_spare(placement, node))
         return true;
     const struct pjob *holder = placement->nodes.holder;
     return gt_cluster_is_reserved(gt_cache_cluster(placement->spec.cache), node) &&

@@ -84,7 +84,9 @@ static bool is_plan_refused(struct reconcile *reconcile, const struct record *re
 
 bool gt_reconcile_recreate(struct reconcile *reconcile, const struct gt_cache_pod *pod, struct record *record)
 {
-    if (reconcile->placement->spec.options.lost_plan != GT_LOST_RECREATE || !pod->meta.owner_name)
+    char braked[GT_BRAKE_WHY_SIZE];
+    if (reconcile->placement->spec.options.lost_plan != GT_LOST_RECREATE || !pod->meta.owner_name ||
+        gt_placement_brake_keeps(reconcile, NULL, braked))
         return false;
     gt_write_delete(reconcile->pjob, record);
     return true;
@@ -142,12 +144,24 @@ static bool is_to_leave(const struct gt_cache_pod *pod)
     return pod->state != GT_CACHE_GATED && !pod->deleting;
 }
 
+/* NULL: the brake lets its pods go. */
+static const char *brake_obstacle(struct reconcile *reconcile, const char *what, char *text, size_t size)
+{
+    char braked[GT_BRAKE_WHY_SIZE];
+    if (!gt_placement_brake_keeps(reconcile, NULL, braked))
+        return NULL;
+    snprintf(text, size, "no pod is %s: %s", what, braked);
+    return text;
+}
+
 /* Why the job is not planned again as a whole; NULL: it is. */
-static const char *replan_obstacle(const struct reconcile *reconcile, char *text, size_t size)
+static const char *replan_obstacle(struct reconcile *reconcile, char *text, size_t size)
 {
     uint32_t leave = 0;
-    if (reconcile->placement->spec.options.lost_plan != GT_LOST_REPORT)
-        return "";
+    if (reconcile->placement->spec.options.lost_plan != GT_LOST_REPORT) {
+        const char *braked = brake_obstacle(reconcile, "deleted", text, size);
+        return braked ? braked : "";
+    }
     if (has_run(reconcile))
         return "pods of it have run, so it is not planned again by itself";
     for (const struct gt_cache_pod *pod = reconcile->pjob->job->pods; pod; pod = pod->next) {
@@ -156,7 +170,7 @@ static const char *replan_obstacle(const struct reconcile *reconcile, char *text
         leave += is_to_leave(pod);
     }
     if (!reconcile->owner || leave <= reconcile->owner->failures_left)
-        return NULL;
+        return brake_obstacle(reconcile, "evicted", text, size);
     snprintf(text, size,
              "it is not planned again by itself: its Job counts evicted pods as failed, and %u more would "
              "exceed its "
@@ -289,6 +303,7 @@ static void begin_replan(struct reconcile *reconcile)
     unsigned times = gt_backoff_replan(&placement->backoffs, pjob->job->key, rule, reconcile->now,
                                        placement->times.eviction_ms);
     pjob->move.replans = true;
+    gt_placement_brake_take(reconcile);
     snprintf(text, sizeof(text),
              "none of its pods has run: all are evicted, and the job is planned again as a whole (for the "
              "%u. time)",

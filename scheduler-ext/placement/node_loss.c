@@ -170,6 +170,24 @@ static void note_move(struct reconcile *reconcile, uint32_t first, uint32_t end,
     pjob->move.leave_before_s = gt_moves_begin(reconcile->view, first, end, all);
 }
 
+/* Where its pods are, or are to be, before and after this move. */
+static void say_where(const struct reconcile *reconcile, struct gt_buf *to)
+{
+    const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
+    const struct gt_reservations *reservations = &reconcile->pjob->place.reservations;
+    const struct gt_job_view *view = reconcile->view;
+    gt_auto_free uint32_t *nodes = calloc((size_t)view->count + 1, 2 * sizeof(*nodes));
+    for (uint32_t i = 0; nodes && i < view->count; i++) {
+        const struct gt_cache_pod *pod = view->members[i].pod;
+        uint32_t place = gt_reservations_node(reservations, cluster, i);
+        nodes[i] = pod ? pod->node : place;
+        nodes[view->count + i] = reservations->reservations[i].moves ? place : nodes[i];
+    }
+    if (nodes)
+        gt_rebalance_say_farther(reconcile->placement, reconcile->pjob->job->key, nodes, nodes + view->count,
+                                 view->count, to);
+}
+
 static void report_begun(struct reconcile *reconcile, uint32_t at, const char *why)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(reconcile->placement->spec.cache);
@@ -179,10 +197,12 @@ static void report_begun(struct reconcile *reconcile, uint32_t at, const char *w
     bool known = reconcile->pjob->place.reservations.reservations[at].moves &&
                  gt_cluster_get_node(cluster, to, &node) &&
                  gt_cluster_get_supernode(cluster, node.supernode, &super);
-    char text[2 * SAID_MAX];
-    snprintf(text, sizeof(text), "%s; another place is reserved%s%s", why, known ? " in supernode " : "",
-             known ? super.name : "");
-    gt_placement_event(reconcile->pjob, reconcile->view->members[at].pod, false, "UnitMoves", "Move", text);
+    gt_auto_buf struct gt_buf text = GT_BUF(2 * SAID_MAX);
+    gt_buf_printf(&text, "%s; another place is reserved%s%s", why, known ? " in supernode " : "",
+                  known ? super.name : "");
+    say_where(reconcile, &text);
+    gt_placement_event(reconcile->pjob, reconcile->view->members[at].pod, false, "UnitMoves", "Move",
+                       text.data ? text.data : why);
 }
 
 /* `because`: why no pod is evicted now. */
@@ -276,6 +296,19 @@ static int only_there(const struct reconcile *reconcile, uint32_t first, uint32_
     return 0;
 }
 
+/* Whether the brake keeps those that are to leave. What people ask for counts as well, but is held by failed
+ * nodes alone: who empties nodes on purpose need not wait. */
+static bool move_is_braked(struct reconcile *reconcile, uint32_t first, uint32_t end,
+                           const struct losses *losses, char why[static GT_BRAKE_WHY_SIZE])
+{
+    struct placement_nodes *nodes = &reconcile->placement->nodes;
+    snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory");
+    if (!gt_moves_leaving(reconcile->view, first, end, losses->leaves, &nodes->leaving))
+        return true;
+    return losses->asked ? gt_brake_is_on(&nodes->brake, &nodes->leaving, false, reconcile->now, why)
+                         : !gt_brake_lets(&nodes->brake, &nodes->leaving, reconcile->now, why);
+}
+
 /* True: places are reserved, and the job is to be reconciled again. */
 static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, const struct losses *losses)
 {
@@ -314,9 +347,8 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
         spec.avoid = NULL; /* the job that the nodes are reserved for fits beside it */
     if (losses->asked && only_there(reconcile, first, end, losses, &spec, &there) < 0)
         return false;
-    if (!losses->asked &&
-        !gt_moves_brake_lets(&placement->nodes.brake, reconcile->view, first, end, losses->leaves,
-                             reconcile->now, &placement->nodes.leaving, braked)) {
+    /* moves that make room have asked the brake together (rebalance_moves.c) */
+    if (!makes_room && move_is_braked(reconcile, first, end, losses, braked)) {
         gt_buf_puts(&text, braked);
         pjob->move.braked = true;
         report_waits(reconcile, why, "no pod is evicted: ", &text);
@@ -338,8 +370,8 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
         report_waits(reconcile, why, no_place, &text);
         return false;
     }
-    if (!losses->asked)
-        gt_brake_take(&placement->nodes.brake, &placement->nodes.leaving, false, reconcile->now);
+    if (!makes_room)
+        gt_placement_brake_take(reconcile);
     note_move(reconcile, first, end, whole && policy == GT_ON_NODE_LOSS_JOB);
     report_begun(reconcile, losses->first, why);
     return true;
@@ -374,6 +406,31 @@ static bool node_loss_begin(struct reconcile *reconcile)
             return true;
     }
     return false;
+}
+
+/* ---- pods that leave without a new place ---- */
+
+bool gt_placement_brake_keeps(struct reconcile *reconcile, const struct gt_cache_pod *only,
+                              char why[static GT_BRAKE_WHY_SIZE])
+{
+    struct placement_nodes *nodes = &reconcile->placement->nodes;
+    bool known = true;
+    snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory");
+    gt_node_set_clear(&nodes->leaving);
+    for (const struct gt_cache_pod *pod = only ? only : reconcile->pjob->job->pods; pod && known;
+         pod = only ? NULL : pod->next)
+        known = pod->node == GT_NONE || gt_node_set_add(&nodes->leaving, pod->node, NULL) >= 0;
+    if (known && (only ? gt_brake_lets(&nodes->brake, &nodes->leaving, reconcile->now, why)
+                       : !gt_brake_is_on(&nodes->brake, &nodes->leaving, true, reconcile->now, why)))
+        return false;
+    gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
+    return true;
+}
+
+void gt_placement_brake_take(struct reconcile *reconcile)
+{
+    struct placement_nodes *nodes = &reconcile->placement->nodes;
+    gt_brake_take(&nodes->brake, &nodes->leaving, false, reconcile->now);
 }
 
 /* ---- moves in progress ---- */

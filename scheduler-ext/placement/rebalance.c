@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "scheduler-ext/core/crossing.h"
 #include "scheduler-ext/placement/reconcile.h"
 
 /*
@@ -21,6 +22,7 @@ enum {
     REBALANCE_MS = 30,       /* after that no further search begins */
     SAID_MOVES_BYTES = 2600, /* bytes, and one move more: the whole text of a condition may have 4,096 */
     SUGGESTION_MAX = 4096,
+    SAID_FARTHER_MAX = 256,
 };
 
 /* ---- what may move ---- */
@@ -234,28 +236,17 @@ static bool are_of_one_unit(const struct gt_movable_pods *pods, const struct gt_
     return x->unit != GT_NONE && x->unit == y->unit && x->job == y->job;
 }
 
-/* In how many supernodes the job lies, now and afterwards. Without memory: as before. */
-static void count_supernodes(const struct gt_placement *placement, const struct gt_movable_pods *pods,
-                             const struct gt_relocation *moves, const struct gt_cache_job *job,
-                             uint32_t ret[static 2])
+void gt_rebalance_say_farther(const struct gt_placement *placement, const char *job, const uint32_t *before,
+                              const uint32_t *after, uint32_t count, struct gt_buf *to)
 {
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set before = {0}, after = {0};
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    struct gt_cluster_node node;
-    int r = 0;
-    for (const struct gt_cache_pod *pod = job->pods; pod && r >= 0; pod = pod->next) {
-        uint32_t to = pod->node, i = 0;
-        while (i < moves->count && pods->pods[moves->moves[i].pod] != pod)
-            i++;
-        if (i < moves->count)
-            to = moves->moves[i].node;
-        if (gt_cluster_get_node(cluster, pod->node, &node))
-            r = gt_node_set_add(&before, node.supernode, NULL);
-        if (r >= 0 && gt_cluster_get_node(cluster, to, &node))
-            r = gt_node_set_add(&after, node.supernode, NULL);
-    }
-    ret[0] = gt_node_set_count(&before);
-    ret[1] = r >= 0 ? gt_node_set_count(&after) : ret[0];
+    gt_auto_buf struct gt_buf where = GT_BUF(SAID_FARTHER_MAX);
+    struct gt_crossing was, is;
+    if (!gt_crossing_find(cluster, before, count, &was) || !gt_crossing_find(cluster, after, count, &is))
+        return;
+    gt_crossing_text_farther(&was, &is, &where);
+    if (where.len)
+        gt_buf_printf(to, "; %s then lies %s", job, where.data);
 }
 
 /* Names the jobs that lie less close together afterwards. */
@@ -265,13 +256,18 @@ static void say_farther(const struct gt_placement *placement, const struct gt_mo
     const struct gt_cache_job *last = NULL;
     for (uint32_t i = 0; i < moves->count && to->len < SAID_MOVES_BYTES; i++) {
         const struct gt_cache_job *job = pods->pods[moves->moves[i].pod]->job;
-        uint32_t count[2];
         if (job == last || gt_job_kind_is_nameless(job->pods->identity.kind))
             continue;
         last = job;
-        count_supernodes(placement, pods, moves, job, count);
-        if (count[1] > count[0])
-            gt_buf_printf(to, "; %s then lies in %u supernodes, not in %u", job->key, count[1], count[0]);
+        gt_auto_free uint32_t *nodes = calloc((size_t)job->pod_count + 1, 2 * sizeof(*nodes));
+        uint32_t count = 0, *after = nodes ? nodes + job->pod_count : NULL;
+        for (const struct gt_cache_pod *pod = job->pods; nodes && pod; pod = pod->next, count++) {
+            nodes[count] = after[count] = pod->node;
+            for (uint32_t m = 0; m < moves->count; m++)
+                if (pods->pods[moves->moves[m].pod] == pod)
+                    after[count] = moves->moves[m].node;
+        }
+        gt_rebalance_say_farther(placement, job->key, nodes, after, count, to);
     }
 }
 

@@ -9,6 +9,7 @@
 #include "api/pod_patch.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "base/time_text.h"
 #include "scheduler-ext/placement/reconcile.h"
 
@@ -252,6 +253,23 @@ void gt_rebalance_end(struct gt_placement *placement, const char *why)
     gt_placement_event(pjob, pjob->job->pods, true, "MovesStopped", "Place", why);
 }
 
+void gt_rebalance_gone(struct pjob *pjob, const struct gt_cache_pod *last)
+{
+    const struct placement_moves *moves = &pjob->placement->moves;
+    char why[GT_REBALANCE_WHY_SIZE];
+    uint32_t begun = 0;
+    if (moves->waiting != pjob)
+        return;
+    for (uint32_t i = 0; i < moves->count; i++) /* the pods of a unit follow one another */
+        begun += moves->list[i].begun && (!i || moves->list[i].unit != moves->list[i - 1].unit);
+    snprintf(why, sizeof(why), "the waiting job is gone: %u of %u unit%s had begun to move, the others stay",
+             begun, moves->units, gt_plural(moves->units));
+    bool waited = pjob->state == GT_PLACEMENT_WAITS || pjob->state == GT_PLACEMENT_GATHERS;
+    gt_rebalance_end(pjob->placement, NULL);
+    if (waited)
+        gt_placement_event(pjob, last, true, "MovesStopped", "Place", why);
+}
+
 /* ---- checkpoints ---- */
 
 /* What was asked counts no longer than moves last. */
@@ -444,13 +462,42 @@ static bool moves_are_written(const struct pjob *pjob)
     return written;
 }
 
-static const char *why_so_long(struct gt_placement *placement)
+/* Whether a successor of the pod has its new place. */
+static bool moves_are_back(const struct gt_placement *placement, const struct placement_move *move)
 {
-    for (uint32_t unit = 0; placement->moves.in_force && unit < placement->moves.units; unit++)
-        if (unit_state_of(placement, unit, gt_clock_ms()) == UNIT_STAYS && awaits_checkpoint(placement, unit))
-            return "a job has not told in time that its checkpoint is written (" GT_ANNOTATION_CHECKPOINT_DONE
-                   ")";
-    return "they took longer than nodes are reserved for a job";
+    const struct pjob *owner = job_of(placement, move->job);
+    const struct gt_cache_pod *pod = owner && owner->job ? owner->job->pods : NULL;
+    while (pod && !(gt_job_view_counts(pod) && pod->node_name && strcmp(pod->node_name, move->node) == 0))
+        pod = pod->next;
+    return pod;
+}
+
+/* What the moves wait for. */
+static void say_so_long(struct gt_placement *placement, char why[static GT_REBALANCE_WHY_SIZE])
+{
+    const struct placement_moves *moves = &placement->moves;
+    size_t len = (size_t)snprintf(why, GT_REBALANCE_WHY_SIZE, "%s",
+                                  "they took longer than nodes are reserved for a job");
+    for (uint32_t i = 0; moves->in_force && i < moves->count; i++) {
+        const struct placement_move *move = &moves->list[i];
+        const struct gt_cache_pod *pod = pod_of(placement, move);
+        enum unit_state state = unit_state_of(placement, move->unit, gt_clock_ms());
+        if (state == UNIT_STAYS && awaits_checkpoint(placement, move->unit)) {
+            snprintf(
+                why, GT_REBALANCE_WHY_SIZE, "%s",
+                "a job has not told in time that its checkpoint is written (" GT_ANNOTATION_CHECKPOINT_DONE
+                ")");
+            return;
+        }
+        if (state == UNIT_LEAVES && (pod || !moves_are_back(placement, move))) {
+            snprintf(why + len, GT_REBALANCE_WHY_SIZE - len, ": pod %.63s/%.253s %s", move->namespace_,
+                     move->name,
+                     !pod            ? "has left, and none has come in its place"
+                     : pod->deleting ? "has not ended yet"
+                                     : "has not left");
+            return;
+        }
+    }
 }
 
 void gt_rebalance_step(struct gt_placement *placement)
@@ -462,11 +509,15 @@ void gt_rebalance_step(struct gt_placement *placement)
         return;
     if (pjob->state != GT_PLACEMENT_WAITS && pjob->state != GT_PLACEMENT_GATHERS &&
         pjob->state != GT_PLACEMENT_NONE) {
-        gt_rebalance_end(placement, NULL); /* it has its places, or cannot be placed as it is */
+        gt_rebalance_end(placement, pjob->state == GT_PLACEMENT_REFUSED
+                                        ? "the waiting job cannot be placed as it is"
+                                        : NULL); /* it has its places */
         return;
     }
     if (now - moves->began_ms >= placement->spec.options.reserve_waiting_ms) {
-        gt_rebalance_end(placement, why_so_long(placement));
+        char why[GT_REBALANCE_WHY_SIZE];
+        say_so_long(placement, why);
+        gt_rebalance_end(placement, why);
         return;
     }
     if (pjob->state != GT_PLACEMENT_WAITS || !pjob->wait.queued)

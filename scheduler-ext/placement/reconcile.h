@@ -129,6 +129,12 @@ bool gt_node_loss_handle(struct reconcile *reconcile);
 uint64_t gt_node_loss_until(const struct reconcile *reconcile);
 /* For a new leader: takes over the moves of the last one. */
 void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content);
+/* Whether the brake keeps the pod (NULL: all pods of the job) where it is now; then `why` says it, and the
+ * job is reconciled again. Otherwise the nodes are remembered for gt_placement_brake_take(), which is called
+ * when the first of the pods leaves. */
+bool gt_placement_brake_keeps(struct reconcile *reconcile, const struct gt_cache_pod *only,
+                              char why[static GT_BRAKE_WHY_SIZE]);
+void gt_placement_brake_take(struct reconcile *reconcile);
 
 /* ---- unplaced.c ---- */
 /* Evicts the pods of a job that runs without a plan, by its on-unplaced, within a round of evictions. True:
@@ -138,6 +144,10 @@ bool gt_unplaced_handle(struct reconcile *reconcile);
 /* ---- rebalance.c ---- */
 /* Adds to the text why a job waits which pods could move so that it fits. */
 void gt_rebalance_suggest(struct reconcile *reconcile, struct gt_buf *text);
+/* Says of which domains a job has more, once its pods are on other nodes (GT_NONE: nowhere); nothing where it
+ * lies as close as before. */
+void gt_rebalance_say_farther(const struct gt_placement *placement, const char *job, const uint32_t *before,
+                              const uint32_t *after, uint32_t count, struct gt_buf *to);
 
 /* ---- preempt.c ---- */
 /* With --preempt: chooses pods of lower priority to evict for a job that does not fit, and adds that to the
@@ -162,6 +172,8 @@ const char *gt_rebalance_node(const struct gt_placement *placement, const struct
 /* The moves end, `why` they made no room, NULL: they did, or nobody needs it any more. What has not left
  * stays. */
 void gt_rebalance_end(struct gt_placement *placement, const char *why);
+/* The last pod of a job is gone: moves for it end. */
+void gt_rebalance_gone(struct pjob *pjob, const struct gt_cache_pod *last);
 void gt_rebalance_open(struct gt_placement *placement);
 void gt_rebalance_done(struct gt_placement *placement);
 /* Takes over how many moves were made of late. */

@@ -44,21 +44,17 @@ static bool most_are_unhealthy(const struct gt_cluster *cluster)
 /* NULL: it does not stay. */
 static const char *why_it_stays(struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
-    struct placement_nodes *nodes = &reconcile->placement->nodes;
     char said[GT_BRAKE_WHY_SIZE];
     const char *loss = gt_pod_annotation(&pod->meta, GT_KEY_LOSS);
     if (loss && strcmp(loss, "wait") == 0)
         return "its annotation on-node-loss is wait";
     if (!pod->meta.owner_controls || strcmp(pod->meta.owner_kind, "Node") == 0)
         return "it has no owner that would make it again";
-    bool most = most_are_unhealthy(gt_cache_cluster(reconcile->placement->spec.cache));
-    gt_node_set_clear(&nodes->leaving);
-    if (!most && gt_node_set_add(&nodes->leaving, pod->node, NULL) >= 0 &&
-        gt_brake_lets(&nodes->brake, &nodes->leaving, reconcile->now, said))
-        return NULL;
+    if (!most_are_unhealthy(gt_cache_cluster(reconcile->placement->spec.cache)))
+        return gt_placement_brake_keeps(reconcile, pod, said)
+                   ? "more nodes than --brake lets go at once are not Ready, or have lost their pods of late"
+                   : NULL;
     gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
-    if (!most)
-        return "more nodes than --brake lets go at once are not Ready, or have lost their pods of late";
     return "more than half of the cluster's GPUs are unhealthy, which may be an error of the reports";
 }
 
@@ -115,8 +111,7 @@ void gt_unhealthy_evict(struct reconcile *reconcile)
         if (!begun && (why || !takes_turn(reconcile, pod)))
             continue;
         if (!begun) {
-            gt_brake_take(&reconcile->placement->nodes.brake, &reconcile->placement->nodes.leaving, false,
-                          reconcile->now);
+            gt_placement_brake_take(reconcile);
             say_of_gpu(pjob, pod, "it is evicted", "");
         }
         gt_evict_pod(reconcile, pod);

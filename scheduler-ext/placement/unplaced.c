@@ -102,7 +102,7 @@ static bool stay(struct reconcile *reconcile, const struct unplaced_count *count
 static uint64_t begin_round(struct reconcile *reconcile, const struct unplaced_count *count, bool *ret_stays)
 {
     struct pjob *pjob = reconcile->pjob;
-    char text[UNPLACED_TEXT_MAX];
+    char text[UNPLACED_TEXT_MAX], braked[GT_BRAKE_WHY_SIZE];
     const char *why = NULL;
     if (!reconcile->view->job->sizes.recreate)
         why = "on-unplaced: recreate on the job would place it again";
@@ -111,7 +111,8 @@ static uint64_t begin_round(struct reconcile *reconcile, const struct unplaced_c
     else if (!fits_as_whole(reconcile)) {
         why = "there is no room for the job as a whole, even with its own GPUs";
         gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
-    }
+    } else if (gt_placement_brake_keeps(reconcile, NULL, braked))
+        why = braked;
     if (why) {
         *ret_stays = stay(reconcile, count, why);
         return 0;
@@ -120,6 +121,7 @@ static uint64_t begin_round(struct reconcile *reconcile, const struct unplaced_c
              "%u of its pods run without a plan: all its pods are evicted, to be placed together",
              count->unplaced);
     gt_placement_event(pjob, pjob->job->pods, false, "Recreate", "Recreate", text);
+    gt_placement_brake_take(reconcile);
     gt_backoff_set_recreated(&reconcile->placement->backoffs, pjob->job->key, count->last_s,
                              reconcile->now + RECREATE_AGAIN_MS);
     return count->last_s;

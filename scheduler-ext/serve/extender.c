@@ -199,7 +199,7 @@ static bool look_at_preemption(const struct gt_extender *e, const struct gt_exte
         return true;
     }
     if ((pod->planned != GT_NONE && pod->planned != id) ||
-        (e->spec.placement && gt_placement_is_reserved(e->spec.placement, pod->known, id)))
+        gt_node_is_kept(e->spec.cache, e->spec.placement, pod, id))
         return false;
     uint64_t available = gt_node_available(&node, gt_cluster_promised(cluster, id, GT_PROMISE_NOTED));
     for (unsigned gpu = 0; gpu < gt_class_gpus(node.class); gpu++) {

@@ -23,6 +23,19 @@ void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *
     pod->planned = known && known->plan == GT_CACHE_PLAN_ASSUMED ? known->plan_node : GT_NONE;
 }
 
+/* Reserved by people, and not for it. */
+static bool is_by_people(const struct gt_cache *cache, const struct gt_extender_pod *pod, uint32_t node)
+{
+    return !gt_cache_job_may_use(cache, pod->known ? pod->known->job->key : pod->namespace_, node);
+}
+
+bool gt_node_is_kept(const struct gt_cache *cache, const struct gt_placement *placement,
+                     const struct gt_extender_pod *pod, uint32_t node)
+{
+    return is_by_people(cache, pod, node) ||
+           (placement && gt_placement_is_reserved(placement, pod->known, node));
+}
+
 enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_placement *placement,
                                         const struct gt_extender_pod *pod, uint32_t node)
 {
@@ -33,7 +46,7 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
         return node == pod->planned ? GT_FEASIBLE : GT_PLANNED_ELSEWHERE;
     if (!gt_cluster_get_node(gt_cache_cluster(cache), node, &known))
         return GT_FEASIBLE;
-    if (placement && gt_placement_is_reserved(placement, pod->known, node))
+    if (gt_node_is_kept(cache, placement, pod, node))
         return GT_NODE_RESERVED;
     uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
     return gt_node_gpus_are_reserved(&known, remote, pod->gpus)                         ? GT_GPUS_RESERVED
@@ -55,7 +68,10 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
     const struct gt_numa *numa = gt_class_numa(known.class);
     if (feasibility == GT_PLANNED_ELSEWHERE)
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
-    else if (feasibility == GT_NODE_RESERVED && gt_placement_is_spare(placement, node))
+    else if (feasibility == GT_NODE_RESERVED && is_by_people(cache, pod, node)) {
+        gt_buf_puts(to, "this node is ");
+        gt_cache_say_reserved(cache, node, to);
+    } else if (feasibility == GT_NODE_RESERVED && gt_placement_is_spare(placement, node))
         gt_buf_puts(to, "this node is a spare: it waits for pods whose nodes are lost");
     else if (feasibility == GT_NODE_RESERVED)
         gt_buf_puts(to, "gputopo has reserved this node for a larger job that has waited for long");

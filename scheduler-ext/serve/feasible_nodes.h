@@ -41,9 +41,13 @@ struct gt_extender_pod {
 /* Finds the pod in the cache; to be called before the functions below. */
 void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *pod);
 
-/* One node, by id (GT_NONE: unknown). `placement` NULL: no nodes are reserved. */
+/* One node, by id (GT_NONE: unknown). `placement` NULL: only people reserve nodes. */
 enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_placement *placement,
                                         const struct gt_extender_pod *pod, uint32_t node);
+
+/* Whether the node is reserved for others, by the placement or by people. */
+bool gt_node_is_kept(const struct gt_cache *cache, const struct gt_placement *placement,
+                     const struct gt_extender_pod *pod, uint32_t node);
 
 /* Appends one sentence on a feasibility other than GT_FEASIBLE. */
 void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *placement,

@@ -72,7 +72,8 @@ static void model_parts_draw_node(const struct gt_debug_view *view, uint32_t id,
                                   struct gt_picture_node *node)
 {
     bool spare = view->placement && gt_placement_is_spare(view->placement, id);
-    bool reserved = view->placement && !spare && gt_placement_is_reserved(view->placement, NULL, id);
+    bool reserved = !spare && (!gt_cache_may_use(view->cache, NULL, id) ||
+                               (view->placement && gt_placement_is_reserved(view->placement, NULL, id)));
     *node = (struct gt_picture_node){
         .name = found->name,
         .product = cached->product,

@@ -65,10 +65,10 @@ static bool volcano_move_away(struct gt_volcano *volcano, struct volcano_job *jo
     struct gt_plan_failure failure = {0};
     const struct gt_decide_spec spec = {.reserve_until = losses->now.ms + VOLCANO_MOVING_MS};
     bool all = job->view->job->sizes.loss == GT_ON_NODE_LOSS_JOB, whole = false;
-    char why[GT_MOVES_TEXT_MAX], braked[GT_BRAKE_WHY_SIZE];
+    char why[GT_MOVES_TEXT_MAX], braked[GT_BRAKE_WHY_SIZE] = "there is no memory";
     gt_moves_text(job->view, losses->first, losses->why, NULL, why);
-    if (!gt_moves_brake_lets(&volcano->brake, job->view, first, end, losses->leaves, losses->now.ms,
-                             &volcano->leaving_nodes, braked)) {
+    if (!gt_moves_leaving(job->view, first, end, losses->leaves, &volcano->leaving_nodes) ||
+        !gt_brake_lets(&volcano->brake, &volcano->leaving_nodes, losses->now.ms, braked)) {
         gt_buf_consume(text, text->len);
         gt_buf_printf(text, "%s; no pod is evicted: %s", why, braked);
         return false;

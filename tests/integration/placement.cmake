@@ -6,7 +6,7 @@ if(TARGET gt_placement)
     target_link_libraries(placement-host PRIVATE core_checks gt_webhook)
     set_target_properties(placement-host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     foreach(part placement placement-claims placement-faults placement-fragmented placement-gangs placement-kinds placement-life
-                  placement-never placement-node-loss placement-numa placement-object placement-own-claims
+                  placement-moves placement-never placement-node-loss placement-numa placement-object placement-own-claims
                   placement-parts placement-preempt placement-queues placement-quota placement-rebalance placement-reserve placement-resources
                   placement-rules placement-running placement-unhealthy placement-unplaced placement-webhook
                   placement-writes placement-yield)

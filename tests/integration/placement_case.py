@@ -161,6 +161,14 @@ class PlacementCase(unittest.TestCase):
             self.api.add(SUPERNODES, f"s{s}", status=supernode_status(members))
             self.nodes += members
 
+    def add_silent(self, *nodes):
+        """Nodes that are not Ready, so that the brake is on."""
+        for node in nodes:
+            status = node_status()
+            status["conditions"][0].update(status="Unknown")
+            self.api.add("/api/v1/nodes", node, spec={}, status=status)
+            self.api.add(TOPOLOGIES, node, status=topology(node))
+
     def offer_slice(self, node, gpus, **more):
         self.api.add(SLICES, f"{node}-gpu.metax-tech.com", spec=resource_slice(node, gpus, **more))
 

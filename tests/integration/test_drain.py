@@ -15,10 +15,10 @@ PROGRAM = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else ""
 
 from daemon_driver import PATIENCE, wait_for  # noqa: E402
 from placement_driver import pod_spec, replica  # noqa: E402
-from test_placement_rebalance import Rebalance  # noqa: E402
+from rebalance_case import RebalanceCase  # noqa: E402
 
 
-class Drain(Rebalance):
+class Drain(RebalanceCase):
     def drain(self, *arguments, code=0, says=""):
         result = subprocess.run([PROGRAM, "drain", *arguments, "--kubeconfig", self.config], stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
@@ -88,11 +88,6 @@ class Drain(Rebalance):
         self.world(1)
         self.drain(code=2, says="expected one SUPERNODE")
         self.drain("none", code=1, says="none")
-
-
-for name in [name for name in dir(Rebalance) if name.startswith("test_")]:
-    setattr(Drain, name, None)  # they run in their own file
-del Rebalance
 
 
 if __name__ == "__main__":

@@ -304,6 +304,36 @@ class Answers(Case):
         self.assertEqual(self.companion.get("/healthz")[0], 200)
 
 
+class ReservedByPeople(Case):
+    """Two of three nodes are in a Supernode that people have reserved."""
+
+    def check(self, parts, whom, passed):
+        self.api.add(SUPERNODES, "s", metadata={"annotations": {
+            "metax-tech.com/reserved-until": f"2126-01-01T00:00:00Z for={whom}"}}, status=supernode_status(["n1", "n2"]))
+        for name in ("n1", "n2", "n3"):
+            self.add_node(name)
+        self.companion = Companion(SCHEDULER, f"--only={parts}", "--kubeconfig", self.config, "--namespace=default", "--leader-elect=false")
+        self.addCleanup(self.companion.stop)
+        self.assertTrue(wait_for(self.companion.is_ready), self.companion.lines)
+        asker = self.client()
+
+        def answer():
+            return self.answer(FILTER, args(asking_pod(gpus="8"), "n1", "n2", "n3"), of=asker)
+        self.assertTrue(wait_for(lambda: answer()["NodeNames"] == passed), answer())
+        if len(passed) == 1:
+            said = f"this node is reserved by people until 2126-01-01T00:00:00Z for {whom}"
+            self.assertEqual(answer()["FailedNodes"], {"n1": said, "n2": said})
+
+    def test_the_extender_alone(self):
+        self.check("extender", "team", ["n3"])
+
+    def test_beside_the_placement(self):
+        self.check("extender,placement", "team", ["n3"])
+
+    def test_for_the_namespace_of_the_pod(self):
+        self.check("extender", "ns", ["n1", "n2", "n3"])
+
+
 class Replicas(Case):
     SETS = "/apis/apps/v1/namespaces/ns/statefulsets"
 

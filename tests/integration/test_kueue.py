@@ -183,6 +183,20 @@ class Kueue(unittest.TestCase):
 
     # tests
 
+    def test_people_reserve_a_supernode(self):
+        """Only who it is for is let in: a namespace, or a job."""
+        until = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.world()
+        self.api.add(SUPERNODES, "s0", metadata={"annotations": {"metax-tech.com/reserved-until": f"{until} for=ns/Job/ours"}},
+                     status=supernode_status([f"s0-n{n}" for n in range(4)]))
+        self.add_check()
+        self.start("placement,kueue")
+        self.add_workload("theirs", ago=60)
+        self.assertTrue(wait_for(lambda: self.check("theirs").get("state") == "Retry"), self.check("theirs"))
+        self.assertIn("; people have reserved 4 nodes", self.check("theirs")["message"])
+        self.add_workload("ours")
+        self.assertTrue(wait_for(lambda: self.check("ours").get("state") == "Ready"), self.check("ours"))
+
     def test_ready_and_not(self):
         """One that fits is Ready, one that does not gives its quota back, with numbers, and is asked again later and later."""
         self.world()

@@ -7,6 +7,7 @@ Usage: test_placement_claims.py PLACEMENT_HOST [unittest arguments]
 """
 
 import json
+import time
 
 import side_by_side
 from api_double import Raw, Status
@@ -246,6 +247,18 @@ class PlacementClaimsTest(ClaimCase):
         self.create("a-2", 2)
         self.wait_checked(*names)
         self.assertNotEqual(planned_node(self.pod("a-2")), node)
+
+    def test_the_brake_holds_a_refused_claim(self):
+        """While many nodes are not Ready the pod stays, and it is said."""
+        self.add_silent("x-n0", "x-n1")
+        names = self.lift_all(recreate=1, unschedulable=500, brake=10)
+        self.refused(names)
+        self.assertTrue(wait_for(lambda: "it is not evicted: " in self.host.job("ns/Job/a").get("text", "")), self.host.job("ns/Job/a"))
+        time.sleep(1)
+        self.assertEqual(self.api.evicted, [])
+        for node in ("x-n0", "x-n1"):
+            self.api.remove("/api/v1/nodes", node)
+        self.assertTrue(wait_for(lambda: self.api.evicted == ["a-2"]), self.host.job("ns/Job/a"))
 
     def test_refused_claim_is_told(self):
         names = self.lift_all(unschedulable=500)

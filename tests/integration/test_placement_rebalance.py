@@ -3,114 +3,20 @@
 """Moves that make room for a waiting job, in the double of the API server: what is suggested, and what the suggested
 commands do."""
 
-import re
 import sys
-import threading
 import time
 import unittest
 
 from daemon_driver import wait_for
-from placement_case import JOBS, PODS, SUPERNODES, TOPOLOGIES, PlacementCase
-from placement_driver import (GROUP, gates, indexed_pod, node_status, planned_node, pod_spec, pytorch_pod, replica, supernode_status,
+from placement_case import JOBS, SUPERNODES, TOPOLOGIES
+from placement_driver import (GROUP, indexed_pod, node_status, planned_node, pod_spec, pytorch_pod, replica, supernode_status,
                               template, topology)
+from rebalance_case import RebalanceCase
 
 PYTORCH_JOBS = "/apis/kubeflow.org/v1/namespaces/ns/pytorchjobs"
-COMMAND = re.compile(r"kubectl annotate pod -n ns (\S+) metax-tech\.com/move-to=([^\s;]+)")
 
 
-class Rebalance(PlacementCase):
-    """The unit u of two nodes runs in one supernode, the pod v on one node of the other; w wants a whole one."""
-
-    def begin(self, movable="true", u=2, unit=0, more=(), waiting=True, **options):
-        self.world(2)
-        self.more, self.unit = dict(more), unit or 8 * u
-        self.names = [f"u-{rank}" for rank in range(u)]
-        self.add_job("u", u, self.unit)
-        self.movable = movable
-        for rank, name in enumerate(self.names):
-            self.add_pod(name, self.unit_pod(rank))
-        self.start(**{"patience": 300, "retry": 200, **options})
-        self.wait_lifted(*self.names)
-        for name in self.names:
-            self.bind(name)
-        self.home = planned_node(self.pod("u-0"))[:2]
-        self.other = {"s0": "s1", "s1": "s0"}[self.home]
-        self.add_pod("v", {"metadata": {}, "spec": pod_spec(8, False)})
-        self.run_on("v", f"{self.other}-n0", range(8))
-        self.api.meddle, self.arm = self.arm or self.api.meddle, None
-        if waiting:
-            self.add_gang("w", 4, 32)
-
-    arm = None  # what is to meddle from when w comes
-
-    def unit_pod(self, rank):
-        made = indexed_pod("u", rank, group=self.unit)
-        made["metadata"]["annotations"].update({"metax-tech.com/movable": self.movable, **self.more})
-        made["metadata"]["creationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        if self.pool:
-            made["spec"]["nodeSelector"] = self.pool
-        if rank == self.never:
-            made["metadata"]["annotations"]["metax-tech.com/slow-gpus"] = "never"
-        return made
-
-    never = None  # the rank whose template takes no slow GPUs
-    pool = None  # the node selector of its pods
-
-    def suggestion(self):
-        return COMMAND.findall((self.condition("w-0") or {}).get("message", ""))
-
-    def play(self):
-        """The Job's controller and the kubelets: a pod that is deleted goes, and another one comes."""
-        self.stop_playing()
-        stop = threading.Event()
-
-        def run():
-            while not stop.wait(0.05):
-                for rank, name in enumerate(list(self.names)):
-                    pod = self.pod(name)
-                    if pod and "deletionTimestamp" in pod["metadata"]:
-                        self.names[rank] = f"u-{rank}-{int(time.monotonic() * 1000)}"
-                        if self.pause:
-                            self.end(name)
-                            stop.wait(self.pause)
-                        self.add_pod(self.names[rank], self.unit_pod(rank))
-                        if not self.pause:
-                            self.end(name)
-                    elif pod and not gates(pod) and not pod["spec"].get("nodeName") and planned_node(pod):
-                        self.bind(name)
-        self.player = threading.Thread(target=run, daemon=True), stop
-        self.addCleanup(self.stop_playing)
-        self.player[0].start()
-
-    player = None
-    pause = 0  # seconds that the Job waits after a pod has gone before it makes the next one
-
-    def stop_playing(self):
-        if self.player:
-            thread, stop = self.player
-            stop.set()
-            thread.join()
-            self.player = None
-
-    def ask(self, moves):
-        for name, node in moves:
-            self.change_pod(name, {"annotations": {**self.pod(name)["metadata"]["annotations"],
-                                                   "metax-tech.com/move-to": node}})
-
-    def check_moved(self, moves):
-        """w has the supernode of u, u the nodes that were suggested, and each pod left once."""
-        self.wait_lifted("w-0", "w-1", "w-2", "w-3")
-        self.assertEqual({planned_node(self.pod(f"w-{i}"))[:2] for i in range(4)}, {self.home})
-        self.assertTrue(wait_for(self.all_run))
-        self.assertEqual(sorted(self.pod(n)["spec"]["nodeName"] for n in self.names), sorted(node for _, node in moves))
-        self.assertEqual(sorted(self.api.evicted), sorted(name for name, _ in moves))
-
-    def check_silent(self):
-        """An Event would say it at once, the condition only later."""
-        self.assertTrue(wait_for(lambda: (self.condition("w-0") or {}).get("reason") == "NoSupernode"))
-        time.sleep(1.5)
-        self.assertNotIn("MovesSuggested", [event["reason"] for event in self.events()])
-
+class Rebalance(RebalanceCase):
     def test_suggested_moves_make_room(self):
         self.begin()
         self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
@@ -123,18 +29,6 @@ class Rebalance(PlacementCase):
         self.play()
         self.ask(moves)
         self.check_moved(moves)
-
-    def required_pod(self, rank, **spec):
-        made = indexed_pod("w", rank, group=8, **spec)
-        made["metadata"]["annotations"]["metax-tech.com/job-topology"] = "required=supernode"
-        return made
-
-    def require_one_supernode(self, **options):
-        """The waiting job has units of one pod each, and they must lie in one supernode."""
-        self.begin(waiting=False, **options)
-        self.add_job("w", 4, 8)
-        for rank in range(4):
-            self.add_pod(f"w-{rank}", self.required_pod(rank))
 
     def test_moves_for_a_job_that_must_lie_in_one_supernode(self):
         self.require_one_supernode()
@@ -338,10 +232,6 @@ class Rebalance(PlacementCase):
             collection, _, _ = self.api.place(TOPOLOGIES + "/x")
             return self.api.objects[collection, node]["status"]["owners"]
 
-    def occupy(self, name, node):
-        self.add_pod(name, {"metadata": {}, "spec": pod_spec(8, False)})
-        self.run_on(name, node, range(8))
-
     def ended_sibling(self):
         """Of two units of one pod, the first has ended, and somebody else has its node."""
         names = self.add_gang("x", 2, 8)
@@ -485,13 +375,6 @@ class Rebalance(PlacementCase):
         time.sleep(8)  # so long it takes at most until the condition names moves
         self.assertEqual(self.suggestion(), [])
 
-    def lone_pod(self, number, node=None):
-        """A pod that may move, on this node, or on one of that supernode."""
-        made = replica(f"x-{number}", uid=f"x{number}", gpus=8, gated=False)
-        made["metadata"]["annotations"] = {"metax-tech.com/movable": "true"}
-        self.add_pod(f"x-{number}", made)
-        self.run_on(f"x-{number}", node or f"s{number}-n0", range(8))
-
     def test_rules_between_pods_count(self):
         """On a node of each supernode is a pod that the waiting ones keep away from: moves do not help."""
         self.world(2)
@@ -518,6 +401,20 @@ class Rebalance(PlacementCase):
         self.add_gang("w", 4, 32)
         self.assertTrue(wait_for(lambda: "it fits when" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
         self.assertRegex(self.condition("w-0")["message"], r"with 8 GPUs moves: kubectl delete pod -n ns x-[01]$")
+
+    def test_what_a_restart_costs(self):
+        """Of two equal pods the one is named that says that its restart costs less."""
+        for dear in (0, 1):
+            with self.subTest(dear=dear):
+                self.begin_again()
+                self.world(2)
+                for number in range(2):
+                    self.lone_pod(number)
+                self.change_pod(f"x-{dear}", {"annotations": {"metax-tech.com/movable": "true", "metax-tech.com/restart-cost": "5"}})
+                self.start(patience=300, retry=200)
+                self.add_gang("w", 4, 32)
+                self.assertTrue(wait_for(lambda: "it fits when" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
+                self.assertTrue(self.condition("w-0")["message"].endswith(f"kubectl delete pod -n ns x-{1 - dear}"), self.condition("w-0"))
 
     def test_free_nodes_where_the_pods_may_not_run(self):
         """Nodes of another pool are free, too few for the waiting unit: the pods go to their own pool."""
@@ -557,6 +454,10 @@ class Rebalance(PlacementCase):
         self.pause = 1.5
         self.check_each_leader_goes_on(rebalance=2, u=1)
 
+    def test_a_new_leader_asks_for_checkpoints(self):
+        """Also with the writes that ask for a checkpoint, and with what it was told before."""
+        self.check_each_leader_goes_on(rebalance=2, movable="after-checkpoint")
+
     def crowd(self):
         """One node is left where the unit may go, and somebody else comes who would take it."""
         for number in (1, 2):
@@ -569,7 +470,7 @@ class Rebalance(PlacementCase):
             meddle(request)
         self.api.meddle = meddle
 
-    def check_each_leader_goes_on(self, rebalance, u=2):
+    def check_each_leader_goes_on(self, rebalance, u=2, movable="true"):
         """The leader dies before each of its writes: no pod leaves twice, and both jobs run in the end."""
         killed = 0
         for at in range(40):
@@ -586,7 +487,8 @@ class Rebalance(PlacementCase):
                             self.host.process.kill()
                 if rebalance == 2:
                     self.arm = meddle  # from when w comes
-                self.begin(rebalance=rebalance, u=u, waiting=u > 1)
+                self.begin(movable, rebalance=rebalance, u=u, waiting=u > 1)
+                self.answers = movable == "after-checkpoint"
                 if u == 1:
                     self.crowd()
                     self.add_gang("w", 4, 32)
@@ -663,190 +565,6 @@ class Rebalance(PlacementCase):
         self.wait_lifted("w-0", "w-1")
         self.assertTrue(wait_for(lambda: any("reserved-until is not read: expected a time" in e["note"] and e["regarding"]["name"] == "s0"
                                              for e in self.events() if e["reason"] == "BadReservation")), self.events())
-
-    # ---- --rebalance=evict ----
-
-    def moves(self):
-        """The moves in the object of the waiting job."""
-        return (self.status("job-w") or {}).get("moves", "")
-
-    def reasons(self):
-        return [event["reason"] for event in self.events()]
-
-    def all_run(self):
-        return all((self.pod(name) or {"spec": {}})["spec"].get("nodeName") for name in self.names)
-
-    def check_evicted(self, *names):
-        """w has the supernode of u, u two nodes of the other one, and each pod left once."""
-        self.wait_lifted("w-0", "w-1", "w-2", "w-3")
-        self.assertEqual({planned_node(self.pod(f"w-{i}"))[:2] for i in range(4)}, {self.home})
-        self.assertTrue(wait_for(self.all_run))
-        self.assertEqual({self.pod(n)["spec"]["nodeName"][:2] for n in self.names}, {self.other})
-        self.assertEqual(sorted(self.api.evicted), sorted(names))
-
-    def check_stopped(self, text):
-        """It is said why, nobody has left, and no place is reserved any more."""
-        self.assertTrue(wait_for(lambda: any(e["reason"] == "MovesStopped" and text in e["note"] for e in self.events())), self.events())
-        self.assertTrue(wait_for(lambda: not self.moves()))
-        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0), self.host.counters())
-        self.assertEqual(self.api.evicted, [])
-
-    def test_it_moves_them_by_itself(self):
-        seen = []
-        self.api.meddle = lambda request: seen.append(self.moves()) if request.path.endswith("/eviction") else None
-        self.begin(rebalance=2)
-        self.play()
-        self.check_evicted("u-0", "u-1")
-        self.assertIn("MovesBegun", self.reasons())
-        self.assertRegex(seen[0], rf"^room={self.home}-n\d,.* ns/u-\d/\S+={self.other}-n\d,ns/u-\d/\S+={self.other}-n\d$")
-        self.assertTrue(wait_for(lambda: not self.moves()))
-        self.assertNotIn("MovesStopped", self.reasons())
-
-    def test_one_unit_after_the_other(self):
-        """Both units of a node each have to go, one at a time; the second waits until the first has its node."""
-        self.begin(unit=8, rebalance=2, atonce=1)
-        self.assertTrue(wait_for(lambda: self.api.evicted))
-        time.sleep(1.5)
-        self.assertEqual(len(self.api.evicted), 1)
-        self.play()
-        self.check_evicted("u-0", "u-1")
-
-    def test_a_job_that_lies_less_close(self):
-        """One of its two units goes to the other supernode."""
-        self.world(2)
-        self.names, self.movable, self.unit, self.more = [f"u-{rank}" for rank in range(3)], "true", 8, {}
-        self.add_job("u", 3, 8)
-        for rank, name in enumerate(self.names):
-            self.add_pod(name, self.unit_pod(rank))
-        self.start(patience=300, retry=200)
-        self.wait_lifted(*self.names)
-        for name in self.names:
-            self.bind(name)
-        home = planned_node(self.pod("u-0"))[:2]
-        self.other = {"s0": "s1", "s1": "s0"}[home]
-        for number in range(3):
-            self.add_pod(f"v-{number}", {"metadata": {}, "spec": pod_spec(8, False)})
-            self.run_on(f"v-{number}", f"{self.other}-n{number}", range(8))
-        self.add_gang("w", 2, 16)
-        self.assertTrue(wait_for(lambda: self.suggestion()), self.condition("w-0"))
-        self.assertEqual(len(self.suggestion()), 1)
-        self.assertIn("; ns/Job/u then lies in 2 supernodes, not in 1", self.condition("w-0")["message"])
-
-    def test_so_many_a_day(self):
-        """Two units would have to move, and one may: none does, and it is said."""
-        self.begin(unit=8, rebalance=2, aday=1)
-        self.assertTrue(wait_for(lambda: "--moves-a-day is 1" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
-        self.assertEqual(len(self.suggestion()), 2)
-        self.assertEqual(self.api.evicted, [])
-
-    def test_a_budget_that_lets_nobody_go(self):
-        self.api.budget = lambda name: "no disruptions"
-        self.begin(rebalance=2, turn=3000)
-        self.play()
-        self.assertTrue(wait_for(lambda: self.moves()))
-        self.check_stopped("longer than nodes are reserved")
-
-    def test_nobody_waits_any_more(self):
-        """The waiting job goes before anybody has left: the others stay."""
-        self.api.budget = lambda name: "no disruptions"
-        self.begin(rebalance=2)
-        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 16))
-        for rank in range(4):
-            self.api.remove(PODS, f"w-{rank}")
-        self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0))
-        self.api.budget = None
-        time.sleep(1.5)
-        self.assertEqual(self.api.evicted, [])
-
-    def test_its_new_place_is_lost(self):
-        """Somebody else takes it before the unit begins."""
-        def meddle(request):
-            if b"room=" in request.body:
-                self.api.meddle = None
-                for number in range(1, 4):
-                    self.add_pod(f"x-{number}", {"metadata": {}, "spec": pod_spec(8, False)})
-                    self.run_on(f"x-{number}", f"{self.other}-n{number}", range(8))
-        self.api.meddle = meddle
-        self.begin(rebalance=2)
-        self.play()
-        self.check_stopped("no room any more where it was to go")
-
-    def test_the_brake_is_on(self):
-        """Two of ten nodes are not Ready, and one may be: nothing moves, and it is said."""
-        status = node_status()
-        status["conditions"][0].update(status="Unknown")
-        for node in ("s2-n0", "s2-n1"):
-            self.api.add("/api/v1/nodes", node, spec={}, status=status)
-            self.api.add(TOPOLOGIES, node, status=topology(node, 8))
-        self.begin(rebalance=2, brake=10)
-        self.assertTrue(wait_for(lambda: "left to people now, since" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
-        self.assertIn("lets 1 go at once", self.condition("w-0")["message"])
-        self.assertEqual(self.api.evicted, [])
-
-    def asked(self, name):
-        return self.pod(name)["metadata"]["annotations"].get("metax-tech.com/checkpoint-asked")
-
-    def tell_done(self, name, when):
-        self.change_pod(name, {"annotations": {**self.pod(name)["metadata"]["annotations"], "metax-tech.com/checkpoint-done": when}})
-
-    def test_after_a_checkpoint(self):
-        """Both pods are asked for one, and go when the job has told that it has it."""
-        self.begin(movable="after-checkpoint", rebalance=2)
-        self.play()
-        self.assertTrue(wait_for(lambda: all(self.asked(name) for name in self.names)))
-        asked = self.asked("u-0")
-        self.tell_done("u-1", "2026-01-01T00:00:00Z")  # of another time
-        time.sleep(1.5)
-        self.assertEqual(self.api.evicted, [])
-        self.assertEqual(self.asked("u-0"), asked)
-        for name in ("u-0", "u-1"):
-            self.tell_done(name, self.asked(name))
-        self.check_evicted("u-0", "u-1")
-
-    def test_no_checkpoint_in_time(self):
-        self.begin(movable="after-checkpoint", rebalance=2, turn=3000)
-        self.play()
-        self.assertTrue(wait_for(lambda: self.asked("u-0")))
-        self.check_stopped("has not told in time that its checkpoint is written")
-
-    def test_not_at_this_time(self):
-        """Only after six hours, or in hours that are over."""
-        hour = time.gmtime().tm_hour
-        for movable in ("6h", f"{(hour + 2) % 24:02}:00-{(hour + 3) % 24:02}:00", "yes"):
-            with self.subTest(movable):
-                self.begin_again()
-                self.begin(movable=movable, rebalance=2)
-                self.check_silent()
-                self.assertEqual(self.api.evicted, [])
-
-    def test_moves_to_where_the_others_of_the_job_run(self):
-        """Two pods of a job are lost, others have their nodes, and an empty supernode is not for them."""
-        self.world(2)
-        self.start(**{"patience": 300, "retry": 200, "return": 100})
-        self.add_job("w", 4, 8)
-        for rank in range(4):
-            self.add_pod(f"w-{rank}", self.required_pod(rank))
-        self.wait_lifted(*(f"w-{rank}" for rank in range(4)))
-        for rank in range(4):
-            self.bind(f"w-{rank}")
-        lost = [self.pod(f"w-{rank}")["spec"]["nodeName"] for rank in (2, 3)]
-        for number, node in enumerate(lost):
-            self.end(f"w-{number + 2}")
-            self.lone_pod(number, node=node)
-        time.sleep(0.5)
-        for rank in (2, 3):
-            self.add_pod(f"w-{rank}", self.required_pod(rank))
-        self.assertTrue(wait_for(lambda: "kubectl delete pod -n ns x-" in (self.condition("w-2") or {}).get("message", "")), self.condition("w-2"))
-        self.assertIn("it fits when 2 pods of 2 jobs with 16 GPUs move", self.condition("w-2")["message"])
-
-    def test_people_move_what_has_no_plan(self):
-        self.world(2)
-        for number in range(2):
-            self.lone_pod(number)
-        self.start(patience=300, retry=200, rebalance=2)
-        self.add_gang("w", 4, 32)
-        self.assertTrue(wait_for(lambda: "kubectl delete pod -n ns x-" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
-        self.assertEqual(self.api.evicted, [])
 
 
 if __name__ == "__main__":

@@ -316,6 +316,30 @@ class PlacementRunningTest(PlacementCase):
         self.wait_lifted("a-2")
         self.assertEqual(self.host.counters()["recreated"], 1)
 
+    def test_the_brake_holds_what_lost_its_plan(self):
+        """While many nodes are not Ready it is not deleted, and it is said."""
+        self.add_silent("x-n0", "x-n1")
+        self.lose(recreate=1, brake=10)
+        self.assertTrue(wait_for(lambda: "no pod is deleted: 2 of the" in self.host.job("ns/Job/a")["text"]), self.host.job("ns/Job/a"))
+        time.sleep(1)
+        self.assertIsNotNone(self.pod("a-2"))
+        self.api.remove("/api/v1/nodes", "x-n0")
+        self.assertTrue(wait_for(lambda: self.pod("a-2") is None))
+
+    def test_the_brake_holds_a_job_that_is_planned_again(self):
+        self.world(1)
+        self.add_silent("x-n0", "x-n1")
+        self.start(unschedulable=500, brake=10)
+        names = self.add_gang("a", 2, 16)
+        self.wait_lifted(*names)
+        for name in names:
+            self.refuse(name)
+        self.assertTrue(wait_for(lambda: "no pod is evicted: 2 of the 6 nodes" in self.host.job("ns/Job/a")["text"]), self.host.job("ns/Job/a"))
+        time.sleep(1)
+        self.assertEqual(self.api.evicted, [])
+        self.api.remove("/api/v1/nodes", "x-n0")
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == names), self.host.job("ns/Job/a"))
+
     def test_refusal_is_told_as_long_as_it_stands(self):
         self.world(1)
         self.start(unschedulable=500)

@@ -120,6 +120,24 @@ class Unplaced(PlacementCase):
         self.api.budget = None
         self.wait_placed()
 
+    def test_the_brake(self):
+        """While many nodes are not Ready nobody is evicted; afterwards the nodes that were left count."""
+        self.world(3)
+        self.add_silent("x-n0", "x-n1")
+        self.begin()
+        self.play()
+        self.start(brake=10, brakespan=60000)
+        self.assert_stays("2 of the 14 nodes of the cluster are not Ready, tainted, or have lost their pods of late, and --brake lets 1 go at once")
+        self.api.remove("/api/v1/nodes", "x-n0")
+        self.wait_placed()
+        self.api.add(JOBS, "b", metadata={"uid": "uid-b", "generation": 1, "annotations": {**ASKS, "metax-tech.com/gpu-group-size": "8"}},
+                     spec={"completionMode": "Indexed", "completions": 1, "parallelism": 1, "template": template()})
+        self.add_pod("b-0", indexed_pod("b", 0, gated=False))
+        self.run_on("b-0", "s2-n3", range(8))
+        self.assertTrue(wait_for(lambda: "have lost their pods of late, and --brake lets 1" in self.host.job("ns/Job/b").get("text", "")),
+                        self.host.job("ns/Job/b"))
+        self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1", "a-2", "a-3"])
+
     def test_it_is_asked_for_later(self):
         """Without the annotation nothing is done; it may be given to a running job."""
         self.world(3)

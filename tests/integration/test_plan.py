@@ -449,6 +449,21 @@ class Example(PlanCase):
         self.refused(2, "plan", "--cluster", EXAMPLE, "--pods", "1", "--gpus", "1", "--advise", "--relocate",
                      says="expected one of the two")
 
+    def test_commands_that_relocate(self):
+        """Where the pods' names have a namespace, and nothing that a shell would read otherwise."""
+        cluster = {"nodes": [{"name": f"{s}{i}", "supernode": s, "gpus": 8} for s in "ab" for i in range(2)], "pods": []}
+        args = ["--pods", "2", "--gpus", "8", "--group-size", "16", "--relocate"]
+
+        def commands(name, **more):
+            cluster["pods"] = [{"name": name, "node": "a0", "gpus": list(range(8)), "movable": True, "job": "u", **more},
+                               {"name": "v", "node": "b0", "gpus": list(range(8)), "job": "v"}]
+            text = self.done("plan", "--cluster", self.write("cluster.json", cluster), *args)
+            return [line.strip() for line in text.splitlines() if "kubectl" in line]
+        self.assertEqual(commands("ns/u-0", groupSize=8), ["kubectl annotate pod -n ns u-0 metax-tech.com/move-to=b1"])
+        self.assertEqual(commands("ns/u-0"), ["kubectl delete pod -n ns u-0"])
+        for name in ("u-0", "ns/u;ls", "ns/u/0"):
+            self.assertEqual(commands(name, groupSize=8), [])
+
     def test_whole_unit_moves(self):
         cluster = {"nodes": [{"name": f"{s}{i}", "supernode": s, "gpus": 8} for s in "ab" for i in range(4)], "pods": [
             {"name": f"u-{i}", "node": f"a{i}", "gpus": list(range(8)), "movable": True, "job": "u", "groupSize": 16, "unit": 0}

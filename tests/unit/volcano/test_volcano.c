@@ -237,6 +237,42 @@ static void test_a_required_tier(void **state)
     }
 }
 
+static void reserve_rack(struct gt_volcano *volcano, unsigned rack, const char *whom)
+{
+    char name[16], text[64];
+    struct world_supernode supernode = {.name = name, .tier = 1};
+    snprintf(name, sizeof(name), "rack-%u", rack);
+    for (unsigned n = 0; n < NODES_EACH; n++)
+        supernode.members[n] = node_name(rack * NODES_EACH + n);
+    cJSON *object = world_supernode(&supernode);
+    snprintf(text, sizeof(text), "2126-01-01T00:00:00Z for=%s", whom);
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(cJSON_GetObjectItem(object, "metadata"), "annotations"),
+                            "metax-tech.com/reserved-until", text);
+    put(volcano, "supernodes", object);
+}
+
+static void test_people_reserve_racks(void **state)
+{
+    (void)state;
+    struct gt_volcano *volcano = new_world();
+    struct session session;
+    uint32_t nodes[NODES_EACH], node;
+    for (unsigned rack = 0; rack < RACKS; rack++)
+        reserve_rack(volcano, rack, rack == 1 ? "ns/Job/mine" : "other");
+    put_job(volcano, "mine", NODES_EACH, 8, "32");
+    put_job(volcano, "yours", NODES_EACH, 8, "32");
+    begin(&session);
+    uint32_t yours = add_group(&session, "yours", NODES_EACH, NODES_EACH, NULL),
+             mine = add_group(&session, "mine", NODES_EACH, NODES_EACH, NULL);
+    open_session(volcano, &session);
+    assert_int_equal(gt_volcano_place(volcano, yours, &node, volcano_error), -EAGAIN);
+    assert_non_null(strstr(volcano_error, "people have reserved 12 nodes"));
+    place_all(volcano, mine, NODES_EACH, nodes);
+    for (unsigned i = 0; i < NODES_EACH; i++)
+        assert_int_equal(nodes[i] / NODES_EACH, 1);
+    gt_volcano_free(volcano);
+}
+
 static void test_no_room_holds_nothing(void **state)
 {
     (void)state;
@@ -855,6 +891,7 @@ int main(void)
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_units_lie_in_racks),
         cmocka_unit_test(test_a_required_tier),
+        cmocka_unit_test(test_people_reserve_racks),
         cmocka_unit_test(test_no_room_holds_nothing),
         cmocka_unit_test(test_a_plan_is_given_back),
         cmocka_unit_test(test_reservations_last_until_the_pods_say_so),
