@@ -156,7 +156,7 @@ class World:
         for path in FOREIGN:
             self.server.kubectl("apply", "--server-side", "-f", str(path))
         self.apply([definition("podmonitors", "PodMonitor"), definition("prometheusrules", "PrometheusRule")])
-        self.server.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        self.server.kubectl("wait", "--for=condition=Established", "crd", "--all", f"--timeout={TIMEOUT_S}s")
         for thread in self.threads:
             thread.start()
 
@@ -199,7 +199,8 @@ class World:
 
     def close(self):
         self.ended.set()
-        self.kubelet.shutdown()
+        if self.threads[0].ident:  # else nobody serves, and shutdown() waits for ever
+            self.kubelet.shutdown()
         for thread in self.threads:
             if thread.ident:
                 thread.join()
@@ -251,7 +252,7 @@ class PageCommands(unittest.TestCase):
             elif wanted == "helm":
                 self.run_script(f"helm install gputopo daemonset/chart -n {NAMESPACE} --create-namespace")
         if wanted != "none" and not self.named:
-            self.run_script("kubectl wait --for=condition=Established crd --all")
+            self.run_script(f"kubectl wait --for=condition=Established crd --all --timeout={TIMEOUT_S}s")
             self.world.apply(SETTING)
             node = json.loads(self.run_script("gputopo show --from tests/machines/c500-8.json -o json").stdout)
             self.world.apply([self.world.node_status(), {"apiVersion": "topology.metax-tech.com/v1alpha1", "kind": "NodeGPUTopology",
