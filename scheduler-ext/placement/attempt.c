@@ -79,6 +79,8 @@ static void note_plan(const struct reconcile *reconcile)
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set supernodes = {0};
     gt_auto_buf struct gt_buf text = GT_BUF(PLAN_NOTE_MAX);
     uint32_t units = 0, last = GT_NONE, named = 0;
+    if (!first || !reconcile->placement->spec.recorder)
+        return;
     for (uint32_t i = 0; i < view->count; i++) {
         struct gt_cluster_node node;
         if (!gt_cluster_get_node(cluster, placed_node(view, i), &node))
@@ -96,8 +98,6 @@ static void note_plan(const struct reconcile *reconcile)
     }
     if (gt_node_set_count(&supernodes) > named)
         gt_buf_printf(&text, " and %u more", gt_node_set_count(&supernodes) - named);
-    if (!first || !reconcile->placement->spec.recorder)
-        return;
     const struct gt_pod_meta *pod = &first->meta;
     const struct gt_event_object event = {.kind = pod->owner_kind ? pod->owner_kind : "Pod",
                                           .namespace_ = pod->namespace_,

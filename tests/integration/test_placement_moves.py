@@ -32,17 +32,20 @@ class Moves(RebalanceCase):
         self.play()
         self.check_evicted("u-0", "u-1")
 
-    def test_a_job_that_lies_less_close(self):
-        """One of its two units goes to the other supernode."""
-        self.world(2)
-        self.names, self.movable, self.unit, self.more = [f"u-{rank}" for rank in range(3)], "true", 8, {}
-        self.add_job("u", 3, 8)
+    def run_units(self):
+        self.add_job("u", len(self.names), 8)
         for rank, name in enumerate(self.names):
             self.add_pod(name, self.unit_pod(rank))
         self.start(patience=300, retry=200)
         self.wait_lifted(*self.names)
         for name in self.names:
             self.bind(name)
+
+    def test_a_job_that_lies_less_close(self):
+        """One of its two units goes to the other supernode."""
+        self.world(2)
+        self.names, self.movable, self.unit, self.more = [f"u-{rank}" for rank in range(3)], "true", 8, {}
+        self.run_units()
         home = planned_node(self.pod("u-0"))[:2]
         self.other = {"s0": "s1", "s1": "s0"}[home]
         for number in range(3):
@@ -71,13 +74,7 @@ class Moves(RebalanceCase):
         self.names, self.movable, self.unit, self.more = ["u-0", "u-1"], "true", 8, {}
         for node in ("s0-n0", "s1-n0", "s2-n0", "s2-n1"):
             self.occupy(f"v-{node}", node)
-        self.add_job("u", 2, 8)
-        for rank, name in enumerate(self.names):
-            self.add_pod(name, self.unit_pod(rank))
-        self.start(patience=300, retry=200)
-        self.wait_lifted(*self.names)
-        for name in self.names:
-            self.bind(name)
+        self.run_units()
         for node in ("s2-n0", "s0-n0"):
             self.end(f"v-{node}")
         time.sleep(0.5)

@@ -32,11 +32,9 @@ static struct gt_volcano *full_world(void)
     return volcano;
 }
 
-/* What leaves has a bit in `leaves` by its node, what is gone one in `gone`. Returns the first task of high;
- * task n is that on node n. */
-static uint32_t open_full(struct gt_volcano *volcano, struct session *session, unsigned leaves)
+/* low0, low1, ...: one in each rack, a task on each of its nodes. */
+static void add_low_jobs(struct session *session)
 {
-    begin(session);
     for (unsigned rack = 0; rack < RACKS; rack++) {
         char job[8];
         uint32_t nodes[NODES_EACH];
@@ -45,6 +43,14 @@ static uint32_t open_full(struct gt_volcano *volcano, struct session *session, u
             nodes[n] = rack * NODES_EACH + n;
         add_group(session, job, NODES_EACH, NODES_EACH, nodes);
     }
+}
+
+/* What leaves has a bit in `leaves` by its node, what is gone one in `gone`. Returns the first task of high;
+ * task n is that on node n. */
+static uint32_t open_full(struct gt_volcano *volcano, struct session *session, unsigned leaves)
+{
+    begin(session);
+    add_low_jobs(session);
     for (unsigned n = 0; n < NODES; n++)
         session->tasks[n].leaves = leaves >> n & 1;
     uint32_t high = add_group(session, "high", 4, 4, NULL);
@@ -240,14 +246,7 @@ static void test_a_unit_goes_as_a_whole(void **state)
     }
     put_job(volcano, "high", 1, 8, "8");
     begin(&session);
-    for (unsigned rack = 0; rack < RACKS; rack++) {
-        char job[8];
-        uint32_t nodes[NODES_EACH];
-        snprintf(job, sizeof(job), "low%u", rack);
-        for (unsigned n = 0; n < NODES_EACH; n++)
-            nodes[n] = rack * NODES_EACH + n;
-        add_group(&session, job, NODES_EACH, NODES_EACH, nodes);
-    }
+    add_low_jobs(&session);
     uint32_t node, high = add_group(&session, "high", 1, 1, NULL);
     open_session(volcano, &session);
     assert_int_equal(gt_volcano_place(volcano, high, &node, volcano_error), -EAGAIN);
