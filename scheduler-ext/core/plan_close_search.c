@@ -103,9 +103,10 @@ static void close_list(struct close_search *search)
         listed += sizes >> slots[s] % 64 & 1;
     }
     search->listed = 0;
+    uint32_t bound = search->unit ? search->unit->supernode : GT_NONE;
     for (uint32_t i = 0; i < listed; i++) {
         unsigned k = close_kind_of(search, list[i]);
-        if (k == search->kind_count)
+        if (k == search->kind_count || !gt_core_is_below(search->job->cluster, list[i], bound))
             continue;
         search->kinds[k].there++;
         search->home[search->listed] = close_home(search, list[i]);
@@ -311,7 +312,8 @@ static bool close_in_leaf(struct close_search *search, struct gt_close_place *pl
     uint64_t gpus = 0; /* that a leaf must have at least, which is known without looking into it */
     for (unsigned k = 0; k < search->kind_count; k++)
         gpus += (uint64_t)search->kinds[k].want * search->kinds[k].slots * search->room->gpus;
-    if (search->job->any_touched || (count == 1 && cluster->in_leaves != cluster->tiers[1]))
+    if (search->job->any_touched || (search->unit && search->unit->supernode != GT_NONE) ||
+        (count == 1 && cluster->in_leaves != cluster->tiers[1]))
         return false;
     for (uint32_t i = 0; i < cluster->tiers[2]; i++) {
         uint32_t leaf = cluster->leaves[i];

@@ -135,14 +135,53 @@ static unsigned lowest_tier(const struct spread *spread)
     return lowest;
 }
 
-/* A supernode of the lowest tier that holds all atoms; among those the one where they touch fewest, then the
- * one with least room, then the lowest id. GT_NONE: only the whole cluster holds them. */
-static uint32_t choose_domain(struct spread *spread)
+/* What a domain means for the unit, the first member first; less is better. */
+struct domain_choice {
+    uint32_t needed;  /* tier-1 supernodes that it touches there */
+    uint32_t near;    /* the tier at which the job is there already */
+    uint32_t reach;   /* the lowest tier at which this domain, or the one above it, holds all units to come */
+    uint32_t missing; /* of these units, where the domain alone holds too few */
+    uint32_t total;   /* slots */
+};
+
+static bool domain_is_better(const struct domain_choice *a, const struct domain_choice *b)
+{
+    if (a->needed != b->needed)
+        return a->needed < b->needed;
+    if (a->near != b->near)
+        return a->near < b->near;
+    if (a->reach != b->reach)
+        return a->reach < b->reach;
+    return a->missing != b->missing ? a->missing < b->missing : a->total < b->total;
+}
+
+/* `holds`: [supernode] how many of the `units` to come lie whole in domains of this tier. */
+static struct domain_choice domain_judge(const struct job *job, const struct spread *spread, uint32_t domain,
+                                         const uint32_t *holds, uint32_t units)
+{
+    const struct gt_cluster *cluster = spread->cluster;
+    struct domain_choice choice = {.needed = spread->needed[domain], .total = spread->total[domain]};
+    uint32_t near = job->close && job->any_touched ? domain : GT_NONE, reach = job->close ? domain : GT_NONE;
+    while (near != GT_NONE && cluster->touched[near] != job->touch)
+        near = cluster->supers[near].parent;
+    while (reach != GT_NONE && holds[reach] < units)
+        reach = cluster->supers[reach].parent;
+    choice.near = near == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[near].tier;
+    choice.reach = reach == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[reach].tier;
+    if (job->close && reach != domain)
+        choice.missing = units - holds[domain];
+    return choice;
+}
+
+/* A supernode of the lowest tier that holds all atoms. `units`: of this kind have no place yet; they follow
+ * into as few domains as possible. GT_NONE: only the whole cluster holds the atoms. */
+static uint32_t choose_domain(const struct job *job, struct spread *spread, uint32_t units)
 {
     const struct super *supers = spread->cluster->supers;
     unsigned tier = lowest_tier(spread);
     if (tier > GT_TIERS_MAX)
         return GT_NONE;
+    uint32_t *holds = spread->taken;
     memset(spread->taken, 0, spread->room->count * sizeof(*spread->taken));
     memset(spread->needed, 0, spread->room->count * sizeof(*spread->needed));
     for (uint32_t i = 0; i < spread->count; i++) {
@@ -154,14 +193,21 @@ static uint32_t choose_domain(struct spread *spread)
         spread->taken[above] += own < spread->left ? own : spread->left;
         spread->needed[above]++;
     }
+    memset(holds, 0, spread->room->count * sizeof(*holds));
+    for (uint32_t s = 0; s < spread->room->count && job->close; s++)
+        for (uint32_t above = supers[s].tier == tier ? s : GT_NONE; above != GT_NONE;
+             above = supers[above].parent)
+            holds[above] += spread->below[s] / spread->left;
     uint32_t best = GT_NONE;
-    const uint32_t *total = spread->total;
+    struct domain_choice best_choice = {0};
     for (uint32_t s = 0; s < spread->room->count; s++) {
         if (supers[s].tier != tier || spread->below[s] < spread->left)
             continue;
-        if (best == GT_NONE || spread->needed[s] < spread->needed[best] ||
-            (spread->needed[s] == spread->needed[best] && total[s] < total[best]))
+        struct domain_choice choice = domain_judge(job, spread, s, holds, units);
+        if (best == GT_NONE || domain_is_better(&choice, &best_choice)) {
             best = s;
+            best_choice = choice;
+        }
     }
     return best;
 }
@@ -224,6 +270,15 @@ static uint32_t choose_over(struct job *job, struct spread *spread, uint32_t dom
     return count;
 }
 
+/* The units of the kind that have no place yet, this one among them. */
+static uint32_t units_left(const struct job *job, const struct gt_plan_unit *unit)
+{
+    uint32_t count = 0;
+    for (const struct gt_plan_unit *other = unit; other < job->units + job->unit_count; other++)
+        count += gt_unit_is_kind(other, unit) && !gt_run_is_placed(job, other->first, other->pods);
+    return count;
+}
+
 bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct room *room)
 {
     uint32_t *scratch = job->cluster->scratch, capacity = job->cluster->super_capacity;
@@ -247,9 +302,10 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
     if (spread.all < left || !chosen)
         return false;
     sort_by_atoms(&spread);
-    uint32_t places = gt_unit_mark_supernodes(job, unit, &domain);
+    uint32_t places = gt_unit_mark_supernodes(job, unit, &domain), units = units_left(job, unit);
+    bool alone = units == 1 && !job->any_touched && !unit->within;
     if (!places)
-        domain = choose_domain(&spread);
+        domain = choose_domain(job, &spread, units);
     while (domain != GT_NONE && spread.below[domain] < left)
         domain = job->cluster->supers[domain].parent;
     if (unit->within && (domain == GT_NONE || job->cluster->supers[domain].tier > unit->within))
@@ -267,12 +323,11 @@ bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct roo
     for (uint32_t i = 0; i < started; i++) /* before the others are chosen: it has no room for them */
         if (!place_atoms(job, unit, chosen[i].to, chosen[i].load, &run))
             return false;
-    if (job->close)
+    if (job->close) {
+        unit->supernode = alone ? GT_NONE : domain;
         gt_close_choose(job, room, chosen + started, count - started, unit);
-    for (uint32_t i = started; unit->within && i < count; i++)
-        if (!gt_core_is_below(job->cluster, chosen[i].to, domain)) /* then all stay in the domain */
-            for (i = started; i < count; i++)
-                chosen[i].to = chosen[i].from;
+        unit->supernode = GT_NONE;
+    }
     for (uint32_t i = started; i < count; i++)
         if (!place_atoms(job, unit, chosen[i].to, chosen[i].load, &run))
             return false;

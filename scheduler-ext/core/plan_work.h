@@ -380,8 +380,8 @@ void gt_close_whole(struct job *job, const struct gt_plan_unit *kind, const stru
 struct gt_close_place *gt_close_places(struct gt_cluster *cluster, uint32_t count);
 
 /* Sets `to` of each place (with `from` and `load`), and sorts them along the tree. The slots are those before
- * the places are taken. `unit`: one that is split; for it, domains count where only other units
- * are. NULL: whole units. */
+ * the places are taken. `unit`: one that is split, in its `supernode` (GT_NONE: anywhere); for it,
+ * domains count where only other units are. NULL: whole units. */
 void gt_close_choose(struct job *job, const struct room *room, struct gt_close_place *places, uint32_t count,
                      const struct gt_plan_unit *unit);
 
