@@ -163,6 +163,8 @@ bool gt_plan_job(struct gt_cluster *cluster, const struct gt_plan_request *reque
             return false;
         }
     }
+    if (!request->rules)
+        gt_plan_order(&job);
     if (job.slow == GT_SLOW_AVOID && !request->rules)
         gt_slow_trade(&job);
     gt_plan_finish(&job);

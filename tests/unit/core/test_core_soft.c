@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -307,6 +308,122 @@ static void rest_stays_near(void **state)
     gt_cluster_free(cluster);
 }
 
+/* A leaf below a spine. Returns how many units of so many supernodes it holds. */
+static unsigned leaf_of_spine(struct gt_cluster *cluster, unsigned number, uint32_t spine, unsigned atoms,
+                              uint32_t class, uint64_t *random)
+{
+    enum { EACH = 8 };
+    char name[16];
+    unsigned free = (unsigned)(random_next(random) % (EACH + 1));
+
+    snprintf(name, sizeof(name), "l%u", number);
+    uint32_t leaf = world_super(cluster, name, 2, spine);
+    for (unsigned s = 0; s < EACH; s++) {
+        snprintf(name, sizeof(name), "l%u-s%u", number, s);
+        uint32_t node = world_node(cluster, name, class, world_super(cluster, name, 1, leaf));
+        if (s >= free)
+            gt_cluster_set_free(cluster, node, 0);
+    }
+    return free / atoms;
+}
+
+/* How many domains of a tier the job is in, and how often it comes back to one. */
+static unsigned domains_of(const struct gt_cluster *cluster, const struct world_job *job, unsigned tier,
+                           unsigned *returns)
+{
+    uint32_t seen[512];
+    unsigned count = 0;
+
+    for (uint32_t p = 0, last = GT_NONE; p < job->pod_count; p++) {
+        struct gt_cluster_node node;
+        struct gt_cluster_supernode at;
+        unsigned i = 0;
+
+        assert_true(gt_cluster_get_node(cluster, job->pods[p].node, &node));
+        for (assert_true(gt_cluster_get_supernode(cluster, node.supernode, &at)); at.tier < tier;)
+            assert_true(gt_cluster_get_supernode(cluster, node.supernode = at.parent, &at));
+        if (node.supernode == last)
+            continue;
+        while (i < count && seen[i] != node.supernode)
+            i++;
+        *returns += i < count;
+        if (i == count)
+            seen[count++] = node.supernode;
+        last = node.supernode;
+    }
+    return count;
+}
+
+static unsigned fewest_leaves(const unsigned *hold, unsigned leaves, unsigned units)
+{
+    unsigned room[16] = {0}, needed = 0;
+
+    for (unsigned l = 0; l < leaves; l++)
+        room[hold[l]]++;
+    for (unsigned own = 15; own && units;) {
+        if (!room[own]) {
+            own--;
+            continue;
+        }
+        room[own]--;
+        needed++;
+        units -= units < own ? units : own;
+    }
+    return units ? UINT_MAX : needed;
+}
+
+/* Several units that are split and that leaves hold whole: as few leaves as possible, in one spine if one
+ * holds them. And no job comes back to a domain that it has left, also where leaves hold parts of units. */
+static void split_units_lie_together(void **state)
+{
+    enum { SPINES = 3, LEAVES = 4 };
+    uint64_t random = test_seed();
+    unsigned several = 0, parts = 0, one_more = 0, returns = 0;
+    (void)state;
+
+    for (unsigned round = 0; round < test_rounds(2000); round++) {
+        struct gt_cluster *cluster = world_new();
+        struct world_job job;
+        unsigned hold[SPINES * LEAVES], all = 0, needed = UINT_MAX;
+        unsigned units = 2 + (unsigned)(random_next(&random) % 5),
+                 atoms = 2 + (unsigned)(random_next(&random) % 3);
+        unsigned spines = (unsigned)(random_next(&random) % (SPINES + 1));
+        uint32_t class = world_class(cluster, GPUS, 4),
+                 spine[SPINES + 1] = {GT_NONE, GT_NONE, GT_NONE, GT_NONE};
+
+        for (unsigned s = 0; s < spines; s++)
+            spine[s] = world_super(cluster, (const char *[]){"x", "y", "z"}[s], 3, GT_NONE);
+        for (unsigned l = 0; l < SPINES * LEAVES; l++) {
+            hold[l] = leaf_of_spine(cluster, l, spine[l / LEAVES], atoms, class, &random);
+            all += hold[l];
+        }
+        world_job(&job, units, atoms, GPUS, 1);
+        if (world_plan(cluster, &job))
+            parts += all < units;
+        if (job.placed) {
+            unsigned ignored = 0, leaves = domains_of(cluster, &job, 2, &returns);
+            for (unsigned s = 0; s < spines; s++) {
+                unsigned inside = fewest_leaves(hold + s * LEAVES, LEAVES, units);
+                needed = inside < needed ? inside : needed;
+            }
+            if (needed != UINT_MAX && spines == SPINES)
+                assert_int_equal(domains_of(cluster, &job, 3, &ignored), 1);
+            if (spines == 0)
+                needed = fewest_leaves(hold, SPINES * LEAVES, units);
+            if (needed != UINT_MAX && (spines == 0 || spines == SPINES)) {
+                assert_in_range(leaves, needed, spines ? needed + 1 : needed);
+                one_more += leaves > needed;
+                several += needed > 1;
+            }
+        }
+        gt_cluster_free(cluster);
+    }
+    printf("%u in several leaves, %u of those that spines hold in one more, %u in parts, %u returns\n",
+           several, one_more, parts, returns);
+    assert_int_equal(returns, 0);
+    assert_true(several > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +434,7 @@ int main(void)
         cmocka_unit_test(prefers_the_fuller_of_equal_zones),
         cmocka_unit_test(large_units),
         cmocka_unit_test(rest_stays_near),
+        cmocka_unit_test(split_units_lie_together),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
