@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
 #include "scheduler-ext/core/plan_work.h"
@@ -135,11 +136,18 @@ static unsigned lowest_tier(const struct spread *spread)
     return lowest;
 }
 
+/* What a supernode holds of the units to come, where these lie whole in domains of one tier. */
+struct domain_hold {
+    uint32_t units;
+    uint32_t domains; /* the fewest in it that hold all of them, or all that it holds */
+};
+
 /* What a domain means for the unit, the first member first; less is better. */
 struct domain_choice {
     uint32_t needed;  /* tier-1 supernodes that it touches there */
     uint32_t near;    /* the tier at which the job is there already */
     uint32_t reach;   /* the lowest tier at which this domain, or the one above it, holds all units to come */
+    uint32_t domains; /* in as many */
     uint32_t missing; /* of these units, where the domain alone holds too few */
     uint32_t total;   /* slots */
 };
@@ -152,24 +160,60 @@ static bool domain_is_better(const struct domain_choice *a, const struct domain_
         return a->near < b->near;
     if (a->reach != b->reach)
         return a->reach < b->reach;
+    if (a->domains != b->domains)
+        return a->domains < b->domains;
     return a->missing != b->missing ? a->missing < b->missing : a->total < b->total;
 }
 
-/* `holds`: [supernode] how many of the `units` to come lie whole in domains of this tier. */
+static int domain_compare(const void *left, const void *right)
+{
+    const uint64_t *a = left, *b = right;
+    return *a < *b ? 1 : *a > *b ? -1 : 0;
+}
+
+/* [supernode]; NULL: one unit alone has nothing to wait for, or there is no memory. */
+static struct domain_hold *domain_holds(const struct job *job, const struct spread *spread, unsigned tier,
+                                        uint32_t units)
+{
+    const struct super *supers = spread->cluster->supers;
+    uint32_t count = spread->room->count, listed = 0;
+    uint64_t *list =
+        job->close && units > 1
+            ? gt_close_memory(job->cluster, 1, count * (sizeof(*list) + sizeof(struct domain_hold)))
+            : NULL;
+    if (!list)
+        return NULL;
+    struct domain_hold *holds = (struct domain_hold *)(list + count);
+    memset(holds, 0, count * sizeof(*holds));
+    for (uint32_t s = 0; s < count; s++)
+        if (supers[s].tier == tier && spread->below[s] >= spread->left)
+            list[listed++] = (uint64_t)(spread->below[s] / spread->left) << 32 | s;
+    qsort(list, listed, sizeof(*list), domain_compare); /* the fewest are those that hold most */
+    for (uint32_t i = 0; i < listed; i++) {
+        uint32_t held = (uint32_t)(list[i] >> 32);
+        for (uint32_t above = (uint32_t)list[i]; above != GT_NONE; above = supers[above].parent) {
+            holds[above].domains += holds[above].units < units;
+            holds[above].units += held;
+        }
+    }
+    return holds;
+}
+
 static struct domain_choice domain_judge(const struct job *job, const struct spread *spread, uint32_t domain,
-                                         const uint32_t *holds, uint32_t units)
+                                         const struct domain_hold *holds, uint32_t units)
 {
     const struct gt_cluster *cluster = spread->cluster;
     struct domain_choice choice = {.needed = spread->needed[domain], .total = spread->total[domain]};
-    uint32_t near = job->close && job->any_touched ? domain : GT_NONE, reach = job->close ? domain : GT_NONE;
+    uint32_t near = job->close && job->any_touched ? domain : GT_NONE, reach = holds ? domain : GT_NONE;
     while (near != GT_NONE && cluster->touched[near] != job->touch)
         near = cluster->supers[near].parent;
-    while (reach != GT_NONE && holds[reach] < units)
+    while (reach != GT_NONE && holds[reach].units < units)
         reach = cluster->supers[reach].parent;
     choice.near = near == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[near].tier;
     choice.reach = reach == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[reach].tier;
-    if (job->close && reach != domain)
-        choice.missing = units - holds[domain];
+    choice.domains = reach == GT_NONE ? 0 : holds[reach].domains;
+    if (holds && reach != domain)
+        choice.missing = units - holds[domain].units;
     return choice;
 }
 
@@ -181,7 +225,6 @@ static uint32_t choose_domain(const struct job *job, struct spread *spread, uint
     unsigned tier = lowest_tier(spread);
     if (tier > GT_TIERS_MAX)
         return GT_NONE;
-    uint32_t *holds = spread->taken;
     memset(spread->taken, 0, spread->room->count * sizeof(*spread->taken));
     memset(spread->needed, 0, spread->room->count * sizeof(*spread->needed));
     for (uint32_t i = 0; i < spread->count; i++) {
@@ -193,11 +236,7 @@ static uint32_t choose_domain(const struct job *job, struct spread *spread, uint
         spread->taken[above] += own < spread->left ? own : spread->left;
         spread->needed[above]++;
     }
-    memset(holds, 0, spread->room->count * sizeof(*holds));
-    for (uint32_t s = 0; s < spread->room->count && job->close; s++)
-        for (uint32_t above = supers[s].tier == tier ? s : GT_NONE; above != GT_NONE;
-             above = supers[above].parent)
-            holds[above] += spread->below[s] / spread->left;
+    const struct domain_hold *holds = domain_holds(job, spread, tier, units);
     uint32_t best = GT_NONE;
     struct domain_choice best_choice = {0};
     for (uint32_t s = 0; s < spread->room->count; s++) {
