@@ -156,6 +156,8 @@ class Invented(Page):
             self.browser.click("[...document.querySelectorAll('#uses-rows a')].find((a) => a.innerText === 'ns/llama-70b')")
             self.browser.wait_for("document.querySelector('#view-body pre')?.innerText.includes('llama-70b-worker-3')")
             self.assertIn("on 16 nodes in 2 of 5 racks", self.text("#view .domains"))
+            self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('#view p.quiet.domains')].map((p) => p.innerText)"),
+                             ["1 of 2 domains of tier 2: hall-1"])
             self.assertEqual(self.count("#view .g.on"), 128)
             self.assertEqual(self.browser.evaluate("location.hash"), "#/job/ns%2FPyTorchJob%2Fllama-70b")
             self.assertEqual(self.browser.evaluate("emphasis().job.size"), 16)

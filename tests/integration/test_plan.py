@@ -519,6 +519,18 @@ class Example(PlanCase):
 class Cases(PlanCase):
     """Small clusters on which the rule once lost."""
 
+    def leaves(self, name, pods, group, *args):
+        answer = self.plan(os.path.join(CASES, name), "--pods", pods, "--gpus", 8, "--group-size", group, *args)
+        self.assertTrue(answer["placed"])
+        return {pod["node"].split("-")[0] for unit in answer["units"] for pod in unit["pods"]}
+
+    def test_leaves(self):
+        for group, *args in ((16,), (96, "--atomic-group-size", 16), (32, "--atomic-group-size", 16)):
+            self.assertEqual(len(self.leaves("leaves.json", 12, group, *args)), 3, group)
+        self.assertEqual(self.leaves("leaf_single.json", 2, 16), {"l1"})
+        for group, *args in ((16,), (64, "--atomic-group-size", 16), (32, "--atomic-group-size", 16)):
+            self.assertEqual(self.leaves("leaf_whole.json", 8, group, *args), {"l2"}, group)
+
     def first(self, name, pods, gpus, group):
         answer = self.plan(os.path.join(CASES, name), "--pods", pods, "--gpus", gpus, "--group-size", group)
         return answer["units"][0]["pods"][0]["node"]

@@ -170,7 +170,8 @@ function drawMap() {
     const free = hall.racks.reduce((sum, rack) => sum + rack.available, 0), gpus = hall.racks.reduce((sum, rack) => sum + rack.gpus, 0);
     pen.font = "600 12px system-ui, sans-serif";
     pen.textAlign = "left";
-    pen.fillStyle = c.ink;
+    const { job } = emphasized;
+    pen.fillStyle = !job || hall.racks.some((rack) => rack.nodes.some((id) => job.has(id))) ? c.ink : c.soft;
     pen.fillText(hall.name, x, y + 12);
     const named = pen.measureText(hall.name).width + 8;
     pen.font = "12px system-ui, sans-serif";

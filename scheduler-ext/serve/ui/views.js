@@ -153,6 +153,15 @@ function viewNode() {
         make("ul", { class: "log" }, ...(history.length ? history.map(eventLine) : [make("li", { class: "quiet" }, "No change since this replica began.")]))))];
 }
 
+// The domains above racks, a tier each, the lowest first.
+function domainsAbove(racks) {
+  const tiers = new Map(), count = (tier) => [...page.tree.values()].filter((domain) => domain.tier === tier).length;
+  for (const rack of racks)
+    for (let at = page.tree.get(rack.hall); at; at = page.tree.get(at.parent)) tiers.set(at.tier, (tiers.get(at.tier) || new Set()).add(at.name));
+  return [...tiers].sort(([a], [b]) => a - b).map(([tier, names]) =>
+    `${names.size} of ${plural(count(tier), "domain")} of tier ${tier}: ${[...names].sort(order).slice(0, 12).join(", ")}`);
+}
+
 function viewJob() {
   const job = page.jobs.get(view.arg);
   if (!job) return [`There is no job ${view.arg}`];
@@ -164,6 +173,7 @@ function viewJob() {
     job.text ? make("p", { class: job.state === "refused" || job.state === "plan-lost" ? "bad" : "" }, job.reason ? `${job.reason}: ${job.text}` : job.text) : null,
     nodes.length ? make("p", { class: "domains" }, `on ${plural(nodes.length, "node")} in ${racks.size} of ${plural(page.racks.length, "rack")}: `,
       ...separated([...racks].slice(0, 12).map((rack) => link("rack", rack.name, rack.name)))) : null,
+    ...domainsAbove(racks).map((line) => make("p", { class: "domains quiet" }, line)),
     nodes.length ? nodeList(nodes.sort((a, b) => order(a.name, b.name)).slice(0, 40)) : null, explained(`job=${encodeURIComponent(job.key)}`)];
 }
 
