@@ -16,6 +16,7 @@
 #include "agent/told_dir.h"
 #include "base/file.h"
 #include "base/time_text.h"
+#include "topology/model/loss.h"
 
 /* What files of measured values say over time. tests/integration/test_isolate.py tries their contents. */
 
@@ -207,6 +208,32 @@ static void which_gpu_the_vendor_means(void **state)
     }
 }
 
+/* Loss, score and choice are of the lower value. */
+static void what_is_measured_counts(void **state)
+{
+    struct gt_measured told = {.count = 1, .of = {{"#0", "", 3000}}};
+    struct gt_choice choice;
+    struct gt_weights weights;
+    (void)state;
+    for (unsigned measured = 0; measured < 2; measured++) {
+        gt_auto_node struct gt_node *node = NULL;
+        gt_auto_class struct gt_class *class = NULL;
+        assert_return_code(gt_node_new(4, 0, &node, NULL), 0);
+        for (unsigned l = 0; l < node->link_count; l++)
+            node->links[l].kind = GT_LINK_MX;
+        told.count = measured;
+        assert_return_code(gt_measured_apply(&told, node, NULL), 0);
+        gt_weights_of(node, &weights);
+        assert_return_code(gt_class_new(&weights, &class, NULL), 0);
+        assert_int_equal(gt_class_sum(class, 0x3), measured ? 3 : 64);
+        assert_int_equal(gt_class_sum(class, 0x6), 64);
+        assert_true(gt_choose(class, 0xf, 0, 2, 0, &choice));
+        assert_int_equal(choice.mask, measured ? 0x6 : 0x3);
+        assert_true(gt_choose(class, 0x7, 0, 1, 0, &choice)); /* the one that leaves the best pair */
+        assert_int_equal(choice.mask, 0x1);
+    }
+}
+
 /* The directory can be opened, but not read: that is said, and is no sign that there are no files. */
 static void faults_with_one_descriptor_left(void **state)
 {
@@ -241,6 +268,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_no_file_of_them, begin, end),
         cmocka_unit_test_setup_teardown(what_the_vendors_test_prints, begin, end),
         cmocka_unit_test(which_gpu_the_vendor_means),
+        cmocka_unit_test(what_is_measured_counts),
         cmocka_unit_test_setup_teardown(faults_with_one_descriptor_left, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -291,6 +292,95 @@ static void fewest_leaves(void **state)
     assert_true(several > 20);
 }
 
+/* The least number of these that hold so many units; UINT_MAX: all of them do not. */
+static unsigned fewest_of(const unsigned *holds, unsigned count, unsigned units)
+{
+    bool taken[64] = {false};
+
+    for (unsigned needed = 0;; needed++) {
+        unsigned best = 0;
+        if (!units)
+            return needed;
+        for (unsigned i = 0; i < count; i++)
+            best = !taken[i] && (taken[best] || holds[i] > holds[best]) ? i : best;
+        if (taken[best] || !holds[best])
+            return UINT_MAX;
+        taken[best] = true;
+        units -= holds[best] < units ? holds[best] : units;
+    }
+}
+
+/* Three tiers, supernodes of several sizes: as few spines as hold the job, and in one of them at most a leaf
+ * more than needed. The units of a job go to the supernodes that the rule chose, so that here all hold one.
+ */
+static void near_the_bound_on_large_clusters(void **state)
+{
+    enum { SPINES = 5, LEAVES = 8, EACH = 12 };
+    uint64_t random = test_seed();
+    unsigned bound = 0, touched = 0, placed = 0;
+    (void)state;
+
+    for (unsigned round = 0; round < test_rounds(300); round++) {
+        struct gt_cluster *cluster = world_new();
+        struct world_job job;
+        uint32_t class = world_class(cluster, GPUS, 4), spine[SPINES], leaf[SPINES * LEAVES];
+        unsigned of_spine[SPINES] = {0}, of_leaf[SPINES * LEAVES] = {0},
+                 units = 1 + (unsigned)(random_next(&random) % 60);
+        unsigned spines = 0, leaves = 0, least = UINT_MAX;
+        bool in_spine[SPINES] = {false};
+        char name[32];
+
+        for (unsigned s = 0; s < SPINES; s++) {
+            snprintf(name, sizeof(name), "spine%u", s);
+            spine[s] = world_super(cluster, name, 3, GT_NONE);
+        }
+        for (unsigned l = 0; l < SPINES * LEAVES; l++) {
+            snprintf(name, sizeof(name), "leaf%u", l);
+            leaf[l] = world_super(cluster, name, 2, spine[l / LEAVES]);
+            for (unsigned s = 0; s < EACH; s++) {
+                snprintf(name, sizeof(name), "leaf%u-%u", l, s);
+                uint32_t super = world_super(cluster, name, 1, leaf[l]), first = gt_cluster_nodes(cluster);
+                world_nodes(cluster, name, 2, class, super);
+                bool busy = random_next(&random) % 4 < 3;
+                for (unsigned n = 0; busy && n < 2; n++)
+                    gt_cluster_set_free(cluster, first + n, 0);
+                of_leaf[l] += !busy;
+                of_spine[l / LEAVES] += !busy;
+            }
+        }
+        world_job(&job, units, 2, GPUS, 0);
+        if (world_plan(cluster, &job)) {
+            for (unsigned l = 0; l < SPINES * LEAVES; l++) {
+                bool used = false;
+                for (uint32_t p = 0; p < job.pod_count && !used; p++)
+                    used = group_of(cluster, super_of_pod(cluster, &job.pods[p]), 2) == leaf[l];
+                leaves += used;
+                in_spine[l / LEAVES] |= used;
+            }
+            for (unsigned s = 0; s < SPINES; s++)
+                spines += in_spine[s];
+            assert_int_equal(spines, fewest_of(of_spine, SPINES, units));
+            for (unsigned set = 0; set < 1u << SPINES; set++) { /* of all choices of so many spines */
+                unsigned inside[SPINES * LEAVES] = {0};
+                for (unsigned l = 0; l < SPINES * LEAVES; l++)
+                    inside[l] = set >> l / LEAVES & 1 ? of_leaf[l] : 0;
+                unsigned needed = (unsigned)__builtin_popcount(set) == spines
+                                      ? fewest_of(inside, SPINES * LEAVES, units)
+                                      : UINT_MAX;
+                least = needed < least ? needed : least;
+            }
+            assert_int_equal(leaves, least);
+            expect_contiguous(cluster, &job);
+            placed++;
+            bound += least;
+            touched += leaves;
+        }
+        gt_cluster_free(cluster);
+    }
+    printf("%u jobs in %u leaves, the bound is %u\n", placed, touched, bound);
+    assert_true(placed > 10);
+}
+
 /* A job that needs no whole leaf takes the rest of one; one that needs a leaf finds it whole. */
 static void whole_leaves_are_kept(void **state)
 {
@@ -481,6 +571,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(closest_of_all_equal_choices),
         cmocka_unit_test(fewest_leaves),
+        cmocka_unit_test(near_the_bound_on_large_clusters),
         cmocka_unit_test(whole_leaves_are_kept),
         cmocka_unit_test(missing_units_come_to_the_others),
         cmocka_unit_test(missing_units_come_to_the_same_supernode),
