@@ -88,6 +88,7 @@ for setting in "seren 32x32x8" "kalos 57x18x4" "helios 21x48x8"; do
     cluster=${setting#* } trace=${setting% *}
     waits "$cluster" "$trace"
     run calm "$trace-$cluster" "$cluster" "$trace" $few 15000 0.8
+    run pool-calm "$trace-$cluster" "$cluster" "$trace" first-fit 15000 0.8 --pool
     run fifo "$trace-$cluster" "$cluster" "$trace" $few 15000 1.1 --queue fifo
     run pool-fifo "$trace-$cluster" "$cluster" "$trace" first-fit 15000 1.1 --queue fifo --pool
 done
@@ -96,6 +97,7 @@ for setting in "seren lingjun" "kalos 21x48x8" "helios 32x32x8"; do
     waits "$cluster" "$trace"
 done
 run replay philly-lingjun lingjun philly $few 60000 1.1 --replay
+run pool-replay philly-lingjun lingjun philly first-fit 60000 1.1 --replay --pool
 
 exec /usr/bin/python3 - "$out" <<'EOF'
 import csv, glob, math, os, statistics, sys
@@ -165,11 +167,13 @@ def waiting_table(experiment, title):
     fields = ("waitMean", "waitGpuMean", "waitP99", "slowdownNode", "slowdownSupernode", "slowdownLarger")
     print("| jobs, cluster | policy | served, % | wait: mean, s | by GPUs, s | p99, s | slowdown: a node | a supernode | larger |")
     print("|---" * 9 + "|")
+    pools = read("pool-" + experiment)
     for table, runs in read(experiment).items():
+        runs["without topology"] = pools[table]["first-fit"]
         if all(float(r["waitMean"]) < 0.5 for of in runs.values() for r in of.values()):
             print(f"| {table} | all | nobody waits | | | | | | |")
             continue
-        for policy in ("gputopo", "kueue", "kueue-preferred", "huawei", "first-fit", "kueue-preferred+first"):
+        for policy in ("gputopo", "kueue", "kueue-preferred", "huawei", "first-fit", "kueue-preferred+first", "without topology"):
             rows = runs[policy].values()
             served = statistics.mean(100 * float(r["served"]) for r in rows)
             cells = [statistics.mean(float(r[f]) for r in rows) for f in fields]
