@@ -154,6 +154,15 @@ class Isolated(Case):
         self.healthy(8)
         self.assertTrue(wait_for(lambda: "grade" not in self.status()["gpus"][3]))
 
+    def test_its_pods_are_to_leave(self):
+        """It is for the companion to read in the GPU's reason; a later word without --evict lets them stay."""
+        self.begin()
+        self.done("isolate", "n1/3", "--reason", "burns", "--evict")
+        self.healthy(7)
+        self.assertEqual((self.sick(), self.spec()[0]["evict"]), ({3: "isolated, pods leave: burns"}, True))
+        self.done("isolate", "n1/3", "--reason", "cools")
+        self.assertTrue(wait_for(lambda: self.sick() == {3: "isolated: cools"}), self.sick())
+
     def test_a_grade_that_the_definition_does_not_know(self):
         """Without it the entry would take the GPU out of use."""
         self.begin()
