@@ -108,7 +108,7 @@ uint64_t gt_isolations_over(const struct gt_isolations *isolations, int64_t now_
 
 /* ---- what comes and goes ---- */
 
-#define HELD "came again and again"
+#define CAME_AGAIN "came again and again"
 
 static bool damper_is_same(const struct gt_isolation *a, const struct gt_isolation *b)
 {
@@ -147,9 +147,9 @@ static void damper_hold(const struct gt_isolation_damped *one, struct gt_isolati
     *held = one->last;
     held->until_s = 0;
     held->hold_s = one->flapping.hold_s;
-    if (strncmp(one->last.reason, HELD, strlen(HELD)) == 0)
+    if (strncmp(one->last.reason, CAME_AGAIN, strlen(CAME_AGAIN)) == 0)
         return; /* of the process before, which has said it */
-    snprintf(text, sizeof(text), HELD ", has to be away for %llu s; last: %s",
+    snprintf(text, sizeof(text), CAME_AGAIN ", has to be away for %llu s; last: %s",
              (unsigned long long)one->flapping.hold_s, one->last.reason);
     gt_text_shorten(held->reason, sizeof(held->reason), text);
 }
