@@ -104,13 +104,16 @@ class Sound(Case):
         self.assertEqual(checks["memory-unit"]["found"], "64 GiB (8 times)")
 
     def test_ten_milliseconds_each(self):
-        """The best of three, since others use this machine."""
+        """The best of five, since others use this machine."""
+        with open(os.path.join(BIN, "gputopo"), "rb") as file:
+            if re.search(b"__[at]san_init", file.read()):
+                self.skipTest("sanitizers need longer")
         took = []
-        for _ in range(3):
+        for _ in range(5):
             began = time.monotonic()
             count = len(self.checks())
             took.append(time.monotonic() - began)
-        self.assertLess(min(took) / count, 0.010)
+        self.assertLess(min(took) / count, 0.010, took)
 
     def test_what_a_person_sees(self):
         lines = self.run_verb().stdout.splitlines()
