@@ -123,7 +123,7 @@ static void files_on_timer(void *arg)
                 GT_INT("now", agent->fault_dir.told.count));
     if (gt_told_settle(&agent->told_by_files, &agent->faults.flapping, &agent->fault_dir.told)) {
         arm_end(agent);
-        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_FILES, &agent->told_by_files.in_use, false);
+        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_FILES, &agent->told_by_files.in_use, true);
     }
     if (gt_told_settle(&agent->told_by_node, &agent->faults.flapping, &agent->node_says))
         gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_NODE, &agent->told_by_node.in_use, true);
@@ -175,34 +175,42 @@ static void isolation_on_error(void *arg, const struct gt_err *error)
            GT_STR("why", gt_err_text(error)));
 }
 
-/* What held when the process before ended, holds until the API server says something else. */
-static void agent_recall(struct gt_agent *agent, const char *dir, enum gt_isolation_source source,
-                         struct gt_isolations *to)
+/* What the process before has left: 1, or 0 for nothing. */
+static int agent_recall(const char *dir, enum gt_isolation_source source, struct gt_isolations *to)
 {
     gt_auto_err struct gt_err *why = NULL;
-    bool by_node = source == GT_ISOLATED_BY_NODE;
-    int r = dir ? gt_isolation_file_read(dir, by_node, to, &why) : 0;
+    int r = dir ? gt_isolation_file_read(dir, source, to, &why) : 0;
     if (r < 0)
         gt_warning("what was isolated before is not known", GT_STR("why", gt_err_text(why)));
-    if (r <= 0)
-        return;
-    gt_info(by_node ? "conditions of the Node of before hold" : "isolations of before hold",
-            GT_INT("count", to->count));
-    if (by_node)
-        gt_told_settle(&agent->told_by_node, &agent->faults.flapping, to);
-    arm_end(agent);
-    gt_scanner_isolate(agent->scanner, source, to, false);
+    return r > 0;
+}
+
+/* What the object and the Node isolated when the process before ended, holds until the API server says
+ * something else. What came and went is held back on. */
+static void agent_recall_all(struct gt_agent *agent)
+{
+    const struct gt_agent_options *options = agent->options;
+    const char *dir = options->device_plugin ? options->kubelet_dir : NULL;
+    struct gt_isolations held;
+    if (options->fault_dir && agent_recall(dir, GT_ISOLATED_BY_FILES, &held))
+        gt_isolations_restore(&agent->told_by_files.damper, &agent->faults.flapping, &held);
+    if (options->fault_conditions && agent_recall(dir, GT_ISOLATED_BY_NODE, &agent->node_says)) {
+        gt_info("conditions of the Node of before hold", GT_INT("count", agent->node_says.count));
+        gt_isolations_restore(&agent->told_by_node.damper, &agent->faults.flapping, &agent->node_says);
+    }
+    if (agent_recall(dir, GT_ISOLATED_BY_OBJECT, &agent->isolations)) {
+        gt_info("isolations of before hold", GT_INT("count", agent->isolations.count));
+        gt_scanner_isolate(agent->scanner, GT_ISOLATED_BY_OBJECT, &agent->isolations, false);
+    }
 }
 
 int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err)
 {
-    const char *dir = agent->options->device_plugin ? agent->options->kubelet_dir : NULL;
     GT_TRY(gt_loop_add_timer(agent->loop, isolation_on_timer, agent, &agent->isolation_timer, err));
     GT_TRY(gt_loop_add_timer(agent->loop, files_on_timer, agent, &agent->files_timer, err));
+    agent_recall_all(agent);
     files_on_timer(agent);
-    agent_recall(agent, dir, GT_ISOLATED_BY_OBJECT, &agent->isolations);
-    if (agent->options->fault_conditions)
-        agent_recall(agent, dir, GT_ISOLATED_BY_NODE, &agent->node_says);
+    arm_end(agent);
     return 0;
 }
 

@@ -209,19 +209,20 @@ int gt_health_file_write(struct gt_health_file *file, const struct gt_health *he
 
 /* ---- the file of isolations ---- */
 
-static const char *isolation_file_name(bool by_node)
-{
-    return by_node ? "/conditions.json" : "/isolated.json";
-}
+static const char *const isolation_files[GT_ISOLATION_SOURCES] = {
+    [GT_ISOLATED_BY_OBJECT] = "/isolated.json",
+    [GT_ISOLATED_BY_FILES] = "/faults.json",
+    [GT_ISOLATED_BY_NODE] = "/conditions.json",
+};
 
-int gt_isolation_file_read(const char *kubelet_dir, bool by_node, struct gt_isolations *ret,
-                           struct gt_err **err)
+int gt_isolation_file_read(const char *kubelet_dir, enum gt_isolation_source source,
+                           struct gt_isolations *ret, struct gt_err **err)
 {
     char path[PATH_MAX];
     gt_auto_free char *text = NULL;
     gt_auto_json cJSON *json = NULL;
     size_t len;
-    GT_TRY(state_path(kubelet_dir, isolation_file_name(by_node), path, err));
+    GT_TRY(state_path(kubelet_dir, isolation_files[source], path, err));
     gt_file_sweep(path, GT_FILE_SWEPT_AFTER_S);
     int r = state_read(path, &text, &len, err);
     if (r <= 0)
@@ -230,13 +231,13 @@ int gt_isolation_file_read(const char *kubelet_dir, bool by_node, struct gt_isol
     return gt_isolations_read(json, ret, err) < 0 ? gt_wrap(err, "%s", path) : 1;
 }
 
-int gt_isolation_file_write(const char *kubelet_dir, bool by_node, const struct gt_isolations *isolations,
-                            struct gt_err **err)
+int gt_isolation_file_write(const char *kubelet_dir, enum gt_isolation_source source,
+                            const struct gt_isolations *isolations, struct gt_err **err)
 {
     char dir[PATH_MAX], path[PATH_MAX];
     gt_auto_buf struct gt_buf text = GT_BUF(STATE_FILE_MAX);
     GT_TRY(state_path(kubelet_dir, "", dir, err));
-    GT_TRY(state_path(kubelet_dir, isolation_file_name(by_node), path, err));
+    GT_TRY(state_path(kubelet_dir, isolation_files[source], path, err));
     if (!isolations->count)
         return state_remove(path, err);
     gt_isolations_write(isolations, &text);

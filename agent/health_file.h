@@ -41,18 +41,27 @@ int gt_health_text_read(const char *text, size_t len, const char *boot, struct g
                         uint64_t now_s, struct gt_err **err);
 void gt_health_text_write(const struct gt_health *health, const char *boot, struct gt_buf *to);
 
+/* Who isolates. */
+enum gt_isolation_source {
+    GT_ISOLATED_BY_OBJECT, /* `spec.isolated` of the node's object */
+    GT_ISOLATED_BY_FILES,  /* --fault-dir */
+    GT_ISOLATED_BY_NODE,   /* --fault-conditions */
+    GT_ISOLATED_BY_CHECK,  /* --admit-after-check */
+    GT_ISOLATION_SOURCES,
+};
+
 /*
- * The isolations of this node as its object last said, kept beside it: they hold over restarts, reboots, and
- * while the API server is away. `by_node`: those of its Node's conditions, likewise. 1: read; 0: there is no
- * such file, `*ret` is untouched.
+ * What a source isolates on this node, kept beside it: what the object and the Node said last holds over
+ * restarts, reboots, and while the API server is away, what is held back over restarts. 1: read; 0: there is
+ * no such file, `*ret` is untouched.
  */
-int gt_isolation_file_read(const char *kubelet_dir, bool by_node, struct gt_isolations *ret,
-                           struct gt_err **err);
+int gt_isolation_file_read(const char *kubelet_dir, enum gt_isolation_source source,
+                           struct gt_isolations *ret, struct gt_err **err);
+/* Without isolations the file is removed. It waits for the disk: not for the thread of an event loop. */
+int gt_isolation_file_write(const char *kubelet_dir, enum gt_isolation_source source,
+                            const struct gt_isolations *isolations, struct gt_err **err);
+
 /* Whether check-node has passed since the boot, of which `root` as in gt_scan_options tells; kept there, too.
  */
 bool gt_admitted_file_holds(const char *kubelet_dir, const char *root);
 int gt_admitted_file_write(const char *kubelet_dir, const char *root, struct gt_err **err);
-
-/* Without isolations the file is removed. It waits for the disk: not for the thread of an event loop. */
-int gt_isolation_file_write(const char *kubelet_dir, bool by_node, const struct gt_isolations *isolations,
-                            struct gt_err **err);

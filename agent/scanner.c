@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "agent/changes.h"
-#include "agent/health_file.h"
 #include "agent/kubelet_config.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -305,7 +304,7 @@ static void store_isolations(struct gt_scanner *scanner, unsigned sources)
     for (unsigned i = 0; scanner->options.kubelet_dir && i < GT_ISOLATION_SOURCES; i++) {
         gt_auto_err struct gt_err *err = NULL;
         if (!(sources >> i & 1) ||
-            gt_isolation_file_write(scanner->options.kubelet_dir, i == GT_ISOLATED_BY_NODE,
+            gt_isolation_file_write(scanner->options.kubelet_dir, (enum gt_isolation_source)i,
                                     &scanner->given.isolations[i], &err) >= 0)
             continue;
         failed |= 1U << i;

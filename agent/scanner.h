@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "agent/health_file.h"
 #include "base/loop.h"
 #include "deviceplugin/inventory.h"
 #include "topology/discovery/discovery.h"
@@ -35,15 +36,6 @@ enum gt_scan_request {
     GT_SCAN_BARE = 16,   /* a quick scan without the vendor library, before all other requests */
 };
 
-/* Who isolates. */
-enum gt_isolation_source {
-    GT_ISOLATED_BY_OBJECT, /* `spec.isolated` of the node's object */
-    GT_ISOLATED_BY_FILES,  /* --fault-dir */
-    GT_ISOLATED_BY_NODE,   /* --fault-conditions */
-    GT_ISOLATED_BY_CHECK,  /* --admit-after-check */
-    GT_ISOLATION_SOURCES,
-};
-
 struct gt_scan_result {
     struct gt_inventory
         *inventory;     /* the receiver's reference; NULL: failed, or a health check without changes */
@@ -70,8 +62,7 @@ void gt_scanner_request(struct gt_scanner *scanner, unsigned requests);
 /* The fault table from the next scan on. */
 void gt_scanner_faults(struct gt_scanner *scanner, const struct gt_fault_table *faults);
 
-/* What this source isolates, from now on. What the object and the Node say is also stored for the next
- * process, where `store`. */
+/* What this source isolates, from now on; also stored for the next process, where `store`. */
 void gt_scanner_isolate(struct gt_scanner *scanner, enum gt_isolation_source source,
                         const struct gt_isolations *isolations, bool store);
 

@@ -64,6 +64,7 @@ static int isolation_read_entry(const struct gt_at *at, const cJSON *item, struc
     GT_TRY(gt_get_text(at, item, "gpu", to->gpu, sizeof(to->gpu)));
     GT_TRY(gt_get_bool(at, item, "all", &all));
     GT_TRY(gt_get_bool(at, item, "evict", &to->evicts));
+    GT_TRY(gt_get_integer(at, item, "holdSeconds", GT_FAULT_SECONDS_MAX, &to->hold_s));
     GT_TRY(gt_api_text(at, item, "reason", REASON_BYTES_MAX, &reason));
     if (all == (to->gpu[0] != '\0'))
         return gt_at_fail(at, "", "expected one of gpu, link and all");
@@ -128,9 +129,11 @@ void gt_isolations_write(const struct gt_isolations *isolations, struct gt_buf *
             gt_json_printf(to, "{'link': [%s, %s]", isolation->gpu, isolation->peer);
         else
             gt_json_printf(to, "{?'gpu': %s, ?'all': !%d", isolation->gpu, !isolation->gpu[0]);
-        gt_json_printf(to, "?'grade': %s, ?'value': %s, 'reason': %s, ?'evict': !%d, ?'until': %s}",
+        gt_json_printf(to,
+                       "?'grade': %s, ?'value': %s, 'reason': %s, ?'evict': !%d, "
+                       "?'until': %s, ?'holdSeconds': %llu}",
                        gt_gpu_grade_name(isolation->grade), isolation->value, isolation->reason,
-                       isolation->evicts, until);
+                       isolation->evicts, until, (unsigned long long)isolation->hold_s);
     }
     gt_buf_puts(to, "]}}");
 }

@@ -18,6 +18,11 @@ if(TARGET gt_placement)
     add_test(NAME integration/drain COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_drain.py
              $<TARGET_FILE:placement-host> $<TARGET_FILE:gputopo>)
     set_tests_properties(integration/drain PROPERTIES LABELS integration TIMEOUT 1500)
+    if(TARGET gputopo-agent)
+        add_test(NAME integration/isolate-evict COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_isolate_evict.py
+                 $<TARGET_FILE:placement-host> $<TARGET_FILE:gputopo-agent> $<TARGET_FILE:gputopo>)
+        set_tests_properties(integration/isolate-evict PROPERTIES LABELS integration TIMEOUT 1500)
+    endif()
     if(TARGET gputopo-scheduler)
         add_test(NAME integration/refused COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/test_refused.py
                  $<TARGET_FILE:gputopo-scheduler>)

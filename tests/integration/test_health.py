@@ -257,6 +257,19 @@ class Health(MadeMachine):
         self.assertTrue(kubelet.wait_healthy(8), agent.lines)
         self.assertEqual({devices[who] for devices in kubelet.lists[lists:] if who in devices}, {True})
 
+    def test_a_reboot_forgets_no_isolation(self):
+        """What people isolate holds after a boot, what the agent saw before it does not."""
+        kubelet, who, lists = self.falls_and_the_agent_ends()
+        other = next(device for device in kubelet.order if device != who)
+        with open(os.path.join(self.directory, os.path.dirname(self.STATE), "isolated.json"), "w", encoding="utf-8") as file:
+            json.dump({"metadata": {"uid": "1"}, "spec": {"isolated": [{"gpu": other, "reason": "ticket 17"}]}}, file)
+        self.boot(2)
+        self.write_scenario()
+        agent = self.start_again(count=1)
+        self.assertEqual(agent.wait_event("isolations of before hold")["count"], 1)
+        self.assertEqual({(devices[who], devices[other]) for devices in kubelet.lists[lists:] if who in devices}, {(True, False)})
+        self.assertEqual(self.place(agent), (other, "isolated: ticket 17"))
+
     def test_what_is_no_list_of_unhealthy_gpus(self):
         self.boot(1)
         state = os.path.join(self.directory, self.STATE)

@@ -61,7 +61,7 @@ class Case(test_publish.Case):
         self.assertTrue(wait_for(lambda: (self.status().get("freeCount"), self.status().get("healthyCount")) == (count, count)), self.status())
 
     def sick(self):
-        return {gpu["index"]: gpu.get("unhealthyReason", "") for gpu in self.status()["gpus"] if gpu["health"] == "unhealthy"}
+        return {gpu["index"]: gpu.get("unhealthyReason", "") for gpu in self.status().get("gpus", []) if gpu["health"] == "unhealthy"}
 
     def uuid(self, index):
         return next(gpu["uuid"] for gpu in self.status()["gpus"] if gpu["index"] == index)
@@ -153,6 +153,15 @@ class Isolated(Case):
         self.done("release", "n1/3")
         self.healthy(8)
         self.assertTrue(wait_for(lambda: "grade" not in self.status()["gpus"][3]))
+
+    def test_its_pods_are_to_leave(self):
+        """It is for the companion to read in the GPU's reason; a later word without --evict lets them stay."""
+        self.begin()
+        self.done("isolate", "n1/3", "--reason", "burns", "--evict")
+        self.healthy(7)
+        self.assertEqual((self.sick(), self.spec()[0]["evict"]), ({3: "isolated, pods leave: burns"}, True))
+        self.done("isolate", "n1/3", "--reason", "cools")
+        self.assertTrue(wait_for(lambda: self.sick() == {3: "isolated: cools"}), self.sick())
 
     def test_a_grade_that_the_definition_does_not_know(self):
         """Without it the entry would take the GPU out of use."""
@@ -526,10 +535,10 @@ class Told(Case):
         self.healthy(7)
         self.healthy(8)
 
-    def hold(self, falls=2, seconds=4):
+    def hold(self, falls=2, seconds=4, most=0):
         """A fault table: what comes so often in a minute is held so long."""
         with open(f"{self.directory}/faults.yaml", "w", encoding="utf-8") as file:
-            file.write(f"flapping: {{falls: {falls}, withinSeconds: 60, holdSeconds: {seconds}, holdMaxSeconds: {seconds}}}")
+            file.write(f"flapping: {{falls: {falls}, withinSeconds: 60, holdSeconds: {seconds}, holdMaxSeconds: {most or seconds}}}")
         return "--fault-table", f"{self.directory}/faults.yaml"
 
     def test_what_comes_and_goes_is_held(self):
@@ -545,6 +554,32 @@ class Told(Case):
             self.healthy(8)
             if fall:
                 self.assertGreater(time.monotonic() - gone, 4)
+
+    HELD = "isolated: came again and again, has to be away for %d s; last: %s"
+
+    def test_the_hold_outlives_the_agent(self):
+        """A new agent goes on with it, from its beginning, and the next hold is twice as long."""
+        options = self.hold(falls=1, seconds=5, most=10)
+        self.begin(*options)
+        for reason in ("x", "y"):
+            self.tell("a.json", {"gpu": "2", "reason": reason}, {"gpu": "3", "grade": "slow", "reason": "z"})
+            self.healthy(7)
+            os.remove(f"{self.faults}/a.json")
+            self.assertTrue(wait_for(lambda reason=reason: self.sick() == {2: self.HELD % (5 if reason == "x" else 10, reason)}), (reason, self.sick(), self.agent.lines))
+            if reason == "x":
+                self.end(self.agent)
+                self.agent.stop = lambda: 0
+                began = time.monotonic()
+                self.agent = self.start("--fault-dir", self.faults, *options)
+                self.assertTrue(self.kubelet_.wait_healthy(7), self.agent.lines)
+                self.assertEqual(self.sick(), {2: self.HELD % (5, "x")})
+                self.healthy(8)
+                self.assertGreater(time.monotonic() - began, 4)
+        file = f"{self.directory}/device-plugins/gputopo/faults.json"
+        self.assertTrue(wait_for(lambda: os.path.exists(file)))
+        self.agent.hangup()
+        self.healthy(8)
+        self.assertTrue(wait_for(lambda: not os.path.exists(file)))
 
     def test_sighup_ends_the_hold(self):
         self.begin(*self.hold(falls=1, seconds=300))
@@ -656,14 +691,31 @@ class Told(Case):
         self.assertEqual([line["condition"] for line in self.said("a condition of the Node is a fault")],
                          ["DiskSlow", "RDMAUnhealthy"])
 
+    def condition(self, status):
+        with self.api.lock:
+            collection, name, _ = self.api.place("/api/v1/nodes/n1")
+            old = self.api.objects[collection, name]
+            self.api.store(collection, name, {**old, "status": {**old.get("status", {}), "conditions": [
+                {"type": "RDMAUnhealthy", "status": status, "reason": "Test", "message": "port 2 is down"}]}}, "MODIFIED")
+
+    def test_the_hold_of_a_condition_outlives_the_agent(self):
+        option, hold = "--fault-conditions=RDMAUnhealthy=isolate", self.hold(falls=1, seconds=8)
+        self.condition("True")
+        self.kubelet_ = self.kubelet()
+        self.agent = self.start(option, *hold)
+        self.assertTrue(wait_for(lambda: len(self.sick()) == 8), self.agent.lines)
+        self.condition("False")
+        self.assertTrue(wait_for(lambda: self.sick().get(0) == self.HELD % (8, "the Node's condition RDMAUnhealthy")), self.sick())
+        self.end(self.agent)
+        self.agent.stop = lambda: 0
+        began = time.monotonic()
+        self.agent = self.start(option, *hold)
+        self.healthy(8)
+        self.assertGreater(time.monotonic() - began, 8)
+
     def test_a_condition_outlives_agent_and_server(self):
         """A new agent obeys it while the API server is away; without the option it does not."""
-        def condition(status):
-            with self.api.lock:
-                collection, name, _ = self.api.place("/api/v1/nodes/n1")
-                old = self.api.objects[collection, name]
-                self.api.store(collection, name, {**old, "status": {**old.get("status", {}), "conditions": [
-                    {"type": "RDMAUnhealthy", "status": status, "reason": "Test", "message": "port 2 is down"}]}}, "MODIFIED")
+        condition = self.condition
         option = "--fault-conditions=RDMAUnhealthy=isolate"
         condition("False")
         self.begin(option)

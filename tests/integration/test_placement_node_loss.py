@@ -364,6 +364,29 @@ class NodeLoss(PlacementCase):
         self.wait_settled(lambda places: node[:2] not in {p[:2] for p in places})
         self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1", "a-2", "a-3"])
 
+    def isolate(self, node, pod, why):
+        status = topology(node, 8, [(gpu, "ns", pod) for gpu in range(8)], unhealthy=[5])
+        status["gpus"][5]["unhealthyReason"] = why
+        self.api.add(TOPOLOGIES, node, status=status)
+
+    def test_an_isolated_gpu(self):
+        """Its unit goes where people say that its pods are to leave; a job without the policy stays then, too."""
+        self.world(3)
+        other = self.add_gang("b", 4, 32)
+        self.begin()
+        self.wait_lifted(*other)
+        for name in other:
+            self.bind(name)
+        self.play()
+        node = self.first["a-3"]
+        self.isolate(node, "a-3", "isolated: ticket 17")
+        self.isolate(planned_node(self.pod("b-1")), "b-1", "isolated, pods leave: burns")
+        time.sleep(QUIET)
+        self.assertEqual(self.api.evicted, [])
+        self.isolate(node, "a-3", "isolated, pods leave: ticket 17")
+        self.wait_settled(lambda places: node[:2] not in {p[:2] for p in places})
+        self.assertEqual(sorted(self.api.evicted), ["a-0", "a-1", "a-2", "a-3"])
+
     def test_a_taint_and_a_deleted_node(self):
         self.world(3)
         self.begin()

@@ -190,6 +190,7 @@ class Unhealthy(Cluster):
         self.assertTrue(wait_for(lambda: any(words in note for name in held for note in self.said(name))), self.host.notes[-5:])
         self.assertEqual(len(self.api.evicted), 1)
         self.assertTrue(wait_for(lambda: len(self.api.evicted) >= 2), self.host.notes[-5:])
+        self.assertEqual(max(sum(words in note for note in self.said(name)) for name in held), 1)  # once each
 
     def test_a_gang_that_does_not_move_by_itself(self):
         """The one pod goes; its successor is placed beside the others."""

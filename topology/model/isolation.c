@@ -81,8 +81,8 @@ bool gt_isolations_equal(const struct gt_isolations *a, const struct gt_isolatio
     bool equal = a->count == b->count && strcmp(a->object, b->object) == 0;
     for (unsigned i = 0; equal && i < a->count; i++) {
         const struct gt_isolation *x = &a->of[i], *y = &b->of[i];
-        equal = x->until_s == y->until_s && x->evicts == y->evicts && x->grade == y->grade &&
-                strcmp(x->gpu, y->gpu) == 0 && strcmp(x->peer, y->peer) == 0 &&
+        equal = x->until_s == y->until_s && x->hold_s == y->hold_s && x->evicts == y->evicts &&
+                x->grade == y->grade && strcmp(x->gpu, y->gpu) == 0 && strcmp(x->peer, y->peer) == 0 &&
                 strcmp(x->reason, y->reason) == 0 && strcmp(x->value, y->value) == 0;
     }
     return equal;
@@ -107,6 +107,8 @@ uint64_t gt_isolations_over(const struct gt_isolations *isolations, int64_t now_
 }
 
 /* ---- what comes and goes ---- */
+
+#define CAME_AGAIN "came again and again"
 
 static bool damper_is_same(const struct gt_isolation *a, const struct gt_isolation *b)
 {
@@ -144,7 +146,10 @@ static void damper_hold(const struct gt_isolation_damped *one, struct gt_isolati
     char text[2 * GT_ISOLATION_REASON_SIZE];
     *held = one->last;
     held->until_s = 0;
-    snprintf(text, sizeof(text), "came again and again, has to be away for %llu s; last: %s",
+    held->hold_s = one->flapping.hold_s;
+    if (strncmp(one->last.reason, CAME_AGAIN, strlen(CAME_AGAIN)) == 0)
+        return; /* of the process before, which has said it */
+    snprintf(text, sizeof(text), CAME_AGAIN ", has to be away for %llu s; last: %s",
              (unsigned long long)one->flapping.hold_s, one->last.reason);
     gt_text_shorten(held->reason, sizeof(held->reason), text);
 }
@@ -159,9 +164,12 @@ void gt_isolations_damp(struct gt_isolation_damper *damper, const struct gt_flap
         struct gt_isolation_damped *one = &damper->of[i];
         struct gt_flapping *flapping = &one->flapping;
         bool is_told = false;
-        for (unsigned j = 0; j < told->count && !is_told; j++)
-            is_told = damper_is_same(&told->of[j], &one->last);
+        for (unsigned j = 0; j < told->count; j++)
+            is_told = is_told || damper_is_same(&told->of[j], &one->last);
         one->holds = gt_flapping_settle(flapping, rule, one->holds, is_told, false, now_s);
+        for (unsigned j = 0; j < told->count; j++)
+            if (damper_is_same(&told->of[j], &one->last))
+                ret->of[j].hold_s = flapping->hold_s;
         if (one->holds && !is_told)
             damper_hold(one, ret);
         uint64_t away_s = one->holds ? 0 : now_s - flapping->recovered_s;
@@ -169,6 +177,21 @@ void gt_isolations_damp(struct gt_isolation_damper *damper, const struct gt_flap
             damper->of[kept++] = *one;
     }
     damper->count = kept;
+}
+
+void gt_isolations_restore(struct gt_isolation_damper *damper, const struct gt_flapping_rule *rule,
+                           const struct gt_isolations *before)
+{
+    for (unsigned i = 0; i < before->count; i++) {
+        const struct gt_isolation *last = &before->of[i];
+        if (!last->hold_s || last->grade || damper_find(damper, last))
+            continue;
+        struct gt_isolation_damped *one = &damper->of[damper->count++];
+        *one = (struct gt_isolation_damped){
+            .last = *last, .flapping = {.level = 1, .hold_s = last->hold_s}, .holds = true};
+        for (uint64_t hold_s = rule->hold_s; hold_s && hold_s < last->hold_s; hold_s *= 2)
+            one->flapping.level++;
+    }
 }
 
 /* ---- what is measured ---- */

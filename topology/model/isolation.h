@@ -23,6 +23,7 @@ struct gt_isolation {
     char value[GT_ISOLATION_VALUE_SIZE]; /* how slow, "memory bandwidth 70 %"; "" not said */
     bool evicts;                         /* pods on such GPUs are treated as on a broken GPU */
     int64_t until_s;                     /* Unix time at which it ends; 0: it does not end by itself */
+    uint64_t hold_s;                     /* how long it must be away once it is not told any more */
 };
 
 struct gt_isolations {
@@ -56,7 +57,12 @@ struct gt_isolation_damper {
     } of[GT_ISOLATIONS_MAX];
 };
 
-/* What is told, and what was taken back and is held by the rule: what takes GPUs or links out of use. `ret`
- * may not be `told`. */
+/* What is told, and what was taken back and is held by the rule: what takes GPUs or links out of use. Sets
+ * `hold_s`. `ret` may not be `told`. */
 void gt_isolations_damp(struct gt_isolation_damper *damper, const struct gt_flapping_rule *rule,
                         const struct gt_isolations *told, uint64_t now_s, struct gt_isolations *ret);
+
+/* Holds those that have `hold_s`, of the process before, until they have been away for as long. Begin with
+ * zeros. */
+void gt_isolations_restore(struct gt_isolation_damper *damper, const struct gt_flapping_rule *rule,
+                           const struct gt_isolations *before);

@@ -242,6 +242,8 @@ static void what_comes_and_goes_is_held(void **state)
     for (unsigned fall = 0; fall < 4; fall++) {
         const unsigned holds[] = {0, 10, 15, 15};
         gt_isolations_damp(&damper, &rule, &told, now++, &ret);
+        assert_int_equal(ret.of[0].hold_s, holds[fall]);
+        ret.of[0].hold_s = 0;
         assert_true(gt_isolations_equal(&ret, &told));
         told.of[0].until_s = 5; /* another entry of that GPU */
         gt_isolations_damp(&damper, &rule, &told, now++, &ret);
@@ -262,6 +264,49 @@ static void what_comes_and_goes_is_held(void **state)
     gt_isolations_damp(&damper, &rule, &told, now + 101, &ret);
     gt_isolations_damp(&damper, &rule, &none, now + 102, &ret);
     assert_int_equal(ret.count, 0);
+}
+
+/* What is held goes on in another process, by what was written. */
+static void what_is_held_goes_on(void **state)
+{
+    const struct gt_flapping_rule rule = {.falls = 3, .within_s = 60, .hold_s = 10, .hold_max_s = 100};
+    static struct gt_isolation_damper damper;
+    static struct gt_isolations told, before, ret;
+    const struct gt_isolations none = {0};
+    char reason[GT_ISOLATION_REASON_SIZE];
+    gt_auto_buf struct gt_buf text = GT_BUF(4 << 10);
+    gt_auto_json cJSON *json = NULL;
+    (void)state;
+    told = (struct gt_isolations){.count = 4,
+                                  .of = {{.gpu = "0", .reason = "it fails", .hold_s = 20},
+                                         {.gpu = "1", .reason = "so does it"},
+                                         {.gpu = "0", .reason = "twice", .hold_s = 20},
+                                         {.gpu = "2", .reason = "slow", .hold_s = 20}}};
+    told.of[3].grade = GT_GRADE_SLOW;
+    gt_isolations_write(&told, &text);
+    assert_int_equal(gt_json_parse(text.data, text.len, "text", &json, NULL), 0);
+    assert_true(gt_isolations_read(json, &before, NULL) > 0 && gt_isolations_equal(&before, &told));
+    gt_isolations_restore(&damper, &rule, &before);
+    for (uint64_t now = 100; now < 120; now++) {
+        gt_isolations_damp(&damper, &rule, &none, now, &ret);
+        assert_int_equal(ret.count, 1);
+        assert_string_equal(ret.of[0].gpu, "0");
+        assert_int_equal(ret.of[0].hold_s, 20);
+    }
+    snprintf(reason, sizeof(reason), "%s", ret.of[0].reason);
+    assert_string_equal(reason, "came again and again, has to be away for 20 s; last: it fails");
+    damper.count = 0;
+    gt_isolations_restore(&damper, &rule, &ret); /* a third process says the same */
+    gt_isolations_damp(&damper, &rule, &none, 200, &ret);
+    assert_string_equal(ret.of[0].reason, reason);
+    gt_isolations_damp(&damper, &rule, &none, 220, &ret);
+    assert_int_equal(ret.count, 0);
+    told.count = 1;
+    gt_isolations_damp(&damper, &rule, &told, 221, &ret);
+    assert_int_equal(ret.of[0].hold_s, 40); /* and so it goes on to double */
+    told.of[0].hold_s = 0;
+    gt_isolations_damp(&damper, &rule, &told, 222, &ret);
+    assert_int_equal(ret.of[0].hold_s, 40);
 }
 
 static void links_that_there_are(void **state)
@@ -474,6 +519,7 @@ int main(void)
         cmocka_unit_test(which_are_over_and_when_to_ask_again),
         cmocka_unit_test(only_those_whose_pods_stay),
         cmocka_unit_test(what_comes_and_goes_is_held),
+        cmocka_unit_test(what_is_held_goes_on),
         cmocka_unit_test(links_that_there_are),
         cmocka_unit_test(the_stricter_of_two_counts),
         cmocka_unit_test(a_grade_takes_nothing_out),
