@@ -408,31 +408,6 @@ static bool node_loss_begin(struct reconcile *reconcile)
     return false;
 }
 
-/* ---- pods that leave without a new place ---- */
-
-bool gt_placement_brake_keeps(struct reconcile *reconcile, const struct gt_cache_pod *only,
-                              char why[static GT_BRAKE_WHY_SIZE])
-{
-    struct placement_nodes *nodes = &reconcile->placement->nodes;
-    bool known = true;
-    snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory");
-    gt_node_set_clear(&nodes->leaving);
-    for (const struct gt_cache_pod *pod = only ? only : reconcile->pjob->job->pods; pod && known;
-         pod = only ? NULL : pod->next)
-        known = pod->node == GT_NONE || gt_node_set_add(&nodes->leaving, pod->node, NULL) >= 0;
-    if (known && (only ? gt_brake_lets(&nodes->brake, &nodes->leaving, reconcile->now, why)
-                       : !gt_brake_is_on(&nodes->brake, &nodes->leaving, true, reconcile->now, why)))
-        return false;
-    gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
-    return true;
-}
-
-void gt_placement_brake_take(struct reconcile *reconcile)
-{
-    struct placement_nodes *nodes = &reconcile->placement->nodes;
-    gt_brake_take(&nodes->brake, &nodes->leaving, false, reconcile->now);
-}
-
 /* ---- moves in progress ---- */
 
 /* Whether what the pods have lost is back before any of them goes or has gone, which a successor shows. */
@@ -497,15 +472,60 @@ static bool may_leave_last(struct reconcile *reconcile)
     return reconcile->now >= pjob->move.last_leaves_ms;
 }
 
+/* Whether people, or a waiting job, want the run elsewhere, and nobody of it has left yet: a pod that stays
+ * then would tear it. */
+static bool is_whole(const struct reconcile *reconcile, uint32_t first, uint32_t end)
+{
+    const struct pjob *pjob = reconcile->pjob;
+    bool asked = false;
+    for (uint32_t i = first; i < end; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        bool moves = member->state == GT_MEMBER_MOVING;
+        if (moves ? gt_evict_has_begun(pjob, member->pod) : pjob->place.reservations.reservations[i].moves)
+            return false;
+        asked = asked || (moves && asked_node(reconcile, member->pod) != GT_NONE);
+    }
+    return asked;
+}
+
+/* Whether all of the run may leave, by dry runs. A refusal ends the moves for a waiting job. */
+static bool may_all_leave(struct reconcile *reconcile, uint32_t first, uint32_t end)
+{
+    enum gt_evict_answer all = GT_EVICT_ALLOWED;
+    for (uint32_t i = first; i < end; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        if (member->state != GT_MEMBER_MOVING)
+            continue;
+        enum gt_evict_answer answer = gt_evict_try(reconcile, member->pod);
+        const char *refusal = gt_evict_refusal(reconcile->pjob, member->pod);
+        all = answer > all ? answer : all;
+        if (refusal)
+            gt_rebalance_refused(reconcile->placement, member->pod, refusal);
+    }
+    return all == GT_EVICT_ALLOWED;
+}
+
 static void node_loss_evict(struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
-    uint32_t left = view->states[GT_MEMBER_MOVING] - !may_leave_last(reconcile);
-    for (uint32_t i = 0; left && i < view->count; i++)
-        if (view->members[i].state == GT_MEMBER_MOVING) {
-            gt_evict_pod(reconcile, view->members[i].pod);
-            left--;
+    const struct gt_cache_pod *last = NULL;
+    bool waits = false; /* a run stays as yet */
+    for (uint32_t at = 0, first, end; at < view->count; at = end) {
+        gt_job_view_run(view, at, &first, &end);
+        if (is_whole(reconcile, first, end) && !may_all_leave(reconcile, first, end)) {
+            waits = true;
+            continue;
         }
+        for (uint32_t i = first; i < end; i++) {
+            if (view->members[i].state != GT_MEMBER_MOVING)
+                continue;
+            if (last)
+                gt_evict_pod(reconcile, last);
+            last = view->members[i].pod;
+        }
+    }
+    if (last && (waits || may_leave_last(reconcile)))
+        gt_evict_pod(reconcile, last);
 }
 
 static void report_moves(struct reconcile *reconcile)

@@ -253,17 +253,39 @@ void gt_rebalance_end(struct gt_placement *placement, const char *why)
     gt_placement_event(pjob, pjob->job->pods, true, "MovesStopped", "Place", why);
 }
 
+static uint32_t units_begun(const struct placement_moves *moves)
+{
+    uint32_t begun = 0;
+    for (uint32_t i = 0; i < moves->count; i++) /* the pods of a unit follow one another */
+        begun += moves->list[i].begun && (!i || moves->list[i].unit != moves->list[i - 1].unit);
+    return begun;
+}
+
+void gt_rebalance_refused(struct gt_placement *placement, const struct gt_cache_pod *pod, const char *refusal)
+{
+    struct placement_moves *moves = &placement->moves;
+    struct pjob *owner = pod->job->user;
+    char why[GT_REBALANCE_WHY_SIZE];
+    bool alone = units_begun(moves) == 1;
+    if (!gt_rebalance_node(placement, pod))
+        return;
+    snprintf(why, sizeof(why), "pod %.63s/%.200s may not leave, so its unit stays: %.200s",
+             pod->meta.namespace_, pod->meta.name, refusal);
+    gt_rebalance_end(placement, why);
+    owner->move.stays_until_ms = gt_clock_ms() + placement->spec.options.reserve_waiting_ms;
+    moves->made.count -= moves->made.count > 0; /* it has not moved */
+    if (alone)
+        moves->rest_ms = 0; /* nobody has left: others may */
+}
+
 void gt_rebalance_gone(struct pjob *pjob, const struct gt_cache_pod *last)
 {
     const struct placement_moves *moves = &pjob->placement->moves;
     char why[GT_REBALANCE_WHY_SIZE];
-    uint32_t begun = 0;
     if (moves->waiting != pjob)
         return;
-    for (uint32_t i = 0; i < moves->count; i++) /* the pods of a unit follow one another */
-        begun += moves->list[i].begun && (!i || moves->list[i].unit != moves->list[i - 1].unit);
     snprintf(why, sizeof(why), "the waiting job is gone: %u of %u unit%s had begun to move, the others stay",
-             begun, moves->units, gt_plural(moves->units));
+             units_begun(moves), moves->units, gt_plural(moves->units));
     bool waited = pjob->state == GT_PLACEMENT_WAITS || pjob->state == GT_PLACEMENT_GATHERS;
     gt_rebalance_end(pjob->placement, NULL);
     if (waited)

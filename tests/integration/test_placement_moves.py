@@ -5,6 +5,7 @@
 import time
 import unittest
 
+from api_double import ApiError
 from daemon_driver import wait_for
 from placement_case import JOBS, PODS, SUPERNODES, TOPOLOGIES
 from placement_driver import indexed_pod, node_status, planned_node, pod_spec, supernode_status, template, topology
@@ -104,11 +105,60 @@ class Moves(RebalanceCase):
         self.assertEqual(self.api.evicted, [])
 
     def test_a_budget_that_lets_nobody_go(self):
-        self.api.budget = lambda name: "no disruptions"
+        """It has changed since the dry runs."""
+        def meddle(request):
+            if request.path.endswith("/eviction") and "dryRun" not in request.query:
+                raise ApiError(429, "no disruptions")
+        self.api.meddle = meddle
         self.begin(rebalance=2, turn=3000)
         self.play()
         self.assertTrue(wait_for(lambda: self.moves()))
         self.check_stopped("longer than nodes are reserved for a job: pod ns/u-")
+
+    def test_a_budget_keeps_one_pod_of_a_unit(self):
+        """The others of the unit stay, too, and it is said who keeps them."""
+        self.api.budget = lambda name: "no disruptions" if name == "u-1" else None
+        self.begin(rebalance=2)
+        self.play()
+        self.check_stopped("pod ns/u-1 may not leave, so its unit stays: ")
+        self.assertTrue(any("no disruptions" in note for note in self.stopped()), self.stopped())
+
+    def test_others_move_where_a_budget_keeps_a_unit(self):
+        """The cheaper moves are refused by dry runs. The next ones are made at once, and only they count for the day."""
+        self.api.budget = lambda name: "no disruptions" if name == "u-1" else None
+        self.begin(waiting=False, rebalance=2, aday=1)
+        self.end("v")
+        rest = sorted({n for n in self.nodes if n.startswith(self.home)} - {self.pod(u)["spec"]["nodeName"] for u in self.names})
+        for node in rest:
+            self.occupy(f"x-{node}", node)
+        self.add_job("v", 1, 8)
+        made = indexed_pod("v", 0, group=8)
+        made["metadata"]["annotations"].update({"metax-tech.com/movable": "true", "metax-tech.com/restart-cost": "9"})
+        self.add_pod("v-0", made)
+        self.wait_lifted("v-0")
+        self.bind("v-0")
+        for node in rest:
+            self.end(f"x-{node}")
+        self.add_gang("w", 4, 32)
+        self.assertTrue(wait_for(lambda: self.api.evicted), self.events())
+        self.assertEqual(self.api.evicted, ["v-0"])
+        self.assertTrue(any(note.startswith("pod ns/u-1 may not leave") for note in self.stopped()), self.stopped())
+
+    def test_a_budget_keeps_one_pod_of_a_unit_that_people_move(self):
+        """Nobody of the unit leaves before all may, at the same time."""
+        self.begin(waiting=False)
+        self.play()
+        self.api.budget = lambda name: "no disruptions" if name == "u-0" else None
+        moves = [(name, f"{self.other}-n{number}") for number, name in enumerate(self.names, 1)]
+        self.ask(moves)
+        self.assertTrue(wait_for(lambda: "no disruptions" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
+        time.sleep(2.5)
+        self.api.budget = lambda name: "not now" if name == "u-1" else None
+        self.assertTrue(wait_for(lambda: "not now" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
+        self.assertEqual(self.api.evicted, [])
+        self.api.budget = None
+        self.assertTrue(wait_for(lambda: self.all_run() and {self.pod(n)["spec"]["nodeName"] for n in self.names} == {node for _, node in moves}))
+        self.assertEqual(sorted(self.api.evicted), ["u-0", "u-1"])
 
     def test_nobody_waits_any_more(self):
         """The waiting job goes before anybody has left: the others stay."""
