@@ -50,7 +50,9 @@ struct relocator {
     uint32_t *super;     /* [node] */
     uint32_t *order;     /* nodes, by supernode */
     uint32_t *slots;     /* [supernode] */
-    uint64_t runs, free; /* that fit; GPUs available */
+    uint32_t *domains;   /* [supernode] the highest one above it that may hold a unit of runs */
+    uint32_t *held;      /* [supernode] the runs that fit, where it is such a domain */
+    uint64_t runs, free; /* that fit, of whole units; GPUs available */
 
     uint32_t *members; /* pods, by item */
     uint64_t *gains;   /* GPUs of each that the job can use once it has left */
@@ -92,14 +94,21 @@ static unsigned relocate_slots(const struct relocator *r, uint32_t node, uint64_
     return relocate_pods(r, node, free, gt_advise_numa_pod(r->job));
 }
 
+static uint32_t unit_runs(const struct relocator *r)
+{
+    return r->job->unit ? r->job->unit : 1;
+}
+
 static void relocate_change(struct relocator *r, uint32_t node, uint64_t gpus, bool more)
 {
-    uint32_t *slots = &r->slots[r->super[node]];
-    r->runs -= *slots / r->job->pods;
+    uint32_t *slots = &r->slots[r->super[node]], *held = &r->held[r->domains[r->super[node]]];
+    r->runs -= *held / unit_runs(r) * unit_runs(r);
+    *held -= *slots / r->job->pods;
     *slots -= relocate_slots(r, node, r->available[node]);
     r->available[node] = more ? r->available[node] | gpus : r->available[node] & ~gpus;
     *slots += relocate_slots(r, node, r->available[node]);
-    r->runs += *slots / r->job->pods;
+    *held += *slots / r->job->pods;
+    r->runs += *held / unit_runs(r) * unit_runs(r);
     spend(r);
 }
 
@@ -144,6 +153,17 @@ static int relocate_by_super(const void *a, const void *b, void *supers)
     return (x > y) - (x < y);
 }
 
+static uint32_t relocate_domain_of(const struct relocator *r, uint32_t supernode)
+{
+    struct gt_cluster_supernode above;
+    uint32_t domain = supernode;
+    for (uint32_t s = supernode; r->job->unit && gt_cluster_get_supernode(r->cluster, s, &above) &&
+                                 (s == supernode || above.tier <= r->job->within);
+         s = above.parent)
+        domain = s;
+    return domain;
+}
+
 static int relocate_read_cluster(struct relocator *r)
 {
     r->node_count = gt_cluster_nodes(r->cluster);
@@ -154,11 +174,15 @@ static int relocate_read_cluster(struct relocator *r)
     r->super = calloc((size_t)r->node_count + 1, sizeof(*r->super));
     r->order = calloc((size_t)r->node_count + 1, sizeof(*r->order));
     r->slots = calloc((size_t)r->super_count + 1, sizeof(*r->slots));
+    r->domains = calloc((size_t)r->super_count + 1, sizeof(*r->domains));
+    r->held = calloc((size_t)r->super_count + 1, sizeof(*r->held));
     r->supers = calloc((size_t)r->super_count + 1, sizeof(*r->supers));
     r->super_order = calloc((size_t)r->super_count + 1, sizeof(*r->super_order));
-    if (!r->available || !r->room || !r->alone || !r->super || !r->order || !r->slots || !r->supers ||
-        !r->super_order)
+    if (!r->available || !r->room || !r->alone || !r->super || !r->order || !r->slots || !r->domains ||
+        !r->held || !r->supers || !r->super_order)
         return gt_fail_sys(r->err, ENOMEM, "relocation");
+    for (uint32_t s = 0; s < r->super_count; s++)
+        r->domains[s] = relocate_domain_of(r, s);
     for (uint32_t id = 0; id < r->node_count && !r->judged; id++)
         r->judged = gt_numa_judges(r->cluster, id);
     for (uint32_t id = 0; id < r->node_count; id++) {
@@ -547,7 +571,7 @@ static bool relocate_search(struct relocator *r, uint64_t work)
         r->thorough = round;
         r->work = work / 2;
         if (r->ordered)
-            least = (r->job->runs - r->runs) * r->supers[r->super_order[0]].least_run;
+            least = (r->job->runs - r->runs) / unit_runs(r) * r->supers[r->super_order[0]].least_run;
         if (least < NO_RUN)
             choose_supers(r, 0);
     }
@@ -618,8 +642,9 @@ static bool plan_item(struct relocator *r, const struct move_item *item, const u
 
 static bool plan_job(struct relocator *r)
 {
-    uint32_t runs = r->job->runs, count = runs * r->job->pods;
-    gt_auto_free struct gt_plan_unit *units = calloc((size_t)runs + 1, sizeof(*units));
+    uint32_t pods_each = unit_runs(r) * r->job->pods, count = r->job->runs * r->job->pods;
+    uint32_t unit_count = r->job->runs / unit_runs(r);
+    gt_auto_free struct gt_plan_unit *units = calloc((size_t)unit_count + 1, sizeof(*units));
     gt_auto_free struct gt_plan_pod *pods = calloc((size_t)count + 1, sizeof(*pods));
     gt_auto_free uint64_t *freed = calloc((size_t)r->node_count + 1, sizeof(*freed));
     struct gt_plan_failure failure;
@@ -627,16 +652,19 @@ static bool plan_job(struct relocator *r)
         return false;
     for (uint32_t i = 0; i < count; i++)
         pods[i].requests = r->job->requests;
-    for (uint32_t i = 0; i < runs; i++)
-        units[i] =
-            (struct gt_plan_unit){.first = i * r->job->pods, .pods = r->job->pods, .gpus = r->job->gpus};
+    for (uint32_t i = 0; i < unit_count; i++)
+        units[i] = (struct gt_plan_unit){.first = i * pods_each,
+                                         .pods = pods_each,
+                                         .gpus = r->job->gpus,
+                                         .atom = r->job->unit ? r->job->pods : 0,
+                                         .within = r->job->unit ? r->job->within : 0};
     for (uint32_t i = 0; i < r->best_count; i++)
         for (uint32_t k = 0; k < r->best[i]->pods; k++) {
             const struct gt_running_pod *pod = &r->pods[r->members[r->best[i]->first + k]];
             freed[pod->node] |= pod->mask;
         }
     const struct gt_plan_request request = {.units = units,
-                                            .unit_count = runs,
+                                            .unit_count = unit_count,
                                             .pods = pods,
                                             .pod_count = count,
                                             .freed = freed,
@@ -680,9 +708,10 @@ static int relocate_plan(struct relocator *r, struct gt_relocation *ret)
 
 static void relocator_done(struct relocator *r)
 {
-    void *all[] = {r->available,   r->room,  r->alone,          r->super,          r->order,       r->slots,
-                   r->members,     r->items, r->supers,         r->super_order,    r->job_items,   r->places,
-                   r->best_places, r->gains, (void *)r->chosen, (void *)r->placed, (void *)r->best};
+    void *all[] = {r->available, r->room,           r->alone,          r->super,       r->order,
+                   r->slots,     r->domains,        r->held,           r->members,     r->items,
+                   r->supers,    r->super_order,    r->job_items,      r->places,      r->best_places,
+                   r->gains,     (void *)r->chosen, (void *)r->placed, (void *)r->best};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         free(all[i]);
 }

@@ -77,6 +77,12 @@ static uint32_t asked_node(const struct reconcile *reconcile, const struct gt_ca
     return node == GT_NONE ? GT_NONE - 1 : node;
 }
 
+/* Also where an earlier leader began it for a waiting job, and this one has not yet. */
+static bool is_wanted_elsewhere(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
+{
+    return asked_node(reconcile, pod) != GT_NONE || gt_rebalance_find(reconcile->placement, pod);
+}
+
 static bool asks_to_move(const struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -421,7 +427,7 @@ static bool is_needless(const struct reconcile *reconcile, uint32_t first, uint3
         uint64_t due = UINT64_MAX; /* another value: it begins to be lost */
         if ((member->state != GT_MEMBER_MOVING && !gt_job_view_stays(member)) ||
             member->pod->created_s > reconcile->pjob->move.leave_before_s ||
-            gt_evict_is_sent(reconcile->pjob, member->pod) || asked_node(reconcile, member->pod) != GT_NONE ||
+            gt_evict_is_sent(reconcile->pjob, member->pod) || is_wanted_elsewhere(reconcile, member->pod) ||
             gt_cache_pod_loss(member->pod, reconcile->placement->spec.options.node_loss_ms, &now, &due) ||
             due != UINT64_MAX)
             return false;
@@ -483,7 +489,7 @@ static bool is_whole(const struct reconcile *reconcile, uint32_t first, uint32_t
         bool moves = member->state == GT_MEMBER_MOVING;
         if (moves ? gt_evict_has_begun(pjob, member->pod) : pjob->place.reservations.reservations[i].moves)
             return false;
-        asked = asked || (moves && asked_node(reconcile, member->pod) != GT_NONE);
+        asked = asked || (moves && is_wanted_elsewhere(reconcile, member->pod));
     }
     return asked;
 }

@@ -115,13 +115,20 @@ void gt_rebalance_done(struct gt_placement *placement)
     free(placement->moves.stopped);
 }
 
-const char *gt_rebalance_node(const struct gt_placement *placement, const struct gt_cache_pod *pod)
+const struct placement_move *gt_rebalance_find(const struct gt_placement *placement,
+                                               const struct gt_cache_pod *pod)
 {
     const struct placement_moves *moves = &placement->moves;
-    for (uint32_t i = 0; moves->in_force && i < moves->count; i++)
-        if (moves->list[i].begun && strcmp(moves->list[i].uid, pod->uid) == 0)
-            return moves->list[i].node;
+    for (uint32_t i = 0; i < moves->count; i++)
+        if (strcmp(moves->list[i].uid, pod->uid) == 0)
+            return &moves->list[i];
     return NULL;
+}
+
+const char *gt_rebalance_node(const struct gt_placement *placement, const struct gt_cache_pod *pod)
+{
+    const struct placement_move *move = placement->moves.in_force ? gt_rebalance_find(placement, pod) : NULL;
+    return move && move->begun ? move->node : NULL;
 }
 
 /* ---- how many ---- */

@@ -167,7 +167,10 @@ bool gt_rebalance_begin(struct pjob *pjob, const char *words, char why[static GT
 void gt_rebalance_adopt(struct pjob *pjob);
 /* Takes the next step. */
 void gt_rebalance_step(struct gt_placement *placement);
-/* Where the pod is to go for a waiting job; NULL: it stays. */
+/* The pod's move for a waiting job, which may not have begun; NULL: there is none. */
+const struct placement_move *gt_rebalance_find(const struct gt_placement *placement,
+                                               const struct gt_cache_pod *pod);
+/* Where the pod is to go for a waiting job now; NULL: it stays. */
 const char *gt_rebalance_node(const struct gt_placement *placement, const struct gt_cache_pod *pod);
 /* The moves end, `why` they made no room, NULL: they did, or nobody needs it any more. What has not left
  * stays. */

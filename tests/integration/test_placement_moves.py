@@ -24,6 +24,19 @@ class Moves(RebalanceCase):
         self.assertTrue(wait_for(lambda: not self.moves()))
         self.assertNotIn("MovesStopped", self.reasons())
 
+    def test_it_moves_them_for_a_unit_in_one_supernode(self):
+        """Its atoms would fit, but not in one supernode."""
+        self.begin(waiting=False, rebalance=2)
+        self.play()
+        self.add_job("w", 4, 32, atomic=8)
+        for rank in range(4):
+            made = indexed_pod("w", rank, group=32)
+            made["metadata"]["annotations"].update({"metax-tech.com/atomic-gpu-group-size": "8",
+                                                    "metax-tech.com/gpu-group-topology": "required=supernode"})
+            self.add_pod(f"w-{rank}", made)
+        self.assertTrue(wait_for(lambda: (self.condition("w-0") or {}).get("reason") == "NoDomain" or self.is_lifted("w-0")))
+        self.check_evicted("u-0", "u-1")
+
     def test_one_unit_after_the_other(self):
         """Both units of a node each have to go, one at a time; the second waits until the first has its node."""
         self.begin(unit=8, rebalance=2, atonce=1)
