@@ -238,6 +238,35 @@ enum gt_evict_answer gt_evict_try(struct reconcile *reconcile, const struct gt_c
     return asked ? GT_EVICT_ASKED : GT_EVICT_REFUSED;
 }
 
+bool gt_evict_may_all(struct reconcile *reconcile, uint32_t first, uint32_t end,
+                      char braked[static GT_BRAKE_WHY_SIZE])
+{
+    const struct gt_job_view_member *members = reconcile->view->members;
+    struct placement_nodes *nodes = &reconcile->placement->nodes;
+    enum gt_evict_answer all = GT_EVICT_ALLOWED;
+    char why[GT_BRAKE_WHY_SIZE] = "there is no memory";
+    bool known = true;
+    gt_node_set_clear(&nodes->leaving);
+    for (uint32_t i = first; i < end && known; i++)
+        if (members[i].state == GT_MEMBER_MOVING && members[i].pod->node != GT_NONE)
+            known = gt_node_set_add(&nodes->leaving, members[i].pod->node, NULL) >= 0;
+    if (!known || gt_brake_is_on(&nodes->brake, &nodes->leaving, false, reconcile->now, why)) {
+        memcpy(braked, why, sizeof(why));
+        gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
+        return false;
+    }
+    for (uint32_t i = first; i < end; i++) {
+        if (members[i].state != GT_MEMBER_MOVING)
+            continue;
+        enum gt_evict_answer answer = gt_evict_try(reconcile, members[i].pod);
+        const char *refusal = gt_evict_refusal(reconcile->pjob, members[i].pod);
+        all = answer > all ? answer : all;
+        if (refusal)
+            gt_rebalance_refused(reconcile->placement, members[i].pod, refusal);
+    }
+    return all == GT_EVICT_ALLOWED;
+}
+
 void gt_evict_open(struct gt_placement *placement)
 {
     placement->evictions = (struct gt_write_line){.name = "evictions",

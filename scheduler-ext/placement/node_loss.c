@@ -494,31 +494,15 @@ static bool is_whole(const struct reconcile *reconcile, uint32_t first, uint32_t
     return asked;
 }
 
-/* Whether all of the run may leave, by dry runs. A refusal ends the moves for a waiting job. */
-static bool may_all_leave(struct reconcile *reconcile, uint32_t first, uint32_t end)
-{
-    enum gt_evict_answer all = GT_EVICT_ALLOWED;
-    for (uint32_t i = first; i < end; i++) {
-        const struct gt_job_view_member *member = &reconcile->view->members[i];
-        if (member->state != GT_MEMBER_MOVING)
-            continue;
-        enum gt_evict_answer answer = gt_evict_try(reconcile, member->pod);
-        const char *refusal = gt_evict_refusal(reconcile->pjob, member->pod);
-        all = answer > all ? answer : all;
-        if (refusal)
-            gt_rebalance_refused(reconcile->placement, member->pod, refusal);
-    }
-    return all == GT_EVICT_ALLOWED;
-}
-
-static void node_loss_evict(struct reconcile *reconcile)
+/* `braked`: why the brake keeps some that could stay. */
+static void node_loss_evict(struct reconcile *reconcile, char braked[static GT_BRAKE_WHY_SIZE])
 {
     const struct gt_job_view *view = reconcile->view;
     const struct gt_cache_pod *last = NULL;
     bool waits = false; /* a run stays as yet */
     for (uint32_t at = 0, first, end; at < view->count; at = end) {
         gt_job_view_run(view, at, &first, &end);
-        if (is_whole(reconcile, first, end) && !may_all_leave(reconcile, first, end)) {
+        if (is_whole(reconcile, first, end) && !gt_evict_may_all(reconcile, first, end, braked)) {
             waits = true;
             continue;
         }
@@ -534,10 +518,10 @@ static void node_loss_evict(struct reconcile *reconcile)
         gt_evict_pod(reconcile, last);
 }
 
-static void report_moves(struct reconcile *reconcile)
+static void report_moves(struct reconcile *reconcile, const char *braked)
 {
     struct pjob *pjob = reconcile->pjob;
-    const char *refusal = gt_evict_refusal(pjob, NULL);
+    const char *refusal = *braked ? braked : gt_evict_refusal(pjob, NULL);
     char text[2 * SAID_MAX];
     snprintf(text, sizeof(text), "%u of its pods have still to leave for other places%s%.1024s",
              reconcile->view->states[GT_MEMBER_MOVING], refusal ? ": " : "", refusal ? refusal : "");
@@ -573,6 +557,7 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_job_view *view = reconcile->view;
+    char braked[GT_BRAKE_WHY_SIZE] = "";
     pjob->move.wanted = false;
     pjob->move.braked = false;
     if (!is_adopted(reconcile))
@@ -592,7 +577,7 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
     }
     if (!gt_placement_acknowledge(reconcile))
         return false;
-    node_loss_evict(reconcile);
-    report_moves(reconcile);
+    node_loss_evict(reconcile, braked);
+    report_moves(reconcile, braked);
     return true;
 }

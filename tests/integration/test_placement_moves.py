@@ -250,6 +250,26 @@ class Moves(RebalanceCase):
             self.api.remove(TOPOLOGIES, node)
         self.check_moved(moves)
 
+    def test_the_brake_comes_on_before_anybody_has_left(self):
+        """A place is reserved, and a budget keeps the unit. When it lets all go, three of eleven nodes are not Ready."""
+        self.begin(waiting=False, brake=10)
+        self.play()
+        self.api.budget = lambda name: "no disruptions"
+        moves, silent = [(name, f"{self.other}-n{number}") for number, name in enumerate(self.names, 1)], ("s2-n0", "s2-n1", "s2-n2")
+        self.ask(moves)
+        self.assertTrue(wait_for(lambda: "no disruptions" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
+        self.add_silent(*silent)
+        time.sleep(0.5)
+        self.api.budget = None
+        self.assertTrue(wait_for(lambda: self.api.evicted or "3 of the 11 nodes of the cluster are" in self.host.job("ns/Job/u")["text"]),
+                        self.host.job("ns/Job/u"))
+        time.sleep(1)
+        self.assertEqual(self.api.evicted, [])
+        for node in silent:
+            self.api.remove("/api/v1/nodes", node)
+            self.api.remove(TOPOLOGIES, node)
+        self.assertTrue(wait_for(lambda: self.all_run() and {self.pod(n)["spec"]["nodeName"] for n in self.names} == {node for _, node in moves}))
+
     def test_moves_by_itself_count_for_the_brake(self):
         """Two nodes have lost their pods, and one may: a pod without a plan that is to be placed again waits."""
         self.begin(unit=8, rebalance=2, brake=10, brakespan=60000)
