@@ -268,21 +268,32 @@ static uint32_t units_begun(const struct placement_moves *moves)
     return begun;
 }
 
+/* Whether a pod of a unit that has begun is gone, or told to go. */
+static bool anybody_leaves(const struct gt_placement *placement)
+{
+    const struct placement_moves *moves = &placement->moves;
+    for (uint32_t i = 0; i < moves->count; i++) {
+        const struct gt_cache_pod *pod = pod_of(placement, &moves->list[i]);
+        if (moves->list[i].begun && (!pod || pod->deleting || gt_evict_has_begun(pod->job->user, pod)))
+            return true;
+    }
+    return false;
+}
+
 void gt_rebalance_refused(struct gt_placement *placement, const struct gt_cache_pod *pod, const char *refusal)
 {
     struct placement_moves *moves = &placement->moves;
     struct pjob *owner = pod->job->user;
     char why[GT_REBALANCE_WHY_SIZE];
-    bool alone = units_begun(moves) == 1;
-    if (!gt_rebalance_node(placement, pod))
+    uint32_t begun = units_begun(moves);
+    if (!gt_rebalance_node(placement, pod) || anybody_leaves(placement))
         return;
     snprintf(why, sizeof(why), "pod %.63s/%.200s may not leave, so its unit stays: %.200s",
              pod->meta.namespace_, pod->meta.name, refusal);
     gt_rebalance_end(placement, why);
     owner->move.stays_until_ms = gt_clock_ms() + placement->spec.options.reserve_waiting_ms;
-    moves->made.count -= moves->made.count > 0; /* it has not moved */
-    if (alone)
-        moves->rest_ms = 0; /* nobody has left: others may */
+    moves->made.count -= begun < moves->made.count ? begun : moves->made.count; /* none has moved */
+    moves->rest_ms = 0;                                                         /* others may */
 }
 
 void gt_rebalance_gone(struct pjob *pjob, const struct gt_cache_pod *last)
@@ -519,11 +530,13 @@ static void say_so_long(struct gt_placement *placement, char why[static GT_REBAL
             return;
         }
         if (state == UNIT_LEAVES && (pod || !moves_are_back(placement, move))) {
-            snprintf(why + len, GT_REBALANCE_WHY_SIZE - len, ": pod %.63s/%.253s %s", move->namespace_,
-                     move->name,
+            const char *refusal = pod && pod->job->user ? gt_evict_refusal(pod->job->user, NULL) : NULL;
+            snprintf(why + len, GT_REBALANCE_WHY_SIZE - len, ": pod %.63s/%.200s %s%s%.120s",
+                     move->namespace_, move->name,
                      !pod            ? "has left, and none has come in its place"
                      : pod->deleting ? "has not ended yet"
-                                     : "has not left");
+                                     : "has not left",
+                     refusal ? ", " : "", refusal ? refusal : "");
             return;
         }
     }

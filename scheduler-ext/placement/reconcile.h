@@ -175,8 +175,8 @@ const char *gt_rebalance_node(const struct gt_placement *placement, const struct
 /* The moves end, `why` they made no room, NULL: they did, or nobody needs it any more. What has not left
  * stays. */
 void gt_rebalance_end(struct gt_placement *placement, const char *why);
-/* A dry run of its eviction was refused: if it was to go for a waiting job, these moves end, and its job is
- * left alone for a while. */
+/* A dry run of its eviction was refused: if it was to go for a waiting job, and nobody has left yet, these
+ * moves end, and its job is left alone for a while. */
 void gt_rebalance_refused(struct gt_placement *placement, const struct gt_cache_pod *pod,
                           const char *refusal);
 /* The last pod of a job is gone: moves for it end. */

@@ -127,6 +127,7 @@ class Moves(RebalanceCase):
         self.play()
         self.assertTrue(wait_for(lambda: self.moves()))
         self.check_stopped("longer than nodes are reserved for a job: pod ns/u-")
+        self.assertTrue(any("has not left, " in note and "no disruptions" in note for note in self.stopped()), self.stopped())
 
     def test_a_budget_keeps_one_pod_of_a_unit(self):
         """The others of the unit stay, too, and it is said who keeps them."""
@@ -135,6 +136,18 @@ class Moves(RebalanceCase):
         self.play()
         self.check_stopped("pod ns/u-1 may not leave, so its unit stays: ")
         self.assertTrue(any("no disruptions" in note for note in self.stopped()), self.stopped())
+
+    def test_a_budget_that_lets_one_go_at_a_time(self):
+        """Both units have begun: the second one waits until the first is back."""
+        def budget(name):
+            others = [self.pod(other) for other in self.names if other != name]
+            return None if all(pod and pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"] for pod in others) else "no disruptions"
+        self.api.budget = budget
+        self.pause = 1
+        self.begin(unit=8, rebalance=2, atonce=2)
+        self.play()
+        self.check_evicted("u-0", "u-1")
+        self.assertEqual(self.stopped(), [])
 
     def test_others_move_where_a_budget_keeps_a_unit(self):
         """The cheaper moves are refused by dry runs. The next ones are made at once, and only they count for the day."""
