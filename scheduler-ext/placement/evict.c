@@ -256,13 +256,9 @@ bool gt_evict_may_all(struct reconcile *reconcile, uint32_t first, uint32_t end,
         return false;
     }
     for (uint32_t i = first; i < end; i++) {
-        if (members[i].state != GT_MEMBER_MOVING)
-            continue;
-        enum gt_evict_answer answer = gt_evict_try(reconcile, members[i].pod);
-        const char *refusal = gt_evict_refusal(reconcile->pjob, members[i].pod);
+        enum gt_evict_answer answer =
+            members[i].state == GT_MEMBER_MOVING ? gt_evict_try(reconcile, members[i].pod) : GT_EVICT_ALLOWED;
         all = answer > all ? answer : all;
-        if (refusal)
-            gt_rebalance_refused(reconcile->placement, members[i].pod, refusal);
     }
     return all == GT_EVICT_ALLOWED;
 }

@@ -494,6 +494,18 @@ static bool is_whole(const struct reconcile *reconcile, uint32_t first, uint32_t
     return asked;
 }
 
+/* Refusals end moves for a waiting job. */
+static void tell_refusals(const struct reconcile *reconcile, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        const char *refusal =
+            member->state == GT_MEMBER_MOVING ? gt_evict_refusal(reconcile->pjob, member->pod) : NULL;
+        if (refusal)
+            gt_rebalance_refused(reconcile->placement, member->pod, refusal);
+    }
+}
+
 /* `braked`: why the brake keeps some that could stay. */
 static void node_loss_evict(struct reconcile *reconcile, char braked[static GT_BRAKE_WHY_SIZE])
 {
@@ -503,6 +515,7 @@ static void node_loss_evict(struct reconcile *reconcile, char braked[static GT_B
     for (uint32_t at = 0, first, end; at < view->count; at = end) {
         gt_job_view_run(view, at, &first, &end);
         if (is_whole(reconcile, first, end) && !gt_evict_may_all(reconcile, first, end, braked)) {
+            tell_refusals(reconcile, first, end);
             waits = true;
             continue;
         }

@@ -362,8 +362,8 @@ enum gt_evict_answer {
     GT_EVICT_REFUSED,
     GT_EVICT_ASKED
 } gt_evict_try(struct reconcile *reconcile, const struct gt_cache_pod *pod);
-/* Whether all pods of the run [first, end) that move may leave now, by the brake and dry runs. A refusal ends
- * moves for a waiting job. `braked` is only set where the brake is on. */
+/* Whether all pods of the run [first, end) that move may leave now, by the brake and dry runs. `braked` is
+ * only set where the brake is on. */
 bool gt_evict_may_all(struct reconcile *reconcile, uint32_t first, uint32_t end,
                       char braked[static GT_BRAKE_WHY_SIZE]);
 bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod);
