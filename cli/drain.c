@@ -18,12 +18,13 @@
 /* Empties a supernode for its maintenance: cordons its nodes, asks the companion to move the pods that may
  * move, and says what remains. Again, it does only what is left to do. */
 
-enum { DRAIN_BODY_MAX = 4096 };
+enum { DRAIN_BODY_MAX = 4096, DRAIN_BRAKE_PERCENT = 10 };
 
 struct drain_options {
     struct cli_parse parse;
     struct cli_api_options api;
     bool dry_run;
+    unsigned brake;
 };
 
 enum drain_way {
@@ -36,8 +37,10 @@ enum drain_way {
 
 struct drained_pod {
     char *namespace_, *name, *uid, *node;
+    char *owner; /* its uid; "": none */
     enum drain_way way;
-    const char *why; /* it stays */
+    const char *why;      /* it stays */
+    struct gt_err *error; /* has this text */
 };
 
 struct cli_drain {
@@ -46,6 +49,9 @@ struct cli_drain {
     const struct gt_supernode_object *super;
     struct drained_pod *pods;
     uint32_t count, capacity;
+    char **silent; /* other nodes that are not Ready */
+    uint32_t silent_count, silent_capacity;
+    uint32_t nodes, failed; /* of the cluster, and those of them that are silent */
     bool no_memory;
     struct gt_buf *text;
 };
@@ -81,14 +87,26 @@ static void drain_on_begin(void *arg)
         free(drain->pods[i].name);
         free(drain->pods[i].uid);
         free(drain->pods[i].node);
+        free(drain->pods[i].owner);
+        gt_err_free(drain->pods[i].error);
     }
     drain->count = 0;
+}
+
+static void drain_on_nodes(void *arg)
+{
+    struct cli_drain *drain = arg;
+    for (uint32_t i = 0; i < drain->silent_count; i++)
+        free(drain->silent[i]);
+    drain->silent_count = 0;
 }
 
 static void drain_done(struct cli_drain *drain)
 {
     drain_on_begin(drain);
+    drain_on_nodes(drain);
     free(drain->pods);
+    free(drain->silent);
 }
 
 static bool is_drained(const struct cli_drain *drain, const char *node)
@@ -129,10 +147,12 @@ static void drain_on_pod(void *arg, cJSON *object)
     struct drained_pod new = {.namespace_ = strdup(pod.meta.namespace_),
                               .name = strdup(pod.meta.name),
                               .uid = strdup(pod.uid),
-                              .node = strdup(pod.node_name)};
+                              .node = strdup(pod.node_name),
+                              .owner = strdup(pod.owner_uid ? pod.owner_uid : "")};
     choose_way(&pod, &new);
     bool grown = GT_GROW(drain->pods, drain->count, drain->capacity, 64);
-    drain->no_memory = drain->no_memory || !grown || !new.namespace_ || !new.name || !new.uid || !new.node;
+    drain->no_memory =
+        drain->no_memory || !grown || !new.namespace_ || !new.name || !new.uid || !new.node || !new.owner;
     if (grown) {
         drain->pods[drain->count++] = new;
         return;
@@ -141,6 +161,7 @@ static void drain_on_pod(void *arg, cJSON *object)
     free(new.name);
     free(new.uid);
     free(new.node);
+    free(new.owner);
 }
 
 static int drain_by_name(const void *a, const void *b)
@@ -153,23 +174,27 @@ static int drain_by_name(const void *a, const void *b)
 static int drain_move(struct cli_drain *drain, const struct drained_pod *pod, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(DRAIN_BODY_MAX);
-    bool moves = pod->way == DRAIN_MOVE;
     const struct gt_pod_patch patch = {.uid = pod->uid,
                                        .annotations =
                                            &(struct gt_pair){GT_ANNOTATION_MOVE_TO, GT_MOVE_ANYWHERE},
                                        .annotation_count = 1};
-    if (moves)
-        gt_pod_patch_write(&patch, &body);
-    else
-        gt_eviction_write(pod->namespace_, pod->name, pod->uid, &body);
+    gt_pod_patch_write(&patch, &body);
     GT_TRY(gt_buf_check(&body, "request", err));
-    if (moves)
-        return cli_api_patch(drain->api, &gt_kube_pods, pod->namespace_, pod->name, body.data, err);
+    return cli_api_patch(drain->api, &gt_kube_pods, pod->namespace_, pod->name, body.data, err);
+}
+
+static int drain_evict(struct cli_drain *drain, const struct drained_pod *pod, bool dry_run,
+                       struct gt_err **err)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(DRAIN_BODY_MAX);
+    gt_eviction_write(pod->namespace_, pod->name, pod->uid, &body);
+    GT_TRY(gt_buf_check(&body, "request", err));
     const struct gt_kube_request request = {.verb = GT_KUBE_CREATE,
                                             .resource = &gt_kube_pods,
                                             .namespace_ = pod->namespace_,
                                             .name = pod->name,
                                             .subresource = "eviction",
+                                            .dry_run = dry_run,
                                             .body = body.data,
                                             .once = true}; /* a budget may refuse it for long */
     return cli_api_request(drain->api, &request, NULL, err);
@@ -180,7 +205,7 @@ static void drain_pod(struct cli_drain *drain, struct drained_pod *pod, struct g
 {
     static const char *const words[DRAIN_WAYS] = {"moves", "move", "evict", "stays"};
     if (!drain->dry_run && (pod->way == DRAIN_MOVE || pod->way == DRAIN_EVICT) &&
-        drain_move(drain, pod, why) < 0) {
+        (pod->way == DRAIN_MOVE ? drain_move(drain, pod, why) : drain_evict(drain, pod, false, why)) < 0) {
         pod->way = DRAIN_STAYS;
         pod->why = gt_err_text(*why);
     }
@@ -193,10 +218,92 @@ static void drain_pod(struct cli_drain *drain, struct drained_pod *pod, struct g
     pod->why = NULL;
 }
 
+/* ---- whether those that it evicts itself may go ---- */
+
+static void drain_on_node(void *arg, cJSON *object)
+{
+    struct cli_drain *drain = arg;
+    gt_auto_node_object struct gt_node_object node = {0};
+    gt_auto_err struct gt_err *unreadable = NULL;
+    if (gt_node_object_read(object, GT_RESOURCE_GPU, &node, &unreadable) < 0 || node.ready || node.cordoned ||
+        is_drained(drain, node.name))
+        return;
+    char *name = strdup(node.name);
+    drain->no_memory =
+        !name || !GT_GROW(drain->silent, drain->silent_count, drain->silent_capacity, 16) || drain->no_memory;
+    if (drain->no_memory)
+        free(name);
+    else
+        drain->silent[drain->silent_count++] = name;
+}
+
+static void drain_on_topologies(void *arg)
+{
+    struct cli_drain *drain = arg;
+    drain->nodes = drain->failed = 0;
+}
+
+static void drain_on_topology(void *arg, cJSON *object)
+{
+    struct cli_drain *drain = arg;
+    drain->nodes++;
+    for (uint32_t i = 0; i < drain->silent_count; i++)
+        drain->failed += strcmp(drain->silent[i], gt_meta_name(object)) == 0;
+}
+
+/* As the companion's brake for what people ask for. Its supernode is cordoned, and does not count. */
+static int drain_brake(struct cli_drain *drain, unsigned percent, struct gt_err **err)
+{
+    const struct cli_api_list nodes = {
+        .resource = &gt_kube_nodes, .on_begin = drain_on_nodes, .on_object = drain_on_node, .arg = drain};
+    const struct cli_api_list topologies = {.resource = &gt_kube_node_gpu_topologies,
+                                            .names_only = true,
+                                            .on_begin = drain_on_topologies,
+                                            .on_object = drain_on_topology,
+                                            .arg = drain};
+    GT_TRY(cli_api_list(drain->api, &nodes, err));
+    GT_NEED(!drain->no_memory, err, "nodes");
+    if (drain->silent_count)
+        GT_TRY(cli_api_list(drain->api, &topologies, err));
+    unsigned may = (unsigned)((uint64_t)drain->nodes * percent / 100);
+    if (drain->failed <= (may ? may : 1))
+        return 0;
+    return gt_fail(err, EBUSY,
+                   "%u of the %u nodes of the cluster are not Ready, and --brake lets %u go at once",
+                   drain->failed, drain->nodes, may ? may : 1);
+}
+
+/* Nobody goes while the brake is on. Of the pods of one owner nobody goes before dry runs let all of them. */
+static void drain_ask(struct cli_drain *drain, unsigned percent, struct gt_err **braked)
+{
+    bool known = false;
+    for (uint32_t i = 0; i < drain->count; i++) {
+        struct drained_pod *pod = &drain->pods[i];
+        if (pod->way != DRAIN_EVICT)
+            continue;
+        if (!known)
+            drain_brake(drain, percent, braked);
+        known = true;
+        if (*braked || drain_evict(drain, pod, true, &pod->error) < 0) {
+            pod->way = DRAIN_STAYS;
+            pod->why = gt_err_text(*braked ? *braked : pod->error);
+        }
+    }
+    for (uint32_t i = 0; i < drain->count; i++)
+        for (uint32_t j = 0; drain->pods[i].error && *drain->pods[i].owner && j < drain->count; j++) {
+            struct drained_pod *pod = &drain->pods[j];
+            if (pod->way == DRAIN_EVICT && strcmp(pod->owner, drain->pods[i].owner) == 0) {
+                pod->way = DRAIN_STAYS;
+                pod->why = "another pod of its owner may not leave";
+            }
+        }
+}
+
 /* ---- the verb ---- */
 
-static int drain_all(struct cli_drain *drain, struct gt_err **err)
+static int drain_all(struct cli_drain *drain, unsigned brake, struct gt_err **err)
 {
+    gt_auto_err struct gt_err *braked = NULL;
     const struct cli_api_list list = {
         .resource = &gt_kube_pods, .on_begin = drain_on_begin, .on_object = drain_on_pod, .arg = drain};
     unsigned cordoned = 0, ways[DRAIN_WAYS] = {0};
@@ -205,6 +312,7 @@ static int drain_all(struct cli_drain *drain, struct gt_err **err)
     GT_TRY(cli_api_list(drain->api, &list, err));
     GT_NEED(!drain->no_memory, err, "pods");
     qsort(drain->pods, drain->count, sizeof(*drain->pods), drain_by_name);
+    drain_ask(drain, brake, &braked);
     if (drain->as_json)
         gt_json_printf(drain->text, "{'supernode': %s, 'nodes': %u, 'cordoned': %u, 'dryRun': !%d, 'pods': [",
                        drain->super->name, drain->super->member_count, cordoned, drain->dry_run);
@@ -242,6 +350,9 @@ static int drain_open(const struct drain_options *options, const char *name, str
 static const struct gt_option drain_own_options[] = {
     {"dry-run", NULL, "say what would be done, and change nothing", gt_option_set,
      GT_OPTION_FIELD(struct drain_options, dry_run)},
+    {"brake", "PERCENT",
+     "evict nobody while more of the other nodes are not Ready; 100: go on (default: 10, as the companion)",
+     gt_option_number, GT_OPTION_FIELD(struct drain_options, brake), .min = 1, .max = 100},
     CLI_FORMAT_OPTION,
     CLI_API_OPTIONS(struct drain_options),
     CLI_HELP_OPTION,
@@ -260,7 +371,7 @@ static int drain_run(struct cli_call *call)
                                                                    .text = call->text};
     GT_TRY(drain_open(options, call->args[0], &api, &object, &super, call->err));
     drain.api = api;
-    return drain_all(&drain, call->err);
+    return drain_all(&drain, options->brake ? options->brake : DRAIN_BRAKE_PERCENT, call->err);
 }
 const struct cli_verb cli_drain = {
     .name = "drain",

@@ -324,7 +324,11 @@ static int find_advice(struct cli_plan *plan, const struct plan_options *options
 {
     const struct gt_plan_unit *unit = &plan->units[0];
     uint32_t run = unit->atom ? unit->atom : unit->pods;
-    struct gt_advise_job job = {.runs = plan->pod_count / run, .pods = run, .gpus = plan->gpus};
+    struct gt_advise_job job = {.runs = plan->pod_count / run,
+                                .pods = run,
+                                .gpus = plan->gpus,
+                                .unit = unit->within ? unit->pods / run : 0,
+                                .within = unit->within};
     int r = plan->wants.advise ? find_evicted_pods(plan, &job, err) : cli_plan_relocate(plan, &job, err);
     if (r < 0 || !(plan->wants.advise ? plan->advice.possible : plan->relocation.possible))
         return r;
@@ -418,7 +422,6 @@ static int tell_slow(struct cli_plan *plan, struct gt_err **err)
 static int cli_plan_answer(struct cli_call *call, struct gt_cluster_file *file, struct cli_plan **ret)
 {
     const struct plan_options *options = call->options;
-    const char *way = options->advise ? "advise" : "relocate";
     GT_TRY(plan_new(file, options, ret, call->err));
     struct cli_plan *plan = *ret;
     int r = cli_plan_make_units(plan, options, call->err);
@@ -432,10 +435,11 @@ static int cli_plan_answer(struct cli_call *call, struct gt_cluster_file *file, 
         return options->explain ? tell_crossing(plan, call->err) : 0;
     if (!options->advise && !options->relocate)
         return 0;
-    if ((options->advise && plan->sizes.within) || plan->sizes.unit_within)
-        return cli_misuse(call, "--%s does not know of tiers that are required", way);
+    if (options->advise && (plan->sizes.within || plan->sizes.unit_within))
+        return cli_misuse(call, "--advise does not know of tiers that are required");
     if (plan->sizes.slow == GT_SLOW_NEVER && gt_cluster_has_slow(file->cluster))
-        return cli_misuse(call, "--%s does not know of jobs that never take slow GPUs", way);
+        return cli_misuse(call, "--%s does not know of jobs that never take slow GPUs",
+                          options->advise ? "advise" : "relocate");
     return find_advice(plan, options, call->err);
 }
 

@@ -151,7 +151,7 @@ _gputopo()
     cluster) _gputopo_words "--watch --nodes --supernode --kubeconfig --context -o --output --help" "$current" ;;
     try) _gputopo_words "--supernode-label --resource-name --kubeconfig --context -o --output --help" "$current" ;;
     supernodes) _gputopo_words "--watch --kubeconfig --context -o --output --help" "$current" ;;
-    drain) _gputopo_words "--dry-run -o --output --kubeconfig --context --help" "$current" ;;
+    drain) _gputopo_words "--dry-run --brake -o --output --kubeconfig --context --help" "$current" ;;
     withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
     isolate) _gputopo_words "--reason --grade --value --for --evict --link -o --output --kubeconfig --context --help" "$current" ;;
     release) _gputopo_words "--link -o --output --kubeconfig --context --help" "$current" ;;

@@ -60,6 +60,7 @@ complete -c gputopo -n "__fish_seen_subcommand_from isolate" -l evict -d "Runnin
 complete -c gputopo -n "__fish_seen_subcommand_from isolate release" -l link -d "The link between two GPUs"
 complete -c gputopo -n "__fish_seen_subcommand_from isolate release isolated drain" -s o -l output -x -a "text json yaml" -d "Format"
 complete -c gputopo -n "__fish_seen_subcommand_from drain" -l dry-run -d "Say what would be done"
+complete -c gputopo -n "__fish_seen_subcommand_from drain" -l brake -x -d "Evict nobody while more nodes are not Ready"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l gates -d "Only the gates of pods that wait"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l dry-run -d "List what would be changed"
 complete -c gputopo -n "__fish_seen_subcommand_from withdraw" -l yes -d "Do not ask"

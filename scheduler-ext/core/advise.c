@@ -444,8 +444,11 @@ bool gt_advise_job_of(const struct gt_plan_request *request, struct gt_advise_jo
         }
         if (running == unit->pods)
             continue;
-        if (running || (ret->runs && (ret->pods != run || ret->gpus != unit->gpus)))
+        uint32_t together = unit->within ? unit->pods / run : 0;
+        if (running || (ret->runs && (ret->pods != run || ret->gpus != unit->gpus || ret->unit != together)))
             return false;
+        ret->unit = together;
+        ret->within = unit->within;
         ret->pods = run;
         ret->gpus = unit->gpus;
         ret->runs += unit->pods / run;

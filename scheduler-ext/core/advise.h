@@ -17,6 +17,8 @@
 struct gt_advise_job {
     uint32_t runs, pods;
     unsigned gpus;
+    uint32_t unit;     /* so many runs lie in one supernode of at most tier `within`; 0: anywhere */
+    unsigned within;   /* which gt_advise() does not know */
     uint64_t requests; /* struct gt_numa_pod; 0 also where its pods differ in them */
     uint64_t work;     /* bounds the steps of the tables; 0: 100 million, a fraction of a second */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scheduler-ext/core/relocate.h"
+#include "scheduler-ext/core/relocate_search.h"
 
 #include <errno.h>
 #include <string.h>
@@ -7,71 +7,12 @@
 #include "base/bits.h"
 #include "base/err.h"
 #include "scheduler-ext/core/numa_room.h"
-#include "scheduler-ext/core/plan.h"
 
 enum {
     MOVES_MAX = 1024,    /* pods: depth of the recursion */
     PLACES_WORK = 20000, /* steps for the places of one set, in the first round */
 };
-#define RELOCATE_OWNER UINT64_MAX
-#define NO_RUN         (UINT64_MAX / 4) /* the cost of a run that cannot be */
-
-struct move_item { /* a pod or a unit */
-    uint32_t first, pods;
-    uint32_t super, node, job; /* node: GT_NONE for a unit; job: counted from 0 */
-    unsigned need;             /* GPUs of each pod */
-    unsigned gain;             /* GPUs that become available */
-    uint64_t cost;
-};
-
-struct relocate_super {
-    uint32_t first, end;  /* its items */
-    uint32_t slots;       /* with the items of earlier supernodes chosen */
-    uint64_t least_slot;  /* at least so much costs one more slot */
-    uint64_t least_run;   /* likewise one more run */
-    uint64_t cost_before; /* of the items of earlier supernodes */
-};
-
-struct relocator {
-    struct gt_cluster *cluster;
-    const struct gt_running_pod *pods;
-    const struct gt_relocate_spec *spec;
-    const struct gt_advise_job *job;
-    struct gt_err **err;
-    uint64_t work;
-    bool exhausted;
-    bool thorough; /* also sets of which some bring no run by themselves */
-    bool judged;   /* kubelets refuse pods that are spread over NUMA nodes: it matters which GPUs are free */
-
-    uint32_t node_count, super_count;
-    uint64_t *available; /* [node] GPUs for the job */
-    uint64_t *room;      /* [node] for pods that move: what is available now and not given to one */
-    uint64_t *alone;     /* [node] that chosen single pods free there */
-    uint32_t *super;     /* [node] */
-    uint32_t *order;     /* nodes, by supernode */
-    uint32_t *slots;     /* [supernode] */
-    uint64_t runs, free; /* that fit; GPUs available */
-
-    uint32_t *members; /* pods, by item */
-    uint64_t *gains;   /* GPUs of each that the job can use once it has left */
-    struct move_item *items;
-    uint32_t item_count;
-    struct relocate_super *supers; /* [supernode] */
-    uint32_t *super_order;         /* those with items */
-    uint32_t ordered;
-    uint32_t *job_items; /* [job] how many are chosen */
-
-    const struct move_item **chosen; /* that are to move */
-    uint32_t chosen_count, chosen_pods, chosen_jobs;
-    uint64_t cost;
-    const struct move_item **placed; /* the chosen ones, large ones first */
-    uint32_t *places;                /* where their pods go, in that order */
-
-    const struct move_item **best; /* likewise */
-    uint32_t *best_places;
-    uint32_t best_count, best_pods, best_jobs; /* best_count 0: none is found */
-    uint64_t best_cost;
-};
+#define NO_RUN (UINT64_MAX / 4) /* the cost of a run that cannot be */
 
 static void spend(struct relocator *r)
 {
@@ -94,12 +35,14 @@ static unsigned relocate_slots(const struct relocator *r, uint32_t node, uint64_
 
 static void relocate_change(struct relocator *r, uint32_t node, uint64_t gpus, bool more)
 {
-    uint32_t *slots = &r->slots[r->super[node]];
-    r->runs -= *slots / r->job->pods;
+    uint32_t *slots = &r->slots[r->super[node]], *held = &r->held[r->domains[r->super[node]]];
+    r->runs -= *held / relocate_unit_runs(r) * relocate_unit_runs(r);
+    *held -= *slots / r->job->pods;
     *slots -= relocate_slots(r, node, r->available[node]);
     r->available[node] = more ? r->available[node] | gpus : r->available[node] & ~gpus;
     *slots += relocate_slots(r, node, r->available[node]);
-    r->runs += *slots / r->job->pods;
+    *held += *slots / r->job->pods;
+    r->runs += *held / relocate_unit_runs(r) * relocate_unit_runs(r);
     spend(r);
 }
 
@@ -115,11 +58,6 @@ static uint64_t relocate_serve(const struct relocator *r, uint32_t node, unsigne
     for (; gpus; gpus--, room &= room - 1)
         taken |= room & -room;
     return taken;
-}
-
-static bool relocate_may_go(const struct relocator *r, uint32_t pod, uint32_t node)
-{
-    return !r->spec->may_go || r->spec->may_go(r->spec->arg, pod, node);
 }
 
 static bool relocate_fits(const struct relocator *r)
@@ -144,6 +82,17 @@ static int relocate_by_super(const void *a, const void *b, void *supers)
     return (x > y) - (x < y);
 }
 
+static uint32_t relocate_domain_of(const struct relocator *r, uint32_t supernode)
+{
+    struct gt_cluster_supernode above;
+    uint32_t domain = supernode;
+    for (uint32_t s = supernode; r->job->unit && gt_cluster_get_supernode(r->cluster, s, &above) &&
+                                 (s == supernode || above.tier <= r->job->within);
+         s = above.parent)
+        domain = s;
+    return domain;
+}
+
 static int relocate_read_cluster(struct relocator *r)
 {
     r->node_count = gt_cluster_nodes(r->cluster);
@@ -154,11 +103,15 @@ static int relocate_read_cluster(struct relocator *r)
     r->super = calloc((size_t)r->node_count + 1, sizeof(*r->super));
     r->order = calloc((size_t)r->node_count + 1, sizeof(*r->order));
     r->slots = calloc((size_t)r->super_count + 1, sizeof(*r->slots));
+    r->domains = calloc((size_t)r->super_count + 1, sizeof(*r->domains));
+    r->held = calloc((size_t)r->super_count + 1, sizeof(*r->held));
     r->supers = calloc((size_t)r->super_count + 1, sizeof(*r->supers));
     r->super_order = calloc((size_t)r->super_count + 1, sizeof(*r->super_order));
-    if (!r->available || !r->room || !r->alone || !r->super || !r->order || !r->slots || !r->supers ||
-        !r->super_order)
+    if (!r->available || !r->room || !r->alone || !r->super || !r->order || !r->slots || !r->domains ||
+        !r->held || !r->supers || !r->super_order)
         return gt_fail_sys(r->err, ENOMEM, "relocation");
+    for (uint32_t s = 0; s < r->super_count; s++)
+        r->domains[s] = relocate_domain_of(r, s);
     for (uint32_t id = 0; id < r->node_count && !r->judged; id++)
         r->judged = gt_numa_judges(r->cluster, id);
     for (uint32_t id = 0; id < r->node_count; id++) {
@@ -547,142 +500,19 @@ static bool relocate_search(struct relocator *r, uint64_t work)
         r->thorough = round;
         r->work = work / 2;
         if (r->ordered)
-            least = (r->job->runs - r->runs) * r->supers[r->super_order[0]].least_run;
+            least = (r->job->runs - r->runs) / relocate_unit_runs(r) * r->supers[r->super_order[0]].least_run;
         if (least < NO_RUN)
             choose_supers(r, 0);
     }
     return !r->exhausted || (r->best_count && r->best_cost <= least);
 }
 
-/* ---- the planner's places ---- */
-
-/* Where the search has found room for an item. */
-static bool limit_places(const struct relocator *r, const struct move_item *item, const uint32_t *places,
-                         struct gt_plan_limit *limits, struct gt_node_set *excluded,
-                         struct gt_plan_request *request)
-{
-    for (uint32_t node = 0, next = 0; node <= r->node_count; node++) {
-        uint32_t pods = 0;
-        for (uint32_t i = 0; i < item->pods; i++)
-            pods += places[i] == node;
-        if (pods)
-            limits[next++] = (struct gt_plan_limit){node, pods * item->need};
-        else if (node < r->node_count && gt_node_set_add(excluded, node, NULL) < 0)
-            return false;
-        request->limit_count = next;
-    }
-    request->limits = limits;
-    return true;
-}
-
-static bool promise_place(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
-{
-    const struct gt_promise promise = {
-        .node = node, .owner = RELOCATE_OWNER, .mask = mask, .kind = GT_PROMISE_RESERVED};
-    struct gt_promise_id id;
-    return gt_cluster_promise(cluster, &promise, &id, NULL) >= 0;
-}
-
-static bool exclude_places(const struct relocator *r, const struct move_item *item, struct gt_node_set *to)
-{
-    const struct gt_node_set *avoid = r->spec->moves_avoid;
-    int result = item->node == GT_NONE ? 0 : gt_node_set_add(to, item->node, NULL);
-    for (uint32_t n = avoid ? gt_node_set_next(avoid, 0) : GT_NONE; n != GT_NONE && result >= 0;
-         n = gt_node_set_next(avoid, n + 1))
-        result = gt_node_set_add(to, n, NULL);
-    return result >= 0;
-}
-
-static bool plan_item(struct relocator *r, const struct move_item *item, const uint32_t *places,
-                      struct gt_relocate_move *moves)
-{
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set excluded = {0};
-    gt_auto_free struct gt_plan_pod *pods = calloc(item->pods, sizeof(*pods));
-    gt_auto_free struct gt_plan_limit *limits = calloc(item->pods, sizeof(*limits));
-    struct gt_plan_unit unit = {.pods = item->pods, .gpus = item->need};
-    struct gt_plan_request request = {
-        .units = &unit, .unit_count = 1, .pods = pods, .pod_count = item->pods, .excluded = &excluded};
-    struct gt_plan_failure failure;
-    if (!pods || !limits || (places && !limit_places(r, item, places, limits, &excluded, &request)) ||
-        (!places && !exclude_places(r, item, &excluded)) || !gt_plan_job(r->cluster, &request, &failure))
-        return false;
-    for (uint32_t i = 0; i < item->pods; i++) {
-        uint32_t member = r->members[item->first + i];
-        if (!relocate_may_go(r, member, pods[i].node) ||
-            !promise_place(r->cluster, pods[i].node, pods[i].mask))
-            return false;
-        moves[i] = (struct gt_relocate_move){member, pods[i].node, pods[i].mask};
-    }
-    return true;
-}
-
-static bool plan_job(struct relocator *r)
-{
-    uint32_t runs = r->job->runs, count = runs * r->job->pods;
-    gt_auto_free struct gt_plan_unit *units = calloc((size_t)runs + 1, sizeof(*units));
-    gt_auto_free struct gt_plan_pod *pods = calloc((size_t)count + 1, sizeof(*pods));
-    gt_auto_free uint64_t *freed = calloc((size_t)r->node_count + 1, sizeof(*freed));
-    struct gt_plan_failure failure;
-    if (!units || !pods || !freed)
-        return false;
-    for (uint32_t i = 0; i < count; i++)
-        pods[i].requests = r->job->requests;
-    for (uint32_t i = 0; i < runs; i++)
-        units[i] =
-            (struct gt_plan_unit){.first = i * r->job->pods, .pods = r->job->pods, .gpus = r->job->gpus};
-    for (uint32_t i = 0; i < r->best_count; i++)
-        for (uint32_t k = 0; k < r->best[i]->pods; k++) {
-            const struct gt_running_pod *pod = &r->pods[r->members[r->best[i]->first + k]];
-            freed[pod->node] |= pod->mask;
-        }
-    const struct gt_plan_request request = {.units = units,
-                                            .unit_count = runs,
-                                            .pods = pods,
-                                            .pod_count = count,
-                                            .freed = freed,
-                                            .excluded = r->spec->job_avoids};
-    return gt_plan_job(r->cluster, &request, &failure);
-}
-
-static bool plan_all(struct relocator *r, bool limited, struct gt_relocate_move *moves)
-{
-    bool planned = true;
-    for (uint32_t i = 0, done = 0; i < r->best_count && planned; done += r->best[i++]->pods)
-        planned = plan_item(r, r->best[i], limited ? r->best_places + done : NULL, moves + done);
-    planned = planned && plan_job(r);
-    gt_cluster_end_promises(r->cluster, GT_PROMISE_RESERVED, RELOCATE_OWNER);
-    return planned;
-}
-
-static int by_pod(const void *a, const void *b)
-{
-    const struct gt_relocate_move *x = a, *y = b;
-    return (x->pod > y->pod) - (x->pod < y->pod);
-}
-
-static int relocate_plan(struct relocator *r, struct gt_relocation *ret)
-{
-    gt_auto_free struct gt_relocate_move *moves = calloc((size_t)r->best_pods + 1, sizeof(*moves));
-    if (!moves)
-        return gt_fail_sys(r->err, ENOMEM, "relocation");
-    ret->possible = plan_all(r, false, moves) || plan_all(r, true, moves);
-    if (!ret->possible) /* the search knows the order in which kubelets serve pods, the planner takes any */
-        return r->judged ? 0 : gt_fail_sys(r->err, ENOMEM, "relocation");
-    qsort(moves, r->best_pods, sizeof(*moves), by_pod);
-    for (uint32_t i = 0; i < r->best_pods; i++)
-        ret->gpus += gt_bit_count(moves[i].mask);
-    ret->moves = gt_steal(moves);
-    ret->count = r->best_pods;
-    ret->jobs = r->best_jobs;
-    ret->cost = r->best_cost;
-    return 0;
-}
-
 static void relocator_done(struct relocator *r)
 {
-    void *all[] = {r->available,   r->room,  r->alone,          r->super,          r->order,       r->slots,
-                   r->members,     r->items, r->supers,         r->super_order,    r->job_items,   r->places,
-                   r->best_places, r->gains, (void *)r->chosen, (void *)r->placed, (void *)r->best};
+    void *all[] = {r->available, r->room,           r->alone,          r->super,       r->order,
+                   r->slots,     r->domains,        r->held,           r->members,     r->items,
+                   r->supers,    r->super_order,    r->job_items,      r->places,      r->best_places,
+                   r->gains,     (void *)r->chosen, (void *)r->placed, (void *)r->best};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         free(all[i]);
 }
@@ -704,18 +534,8 @@ int gt_relocate(struct gt_cluster *cluster, const struct gt_running_pod *pods, u
         r.work = UINT64_MAX;
         relocation.possible = r.best_count;
         if (r.best_count)
-            GT_TRY(relocate_plan(&r, &relocation));
+            GT_TRY(gt_relocate_plan(&r, &relocation));
     }
     *ret = relocation;
     return 0;
-}
-
-bool gt_relocate_promise(struct gt_cluster *cluster, const struct gt_relocation *relocation, bool undo)
-{
-    bool promised = !undo;
-    for (uint32_t i = 0; i < relocation->count && promised; i++)
-        promised = promise_place(cluster, relocation->moves[i].node, relocation->moves[i].mask);
-    if (!promised)
-        gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, RELOCATE_OWNER);
-    return promised;
 }

@@ -177,7 +177,7 @@ static bool is_scattered(const struct gt_plan_failure *failure)
 {
     return failure->reason == GT_PLAN_NO_SUPERNODE ||
            (failure->reason == GT_PLAN_TOO_FEW_GPUS && failure->bound) ||
-           (failure->reason == GT_PLAN_NO_DOMAIN && !failure->each);
+           failure->reason == GT_PLAN_NO_DOMAIN;
 }
 
 static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restricted)

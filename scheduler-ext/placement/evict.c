@@ -11,17 +11,18 @@ enum {
     EVICTIONS_RUNNING_MAX = 8,
     BACKOFF_MAX_MS = 60000, /* a PodDisruptionBudget may allow it soon */
     BODY_MAX = 4096,
+    ALLOWED_ROUNDS = 10, /* for so many retries the answer to a dry run counts */
 };
 
 struct eviction {
     struct pjob *pjob;
     char *namespace_, *name, *uid;
     struct gt_write_key key;
-    char *refusal;   /* from the last answer; NULL: not refused */
-    bool is_named;   /* requested in this round */
-    bool is_done;    /* the API server lets it go */
-    bool is_dry;     /* what is in flight, or sent next, is a dry run */
-    bool is_allowed; /* by a dry run */
+    char *refusal;             /* from the last answer; NULL: not refused */
+    bool is_named;             /* requested in this round */
+    bool is_done;              /* the API server lets it go */
+    bool is_dry;               /* what is in flight, or sent next, is a dry run */
+    uint64_t allowed_until_ms; /* a dry run has said so */
     struct eviction *next;
 };
 
@@ -82,6 +83,31 @@ const char *gt_evict_refusal(const struct pjob *pjob, const struct gt_cache_pod 
     return eviction ? eviction->refusal : NULL;
 }
 
+/* ---- the brake ---- */
+
+bool gt_placement_brake_keeps(struct reconcile *reconcile, const struct gt_cache_pod *only,
+                              char why[static GT_BRAKE_WHY_SIZE])
+{
+    struct placement_nodes *nodes = &reconcile->placement->nodes;
+    bool known = true;
+    snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory");
+    gt_node_set_clear(&nodes->leaving);
+    for (const struct gt_cache_pod *pod = only ? only : reconcile->pjob->job->pods; pod && known;
+         pod = only ? NULL : pod->next)
+        known = pod->node == GT_NONE || gt_node_set_add(&nodes->leaving, pod->node, NULL) >= 0;
+    if (known && (only ? gt_brake_lets(&nodes->brake, &nodes->leaving, reconcile->now, why)
+                       : !gt_brake_is_on(&nodes->brake, &nodes->leaving, true, reconcile->now, why)))
+        return false;
+    gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
+    return true;
+}
+
+void gt_placement_brake_take(struct reconcile *reconcile)
+{
+    struct placement_nodes *nodes = &reconcile->placement->nodes;
+    gt_brake_take(&nodes->brake, &nodes->leaving, false, reconcile->now);
+}
+
 /* ---- answers ---- */
 
 /* The node of a pod that really leaves for a preemption counts for the brake; of moves it did before. */
@@ -107,7 +133,8 @@ static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outc
     bool goes = outcome == GT_WRITE_DONE && !eviction->is_dry;
     free(eviction->refusal);
     eviction->refusal = refused ? strdup(gt_err_text(answer->error)) : NULL;
-    eviction->is_allowed = outcome == GT_WRITE_DONE;
+    eviction->allowed_until_ms =
+        outcome == GT_WRITE_DONE ? gt_clock_ms() + ALLOWED_ROUNDS * key->line->retry_ms : 0;
     eviction->is_done = eviction->is_done || goes;
     counters->evicted += goes;
     counters->conflicts += outcome == GT_WRITE_CHANGED;
@@ -201,7 +228,7 @@ void gt_evict_pod(struct reconcile *reconcile, const struct gt_cache_pod *pod)
 enum gt_evict_answer gt_evict_try(struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     struct eviction *eviction = evict_find(reconcile->pjob, pod);
-    if (eviction && eviction->is_allowed) {
+    if (eviction && eviction->allowed_until_ms > reconcile->now) {
         eviction->is_named = true;
         return GT_EVICT_ALLOWED;
     }
@@ -209,6 +236,31 @@ enum gt_evict_answer gt_evict_try(struct reconcile *reconcile, const struct gt_c
     bool asked =
         eviction && (eviction->key.state == GT_WRITE_READY || eviction->key.state == GT_WRITE_RUNNING);
     return asked ? GT_EVICT_ASKED : GT_EVICT_REFUSED;
+}
+
+bool gt_evict_may_all(struct reconcile *reconcile, uint32_t first, uint32_t end,
+                      char braked[static GT_BRAKE_WHY_SIZE])
+{
+    const struct gt_job_view_member *members = reconcile->view->members;
+    struct placement_nodes *nodes = &reconcile->placement->nodes;
+    enum gt_evict_answer all = GT_EVICT_ALLOWED;
+    char why[GT_BRAKE_WHY_SIZE] = "there is no memory";
+    bool known = true;
+    gt_node_set_clear(&nodes->leaving);
+    for (uint32_t i = first; i < end && known; i++)
+        if (members[i].state == GT_MEMBER_MOVING && members[i].pod->node != GT_NONE)
+            known = gt_node_set_add(&nodes->leaving, members[i].pod->node, NULL) >= 0;
+    if (!known || gt_brake_is_on(&nodes->brake, &nodes->leaving, false, reconcile->now, why)) {
+        memcpy(braked, why, sizeof(why));
+        gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
+        return false;
+    }
+    for (uint32_t i = first; i < end; i++) {
+        enum gt_evict_answer answer =
+            members[i].state == GT_MEMBER_MOVING ? gt_evict_try(reconcile, members[i].pod) : GT_EVICT_ALLOWED;
+        all = answer > all ? answer : all;
+    }
+    return all == GT_EVICT_ALLOWED;
 }
 
 void gt_evict_open(struct gt_placement *placement)

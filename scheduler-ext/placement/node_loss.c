@@ -77,6 +77,12 @@ static uint32_t asked_node(const struct reconcile *reconcile, const struct gt_ca
     return node == GT_NONE ? GT_NONE - 1 : node;
 }
 
+/* Also where an earlier leader began it for a waiting job, and this one has not yet. */
+static bool is_wanted_elsewhere(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
+{
+    return asked_node(reconcile, pod) != GT_NONE || gt_rebalance_find(reconcile->placement, pod);
+}
+
 static bool asks_to_move(const struct reconcile *reconcile)
 {
     const struct gt_job_view *view = reconcile->view;
@@ -408,31 +414,6 @@ static bool node_loss_begin(struct reconcile *reconcile)
     return false;
 }
 
-/* ---- pods that leave without a new place ---- */
-
-bool gt_placement_brake_keeps(struct reconcile *reconcile, const struct gt_cache_pod *only,
-                              char why[static GT_BRAKE_WHY_SIZE])
-{
-    struct placement_nodes *nodes = &reconcile->placement->nodes;
-    bool known = true;
-    snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory");
-    gt_node_set_clear(&nodes->leaving);
-    for (const struct gt_cache_pod *pod = only ? only : reconcile->pjob->job->pods; pod && known;
-         pod = only ? NULL : pod->next)
-        known = pod->node == GT_NONE || gt_node_set_add(&nodes->leaving, pod->node, NULL) >= 0;
-    if (known && (only ? gt_brake_lets(&nodes->brake, &nodes->leaving, reconcile->now, why)
-                       : !gt_brake_is_on(&nodes->brake, &nodes->leaving, true, reconcile->now, why)))
-        return false;
-    gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
-    return true;
-}
-
-void gt_placement_brake_take(struct reconcile *reconcile)
-{
-    struct placement_nodes *nodes = &reconcile->placement->nodes;
-    gt_brake_take(&nodes->brake, &nodes->leaving, false, reconcile->now);
-}
-
 /* ---- moves in progress ---- */
 
 /* Whether what the pods have lost is back before any of them goes or has gone, which a successor shows. */
@@ -446,7 +427,7 @@ static bool is_needless(const struct reconcile *reconcile, uint32_t first, uint3
         uint64_t due = UINT64_MAX; /* another value: it begins to be lost */
         if ((member->state != GT_MEMBER_MOVING && !gt_job_view_stays(member)) ||
             member->pod->created_s > reconcile->pjob->move.leave_before_s ||
-            gt_evict_is_sent(reconcile->pjob, member->pod) || asked_node(reconcile, member->pod) != GT_NONE ||
+            gt_evict_is_sent(reconcile->pjob, member->pod) || is_wanted_elsewhere(reconcile, member->pod) ||
             gt_cache_pod_loss(member->pod, reconcile->placement->spec.options.node_loss_ms, &now, &due) ||
             due != UINT64_MAX)
             return false;
@@ -497,21 +478,63 @@ static bool may_leave_last(struct reconcile *reconcile)
     return reconcile->now >= pjob->move.last_leaves_ms;
 }
 
-static void node_loss_evict(struct reconcile *reconcile)
+/* Whether people, or a waiting job, want the run elsewhere, and nobody of it has left yet: a pod that stays
+ * then would tear it. */
+static bool is_whole(const struct reconcile *reconcile, uint32_t first, uint32_t end)
 {
-    const struct gt_job_view *view = reconcile->view;
-    uint32_t left = view->states[GT_MEMBER_MOVING] - !may_leave_last(reconcile);
-    for (uint32_t i = 0; left && i < view->count; i++)
-        if (view->members[i].state == GT_MEMBER_MOVING) {
-            gt_evict_pod(reconcile, view->members[i].pod);
-            left--;
-        }
+    const struct pjob *pjob = reconcile->pjob;
+    bool asked = false;
+    for (uint32_t i = first; i < end; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        bool moves = member->state == GT_MEMBER_MOVING;
+        if (moves ? gt_evict_has_begun(pjob, member->pod) : pjob->place.reservations.reservations[i].moves)
+            return false;
+        asked = asked || (moves && is_wanted_elsewhere(reconcile, member->pod));
+    }
+    return asked;
 }
 
-static void report_moves(struct reconcile *reconcile)
+/* Refusals end moves for a waiting job. */
+static void tell_refusals(const struct reconcile *reconcile, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        const struct gt_job_view_member *member = &reconcile->view->members[i];
+        const char *refusal =
+            member->state == GT_MEMBER_MOVING ? gt_evict_refusal(reconcile->pjob, member->pod) : NULL;
+        if (refusal)
+            gt_rebalance_refused(reconcile->placement, member->pod, refusal);
+    }
+}
+
+/* `braked`: why the brake keeps some that could stay. */
+static void node_loss_evict(struct reconcile *reconcile, char braked[static GT_BRAKE_WHY_SIZE])
+{
+    const struct gt_job_view *view = reconcile->view;
+    const struct gt_cache_pod *last = NULL;
+    bool waits = false; /* a run stays as yet */
+    for (uint32_t at = 0, first, end; at < view->count; at = end) {
+        gt_job_view_run(view, at, &first, &end);
+        if (is_whole(reconcile, first, end) && !gt_evict_may_all(reconcile, first, end, braked)) {
+            tell_refusals(reconcile, first, end);
+            waits = true;
+            continue;
+        }
+        for (uint32_t i = first; i < end; i++) {
+            if (view->members[i].state != GT_MEMBER_MOVING)
+                continue;
+            if (last)
+                gt_evict_pod(reconcile, last);
+            last = view->members[i].pod;
+        }
+    }
+    if (last && (waits || may_leave_last(reconcile)))
+        gt_evict_pod(reconcile, last);
+}
+
+static void report_moves(struct reconcile *reconcile, const char *braked)
 {
     struct pjob *pjob = reconcile->pjob;
-    const char *refusal = gt_evict_refusal(pjob, NULL);
+    const char *refusal = *braked ? braked : gt_evict_refusal(pjob, NULL);
     char text[2 * SAID_MAX];
     snprintf(text, sizeof(text), "%u of its pods have still to leave for other places%s%.1024s",
              reconcile->view->states[GT_MEMBER_MOVING], refusal ? ": " : "", refusal ? refusal : "");
@@ -547,6 +570,7 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_job_view *view = reconcile->view;
+    char braked[GT_BRAKE_WHY_SIZE] = "";
     pjob->move.wanted = false;
     pjob->move.braked = false;
     if (!is_adopted(reconcile))
@@ -566,7 +590,7 @@ bool gt_node_loss_handle(struct reconcile *reconcile)
     }
     if (!gt_placement_acknowledge(reconcile))
         return false;
-    node_loss_evict(reconcile);
-    report_moves(reconcile);
+    node_loss_evict(reconcile, braked);
+    report_moves(reconcile, braked);
     return true;
 }

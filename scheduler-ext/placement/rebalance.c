@@ -95,7 +95,9 @@ int gt_placement_movable_pods(const struct gt_placement *placement, bool planned
         while (first && !is_movable(first))
             first = first->next;
         bool never = false;
-        uint32_t size = first ? unit_size(placement, job, &never) : UINT32_MAX;
+        const struct pjob *pjob = job->user;
+        bool stays = !first || (pjob && gt_clock_ms() < pjob->move.stays_until_ms);
+        uint32_t size = stays ? UINT32_MAX : unit_size(placement, job, &never);
         for (const struct gt_cache_pod *pod = first; pod && to->count < count; pod = pod->next) {
             const char *text = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT);
             uint64_t unit = 0;

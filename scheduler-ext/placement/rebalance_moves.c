@@ -115,13 +115,20 @@ void gt_rebalance_done(struct gt_placement *placement)
     free(placement->moves.stopped);
 }
 
-const char *gt_rebalance_node(const struct gt_placement *placement, const struct gt_cache_pod *pod)
+const struct placement_move *gt_rebalance_find(const struct gt_placement *placement,
+                                               const struct gt_cache_pod *pod)
 {
     const struct placement_moves *moves = &placement->moves;
-    for (uint32_t i = 0; moves->in_force && i < moves->count; i++)
-        if (moves->list[i].begun && strcmp(moves->list[i].uid, pod->uid) == 0)
-            return moves->list[i].node;
+    for (uint32_t i = 0; i < moves->count; i++)
+        if (strcmp(moves->list[i].uid, pod->uid) == 0)
+            return &moves->list[i];
     return NULL;
+}
+
+const char *gt_rebalance_node(const struct gt_placement *placement, const struct gt_cache_pod *pod)
+{
+    const struct placement_move *move = placement->moves.in_force ? gt_rebalance_find(placement, pod) : NULL;
+    return move && move->begun ? move->node : NULL;
 }
 
 /* ---- how many ---- */
@@ -253,17 +260,50 @@ void gt_rebalance_end(struct gt_placement *placement, const char *why)
     gt_placement_event(pjob, pjob->job->pods, true, "MovesStopped", "Place", why);
 }
 
+static uint32_t units_begun(const struct placement_moves *moves)
+{
+    uint32_t begun = 0;
+    for (uint32_t i = 0; i < moves->count; i++) /* the pods of a unit follow one another */
+        begun += moves->list[i].begun && (!i || moves->list[i].unit != moves->list[i - 1].unit);
+    return begun;
+}
+
+/* Whether a pod of a unit that has begun is gone, or told to go. */
+static bool anybody_leaves(const struct gt_placement *placement)
+{
+    const struct placement_moves *moves = &placement->moves;
+    for (uint32_t i = 0; i < moves->count; i++) {
+        const struct gt_cache_pod *pod = pod_of(placement, &moves->list[i]);
+        if (moves->list[i].begun && (!pod || pod->deleting || gt_evict_has_begun(pod->job->user, pod)))
+            return true;
+    }
+    return false;
+}
+
+void gt_rebalance_refused(struct gt_placement *placement, const struct gt_cache_pod *pod, const char *refusal)
+{
+    struct placement_moves *moves = &placement->moves;
+    struct pjob *owner = pod->job->user;
+    char why[GT_REBALANCE_WHY_SIZE];
+    uint32_t begun = units_begun(moves);
+    if (!gt_rebalance_node(placement, pod) || anybody_leaves(placement))
+        return;
+    snprintf(why, sizeof(why), "pod %.63s/%.200s may not leave, so its unit stays: %.200s",
+             pod->meta.namespace_, pod->meta.name, refusal);
+    gt_rebalance_end(placement, why);
+    owner->move.stays_until_ms = gt_clock_ms() + placement->spec.options.reserve_waiting_ms;
+    moves->made.count -= begun < moves->made.count ? begun : moves->made.count; /* none has moved */
+    moves->rest_ms = 0;                                                         /* others may */
+}
+
 void gt_rebalance_gone(struct pjob *pjob, const struct gt_cache_pod *last)
 {
     const struct placement_moves *moves = &pjob->placement->moves;
     char why[GT_REBALANCE_WHY_SIZE];
-    uint32_t begun = 0;
     if (moves->waiting != pjob)
         return;
-    for (uint32_t i = 0; i < moves->count; i++) /* the pods of a unit follow one another */
-        begun += moves->list[i].begun && (!i || moves->list[i].unit != moves->list[i - 1].unit);
     snprintf(why, sizeof(why), "the waiting job is gone: %u of %u unit%s had begun to move, the others stay",
-             begun, moves->units, gt_plural(moves->units));
+             units_begun(moves), moves->units, gt_plural(moves->units));
     bool waited = pjob->state == GT_PLACEMENT_WAITS || pjob->state == GT_PLACEMENT_GATHERS;
     gt_rebalance_end(pjob->placement, NULL);
     if (waited)
@@ -490,11 +530,13 @@ static void say_so_long(struct gt_placement *placement, char why[static GT_REBAL
             return;
         }
         if (state == UNIT_LEAVES && (pod || !moves_are_back(placement, move))) {
-            snprintf(why + len, GT_REBALANCE_WHY_SIZE - len, ": pod %.63s/%.253s %s", move->namespace_,
-                     move->name,
+            const char *refusal = pod && pod->job->user ? gt_evict_refusal(pod->job->user, NULL) : NULL;
+            snprintf(why + len, GT_REBALANCE_WHY_SIZE - len, ": pod %.63s/%.200s %s%s%.120s",
+                     move->namespace_, move->name,
                      !pod            ? "has left, and none has come in its place"
                      : pod->deleting ? "has not ended yet"
-                                     : "has not left");
+                                     : "has not left",
+                     refusal ? ", " : "", refusal ? refusal : "");
             return;
         }
     }

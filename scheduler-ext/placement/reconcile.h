@@ -167,11 +167,18 @@ bool gt_rebalance_begin(struct pjob *pjob, const char *words, char why[static GT
 void gt_rebalance_adopt(struct pjob *pjob);
 /* Takes the next step. */
 void gt_rebalance_step(struct gt_placement *placement);
-/* Where the pod is to go for a waiting job; NULL: it stays. */
+/* The pod's move for a waiting job, which may not have begun; NULL: there is none. */
+const struct placement_move *gt_rebalance_find(const struct gt_placement *placement,
+                                               const struct gt_cache_pod *pod);
+/* Where the pod is to go for a waiting job now; NULL: it stays. */
 const char *gt_rebalance_node(const struct gt_placement *placement, const struct gt_cache_pod *pod);
 /* The moves end, `why` they made no room, NULL: they did, or nobody needs it any more. What has not left
  * stays. */
 void gt_rebalance_end(struct gt_placement *placement, const char *why);
+/* A dry run of its eviction was refused: if it was to go for a waiting job, and nobody has left yet, these
+ * moves end, and its job is left alone for a while. */
+void gt_rebalance_refused(struct gt_placement *placement, const struct gt_cache_pod *pod,
+                          const char *refusal);
 /* The last pod of a job is gone: moves for it end. */
 void gt_rebalance_gone(struct pjob *pjob, const struct gt_cache_pod *last);
 void gt_rebalance_open(struct gt_placement *placement);
@@ -355,6 +362,10 @@ enum gt_evict_answer {
     GT_EVICT_REFUSED,
     GT_EVICT_ASKED
 } gt_evict_try(struct reconcile *reconcile, const struct gt_cache_pod *pod);
+/* Whether all pods of the run [first, end) that move may leave now, by the brake and dry runs. `braked` is
+ * only set where the brake is on. */
+bool gt_evict_may_all(struct reconcile *reconcile, uint32_t first, uint32_t end,
+                      char braked[static GT_BRAKE_WHY_SIZE]);
 bool gt_evict_has_begun(const struct pjob *pjob, const struct gt_cache_pod *pod);
 /* Whether it is on its way, or done: the pod may go, whatever is decided now. */
 bool gt_evict_is_sent(const struct pjob *pjob, const struct gt_cache_pod *pod);

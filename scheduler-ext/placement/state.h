@@ -139,6 +139,7 @@ struct pjob_move {
     bool replans;            /* its pods are being evicted, since its plan failed before any of them ran */
     uint64_t leave_before_s; /* only pods created until then have to leave (Unix time) */
     struct gt_moves moves;
+    uint64_t stays_until_ms; /* until then it does not move for a waiting job: it was not let go */
     uint64_t last_leaves_ms; /* when the last leaving pod is evicted even without a new place; 0: not set */
     struct eviction *evictions;
     uint64_t unplaced_digest;  /* digest of why its pods stay although they have no plan; 0: not reported */

@@ -233,6 +233,10 @@ static void advise(struct world *world, struct input *input)
                                                 .unit = i % 3 ? i / 3 : GT_NONE,
                                                 .cost = i % 2,
                                                 .movable = pods[i].movable};
+    if (count % 2 && job.runs % 2 == 0) { /* two runs of a unit lie in one supernode of a tier */
+        job.unit = 2;
+        job.within = 1 + kept % 3;
+    }
     const struct gt_relocate_spec spec = {.job = job, .work = 20000, .tier = kept % 3};
     if (gt_relocate_within(world->cluster, candidates, kept, &spec, &relocation, &err) < 0)
         return;

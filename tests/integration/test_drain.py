@@ -14,7 +14,7 @@ import unittest
 PROGRAM = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else ""
 
 from daemon_driver import PATIENCE, wait_for  # noqa: E402
-from placement_driver import pod_spec, replica  # noqa: E402
+from placement_driver import node_status, pod_spec, replica  # noqa: E402
 from rebalance_case import RebalanceCase  # noqa: E402
 
 
@@ -83,6 +83,45 @@ class Drain(RebalanceCase):
         self.assertTrue(wait_for(lambda: "no pod is evicted while there is no other place" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
         self.assertEqual(self.api.evicted, [])
         self.assertIn("moves  ns/u-0", self.drain(self.home))  # it was asked before
+
+    def add_replicas(self):
+        """Two pods of one owner without a plan, on the nodes of the supernode that u leaves free."""
+        for number, node in enumerate(self.free_nodes):
+            made = replica("x", uid="x", gpus=8, gated=False)
+            made["metadata"]["annotations"] = {"metax-tech.com/movable": "true"}
+            self.add_pod(f"x-{number}", made)
+            self.run_on(f"x-{number}", node, range(8))
+
+    def begin_replicas(self, **options):
+        self.begin(waiting=False, **options)
+        self.free_nodes = [n for n in self.nodes if n.startswith(self.home) and n not in {self.pod(u)["spec"]["nodeName"] for u in self.names}]
+        self.add_replicas()
+
+    def test_a_budget_keeps_all_of_an_owner(self):
+        """Dry runs ask first, so that nobody leaves whose mate stays; --dry-run says so, too."""
+        self.begin_replicas()
+        self.api.budget = lambda name: "no disruptions" if name == "x-1" else None
+        for arguments in (("--dry-run", self.home), (self.home,)):
+            said = self.drain(*arguments)
+            self.assertRegex(said, r"stays  ns/x-0 on \S+: another pod of its owner may not leave\nstays  ns/x-1 on \S+: .*no disruptions")
+        self.assertEqual([name for name in self.api.evicted if name.startswith("x")], [])
+        self.api.budget = None
+        self.assertIn("2 are evicted", self.drain(self.home))
+        self.assertEqual(sorted(name for name in self.api.evicted if name.startswith("x")), ["x-0", "x-1"])
+
+    def test_the_brake(self):
+        """Two of ten nodes are not Ready, and one may be. Those of the supernode, and cordoned ones, do not count."""
+        self.begin_replicas()
+        self.add_silent("s2-n0", "s2-n1")
+        why = "2 of the 10 nodes of the cluster are not Ready, and --brake lets 1 go at once"
+        self.assertRegex(self.drain("--dry-run", self.home), rf"stays  ns/x-0 on \S+: {why}\nstays  ns/x-1 on \S+: {why}\n")
+        self.assertIn("2 are evicted", self.drain("--dry-run", "--brake", "20", self.home))
+        self.assertRegex(self.drain(self.home), rf"stays  ns/x-0 on \S+: {why}\n")
+        self.assertEqual([name for name in self.api.evicted if name.startswith("x")], [])
+        self.api.add("/api/v1/nodes", "s2-n1", spec={"unschedulable": True}, status={**node_status(), "conditions": []})
+        self.api.add("/api/v1/nodes", self.free_nodes[0], spec={}, status={**node_status(), "conditions": []})
+        self.assertIn("2 are evicted", self.drain(self.home))
+        self.drain("--brake", "0", self.home, code=2, says="--brake")
 
     def test_misuse(self):
         self.world(1)

@@ -5,6 +5,7 @@
 import time
 import unittest
 
+from api_double import ApiError
 from daemon_driver import wait_for
 from placement_case import JOBS, PODS, SUPERNODES, TOPOLOGIES
 from placement_driver import indexed_pod, node_status, planned_node, pod_spec, supernode_status, template, topology
@@ -22,6 +23,19 @@ class Moves(RebalanceCase):
         self.assertRegex(seen[0], rf"^room={self.home}-n\d,.* ns/u-\d/\S+={self.other}-n\d,ns/u-\d/\S+={self.other}-n\d$")
         self.assertTrue(wait_for(lambda: not self.moves()))
         self.assertNotIn("MovesStopped", self.reasons())
+
+    def test_it_moves_them_for_a_unit_in_one_supernode(self):
+        """Its atoms would fit, but not in one supernode."""
+        self.begin(waiting=False, rebalance=2)
+        self.play()
+        self.add_job("w", 4, 32, atomic=8)
+        for rank in range(4):
+            made = indexed_pod("w", rank, group=32)
+            made["metadata"]["annotations"].update({"metax-tech.com/atomic-gpu-group-size": "8",
+                                                    "metax-tech.com/gpu-group-topology": "required=supernode"})
+            self.add_pod(f"w-{rank}", made)
+        self.assertTrue(wait_for(lambda: (self.condition("w-0") or {}).get("reason") == "NoDomain" or self.is_lifted("w-0")))
+        self.check_evicted("u-0", "u-1")
 
     def test_one_unit_after_the_other(self):
         """Both units of a node each have to go, one at a time; the second waits until the first has its node."""
@@ -104,11 +118,73 @@ class Moves(RebalanceCase):
         self.assertEqual(self.api.evicted, [])
 
     def test_a_budget_that_lets_nobody_go(self):
-        self.api.budget = lambda name: "no disruptions"
+        """It has changed since the dry runs."""
+        def meddle(request):
+            if request.path.endswith("/eviction") and "dryRun" not in request.query:
+                raise ApiError(429, "no disruptions")
+        self.api.meddle = meddle
         self.begin(rebalance=2, turn=3000)
         self.play()
         self.assertTrue(wait_for(lambda: self.moves()))
         self.check_stopped("longer than nodes are reserved for a job: pod ns/u-")
+        self.assertTrue(any("has not left, " in note and "no disruptions" in note for note in self.stopped()), self.stopped())
+
+    def test_a_budget_keeps_one_pod_of_a_unit(self):
+        """The others of the unit stay, too, and it is said who keeps them."""
+        self.api.budget = lambda name: "no disruptions" if name == "u-1" else None
+        self.begin(rebalance=2)
+        self.play()
+        self.check_stopped("pod ns/u-1 may not leave, so its unit stays: ")
+        self.assertTrue(any("no disruptions" in note for note in self.stopped()), self.stopped())
+
+    def test_a_budget_that_lets_one_go_at_a_time(self):
+        """Both units have begun: the second one waits until the first is back."""
+        def budget(name):
+            others = [self.pod(other) for other in self.names if other != name]
+            return None if all(pod and pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"] for pod in others) else "no disruptions"
+        self.api.budget = budget
+        self.pause = 1
+        self.begin(unit=8, rebalance=2, atonce=2)
+        self.play()
+        self.check_evicted("u-0", "u-1")
+        self.assertEqual(self.stopped(), [])
+
+    def test_others_move_where_a_budget_keeps_a_unit(self):
+        """The cheaper moves are refused by dry runs. The next ones are made at once, and only they count for the day."""
+        self.api.budget = lambda name: "no disruptions" if name == "u-1" else None
+        self.begin(waiting=False, rebalance=2, aday=1)
+        self.end("v")
+        rest = sorted({n for n in self.nodes if n.startswith(self.home)} - {self.pod(u)["spec"]["nodeName"] for u in self.names})
+        for node in rest:
+            self.occupy(f"x-{node}", node)
+        self.add_job("v", 1, 8)
+        made = indexed_pod("v", 0, group=8)
+        made["metadata"]["annotations"].update({"metax-tech.com/movable": "true", "metax-tech.com/restart-cost": "9"})
+        self.add_pod("v-0", made)
+        self.wait_lifted("v-0")
+        self.bind("v-0")
+        for node in rest:
+            self.end(f"x-{node}")
+        self.add_gang("w", 4, 32)
+        self.assertTrue(wait_for(lambda: self.api.evicted), self.events())
+        self.assertEqual(self.api.evicted, ["v-0"])
+        self.assertTrue(any(note.startswith("pod ns/u-1 may not leave") for note in self.stopped()), self.stopped())
+
+    def test_a_budget_keeps_one_pod_of_a_unit_that_people_move(self):
+        """Nobody of the unit leaves before all may, at the same time."""
+        self.begin(waiting=False)
+        self.play()
+        self.api.budget = lambda name: "no disruptions" if name == "u-0" else None
+        moves = [(name, f"{self.other}-n{number}") for number, name in enumerate(self.names, 1)]
+        self.ask(moves)
+        self.assertTrue(wait_for(lambda: "no disruptions" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
+        time.sleep(2.5)
+        self.api.budget = lambda name: "not now" if name == "u-1" else None
+        self.assertTrue(wait_for(lambda: "not now" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
+        self.assertEqual(self.api.evicted, [])
+        self.api.budget = None
+        self.assertTrue(wait_for(lambda: self.all_run() and {self.pod(n)["spec"]["nodeName"] for n in self.names} == {node for _, node in moves}))
+        self.assertEqual(sorted(self.api.evicted), ["u-0", "u-1"])
 
     def test_nobody_waits_any_more(self):
         """The waiting job goes before anybody has left: the others stay."""
@@ -186,6 +262,26 @@ class Moves(RebalanceCase):
             self.api.remove("/api/v1/nodes", node)
             self.api.remove(TOPOLOGIES, node)
         self.check_moved(moves)
+
+    def test_the_brake_comes_on_before_anybody_has_left(self):
+        """A place is reserved, and a budget keeps the unit. When it lets all go, three of eleven nodes are not Ready."""
+        self.begin(waiting=False, brake=10)
+        self.play()
+        self.api.budget = lambda name: "no disruptions"
+        moves, silent = [(name, f"{self.other}-n{number}") for number, name in enumerate(self.names, 1)], ("s2-n0", "s2-n1", "s2-n2")
+        self.ask(moves)
+        self.assertTrue(wait_for(lambda: "no disruptions" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
+        self.add_silent(*silent)
+        time.sleep(0.5)
+        self.api.budget = None
+        self.assertTrue(wait_for(lambda: self.api.evicted or "3 of the 11 nodes of the cluster are" in self.host.job("ns/Job/u")["text"]),
+                        self.host.job("ns/Job/u"))
+        time.sleep(1)
+        self.assertEqual(self.api.evicted, [])
+        for node in silent:
+            self.api.remove("/api/v1/nodes", node)
+            self.api.remove(TOPOLOGIES, node)
+        self.assertTrue(wait_for(lambda: self.all_run() and {self.pod(n)["spec"]["nodeName"] for n in self.names} == {node for _, node in moves}))
 
     def test_moves_by_itself_count_for_the_brake(self):
         """Two nodes have lost their pods, and one may: a pod without a plan that is to be placed again waits."""

@@ -505,6 +505,27 @@ class Example(PlanCase):
         self.refused(2, "plan", "--cluster", EXAMPLE, "--pods", "12", "--gpus", "8", "--group-size", "32", "--job-topology", "required=1",
                      "--advise", says="does not know of tiers")
 
+    def test_moves_for_units_in_a_tier(self):
+        """Two halls with 5 and 4 free nodes. Three units of 3 pods fit once one pod has moved, or two cheap ones."""
+        cluster = {"supernodes": [*({"name": hall, "tier": 2} for hall in "xy"),
+                                  *({"name": f"{hall}{rack}", "parent": hall} for hall in "xy" for rack in "ab")],
+                   "nodes": [{"name": f"{hall}{rack}{i}", "supernode": f"{hall}{rack}", "gpus": 8}
+                             for hall in "xy" for rack in "ab" for i in range(4)],
+                   "pods": [{"name": f"{name}-{i}", "node": f"{node}{i}", "gpus": list(range(8)), "movable": True, "job": f"{name}-{i}",
+                             "restartCost": cost}
+                            for name, node, count, cost in (("p", "xa", 3, 2), ("q", "ya", 4, 1)) for i in range(count)]}
+        args = ["--pods", 9, "--gpus", 8, "--group-size", 24, "--atomic-group-size", 8, "--gpu-group-topology", "required=2", "--relocate"]
+
+        def moves():
+            answer = self.plan(cluster, *args)
+            halls = [{pod["node"][0] for pod in unit["pods"]} for unit in answer["relocation"]["units"]]
+            self.assertEqual({len(hall) for hall in halls}, {1})
+            return sorted((m["name"][0], m["toNode"][0]) for m in answer["relocation"]["move"]), answer["relocation"]["cost"]
+        self.assertEqual(moves(), ([("p", "y")], 20))
+        for pod in cluster["pods"][:3]:
+            pod["movable"] = False
+        self.assertEqual(moves(), ([("q", "x")] * 2, 24))
+
     def test_documented_output(self):
         with open(os.path.join(SOURCE, "docs", "reference", "cli.md"), encoding="utf-8") as file:
             page = file.read()

@@ -135,10 +135,34 @@ static unsigned bits(uint64_t mask)
     return (unsigned)__builtin_popcountll(mask);
 }
 
+/* The highest supernode of at most this tier that has the supernode. */
+static uint32_t highest_within(const struct gt_cluster *cluster, uint32_t supernode, unsigned tier)
+{
+    struct gt_cluster_supernode super;
+    uint32_t highest = supernode;
+    for (uint32_t s = supernode; gt_cluster_get_supernode(cluster, s, &super) && super.tier <= tier;
+         s = super.parent)
+        highest = s;
+    return highest;
+}
+
+/* Whether so many places are enough for units whose runs lie in one supernode of at most a tier. */
+static bool holds_units(const struct small *small, const struct gt_advise_job *job, const unsigned *slots)
+{
+    unsigned runs[64] = {0}, units = 0;
+    for (uint32_t s = 0; s < gt_cluster_supernodes(small->cluster); s++)
+        runs[highest_within(small->cluster, s, job->within)] += slots[s] / job->pods;
+    for (uint32_t s = 0; s < GT_COUNT(runs); s++)
+        units += runs[s] / job->unit;
+    return units >= job->runs / job->unit;
+}
+
 /* Whether supernodes with so many places for pods of the job hold it, in one supernode of its tier. */
 static bool holds(const struct small *small, const struct gt_advise_job *job, const unsigned *slots)
 {
     unsigned runs[64] = {0}, most = 0;
+    if (job->unit)
+        return holds_units(small, job, slots);
     for (uint32_t s = 0; s < gt_cluster_supernodes(small->cluster); s++) {
         uint32_t domain = small->tier ? gt_cluster_domain(small->cluster, s, small->tier) : 0;
         if (domain == GT_NONE)
@@ -274,7 +298,9 @@ static void check_places(const struct small *small, const struct gt_relocation *
     }
 }
 
-static void check_all_ways(bool denies, bool tiers)
+enum job_tier { NO_TIER, JOB_TIER, UNIT_TIER };
+
+static void check_all_ways(bool denies, enum job_tier tiers)
 {
     srand(11);
     unsigned possible = 0, moved = 0, units = 0, rounds = test_rounds(tiers ? 500 : 1500);
@@ -289,6 +315,13 @@ static void check_all_ways(bool denies, bool tiers)
                                     .gpus = 2 + (unsigned)rand() % 3};
         uint32_t places[PODS];
         struct found best = {0};
+        if (tiers == UNIT_TIER) {
+            job.within = small.tier;
+            job.unit = 2 + (unsigned)rand() % 2;
+            job.pods = 1 + (rand() % 4 == 0);
+            job.runs *= job.unit;
+            small.tier = 0;
+        }
         struct gt_relocation got = {0};
         try_all(&small, &job, places, 0, &best);
         relocate(&small, &job, 0, &got);
@@ -320,19 +353,25 @@ static void check_all_ways(bool denies, bool tiers)
 static void agrees_with_all_ways(void **state)
 {
     (void)state;
-    check_all_ways(false, false);
+    check_all_ways(false, NO_TIER);
 }
 
 static void agrees_with_all_ways_into_one_supernode_of_a_tier(void **state)
 {
     (void)state;
-    check_all_ways(false, true);
+    check_all_ways(false, JOB_TIER);
+}
+
+static void agrees_with_all_ways_with_units_in_a_tier(void **state)
+{
+    (void)state;
+    check_all_ways(false, UNIT_TIER);
 }
 
 static void keeps_off_nodes_where_pods_may_not_go(void **state)
 {
     (void)state;
-    check_all_ways(true, false);
+    check_all_ways(true, NO_TIER);
 }
 
 /* A job whose other pods run in the last of many supernodes may go there alone. Pods of all could move. */
@@ -460,6 +499,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_all_ways),
         cmocka_unit_test(agrees_with_all_ways_into_one_supernode_of_a_tier),
+        cmocka_unit_test(agrees_with_all_ways_with_units_in_a_tier),
         cmocka_unit_test(keeps_off_nodes_where_pods_may_not_go),
         cmocka_unit_test(looks_only_where_the_job_may_go),
         cmocka_unit_test(knows_the_verdict_of_kubelets),
