@@ -52,7 +52,7 @@ struct gt_plan_unit {
                           where running pods left no choice */
     unsigned levels_lost; /* out: sizes of the chain that lost a place */
     unsigned touched;     /* out: GT_RULE_CHURN: sizes of the chain whose room it uses */
-    uint32_t with;        /* out: GT_RULE_CHURN: the earlier unit that it was placed together with; GT_NONE */
+    uint32_t with;        /* out: GT_RULE_CHURN: the unit that it was placed together with; GT_NONE */
     bool node_in_use;     /* out: GT_RULE_CHURN: it is smaller than a node, and was placed on a node in use */
     bool started;         /* out: a split unit of which some pods were placed before */
     bool searched;        /* out: found by an exhaustive search, not by the rule */

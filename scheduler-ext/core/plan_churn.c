@@ -572,6 +572,7 @@ void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const stru
         return;
     }
     struct in_use list;
+    bool several = fresh > 1;
     if (small)
         in_use_start(job, (unsigned)gpus, above, &list);
     for (uint32_t u = (uint32_t)(kind - job->units); u < job->unit_count && fresh; u++) {
@@ -584,4 +585,6 @@ void gt_place_churn(struct job *job, const struct gt_plan_unit *kind, const stru
             place_one(job, unit, room, true);
         fresh--;
     }
+    if (small && several && job->close)
+        gt_close_small(job, kind);
 }

@@ -374,7 +374,7 @@ static int close_compare(const void *left, const void *right)
     return 0;
 }
 
-static void close_sort(const struct gt_cluster *cluster, struct gt_close_place *places, uint32_t count)
+void gt_close_sort(const struct gt_cluster *cluster, struct gt_close_place *places, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         memset(places[i].path, 0, sizeof(places[i].path));
@@ -437,5 +437,5 @@ void gt_close_choose(struct job *job, const struct room *room, struct gt_close_p
     for (uint32_t i = 0; i < count; i++)
         if (places[i].to == GT_NONE)
             places[i].to = places[i].from;
-    close_sort(cluster, places, count);
+    gt_close_sort(cluster, places, count);
 }

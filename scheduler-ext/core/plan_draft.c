@@ -40,6 +40,11 @@ void gt_draft_take(struct job *job, uint32_t node, unsigned gpus)
     draft_set(job, node, gt_draft_available(job, node), gt_draft_count(job, node) - gpus);
 }
 
+void gt_draft_give(struct job *job, uint32_t node, unsigned gpus)
+{
+    draft_set(job, node, gt_draft_available(job, node), gt_draft_count(job, node) + gpus);
+}
+
 /* Sets up the nodes that differ from the cluster's state. */
 static struct gt_node_set changed_nodes(const struct gt_cluster *cluster)
 {

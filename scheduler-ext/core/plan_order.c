@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "scheduler-ext/core/plan_work.h"
 
-/* In which order a job's units with atoms, and the atoms of each, get the places that were chosen. */
+/* In which order a job's units with atoms, and the atoms of each, get the places that were chosen. And units
+ * smaller than a node. */
 
 enum { ORDER_ATOMS_MAX = 256, ORDER_STEPS = 1 << 20 };
 
@@ -119,10 +118,11 @@ static void order_apply(const struct atom_order *order, const uint32_t *next)
 {
     struct job *job = order->job;
     uint32_t size = gt_unit_run(order->kind), units = order->count;
-    gt_auto_free struct gt_plan_pod *pods = malloc(job->pod_count * sizeof(*pods));
-    gt_auto_free struct gt_plan_unit *said = malloc(job->unit_count * sizeof(*said));
+    struct gt_plan_pod *pods = gt_close_memory(
+        job->cluster, 0, job->pod_count * sizeof(*pods) + job->unit_count * sizeof(struct gt_plan_unit));
+    struct gt_plan_unit *said = (struct gt_plan_unit *)(pods + job->pod_count);
     uint32_t now[ORDER_ATOMS_MAX]; /* [unit as placed] its number in the job */
-    if (!pods || !said)
+    if (!pods)
         return;
     memcpy(pods, job->pods, job->pod_count * sizeof(*pods));
     memcpy(said, job->units, job->unit_count * sizeof(*said));
@@ -130,9 +130,12 @@ static void order_apply(const struct atom_order *order, const uint32_t *next)
         now[next[u * order->atoms] / order->atoms] = order->unit[u];
     for (uint32_t u = 0; u < units; u++) {
         struct gt_plan_unit *unit = &job->units[order->unit[u]];
-        uint32_t first = unit->first, from = next[u * order->atoms] / order->atoms, with;
+        const struct gt_plan_unit own = *unit;
+        uint32_t from = next[u * order->atoms] / order->atoms, with;
         *unit = said[order->unit[from]];
-        unit->first = first;
+        unit->first = own.first;
+        unit->atom = own.atom;
+        unit->within = own.within;
         for (with = 0; with < units && order->unit[with] != unit->with; with++)
             ;
         unit->with = with < units ? now[with] : unit->with;
@@ -140,9 +143,9 @@ static void order_apply(const struct atom_order *order, const uint32_t *next)
             uint32_t atom = next[u * order->atoms + i / size];
             uint32_t place =
                 said[order->unit[atom / order->atoms]].first + atom % order->atoms * size + i % size;
-            job->pods[first + i].node = pods[place].node;
-            job->pods[first + i].mask = pods[place].mask;
-            job->pods[first + i].gpus = pods[place].gpus;
+            job->pods[own.first + i].node = pods[place].node;
+            job->pods[own.first + i].mask = pods[place].mask;
+            job->pods[own.first + i].gpus = pods[place].gpus;
         }
     }
 }
@@ -174,14 +177,25 @@ static void order_kind(struct job *job, const struct gt_plan_unit *kind)
         order_apply(&order, best);
 }
 
+/* Whole units of a node and more are in order already; smaller ones stay as the rule took them where nothing
+ * lies above supernodes. */
+static bool order_may_help(const struct job *job, const struct gt_plan_unit *kind)
+{
+    bool helps = gt_unit_run(kind) < kind->pods;
+    for (uint64_t n = (uint64_t)kind->pods * kind->gpus + 1; n <= GT_GPUS_MAX && job->close && !helps; n++)
+        helps = job->cluster->nodes_of[n] > 0;
+    return helps;
+}
+
 void gt_plan_order(struct job *job)
 {
-    for (uint32_t u = 0; u < job->unit_count && job->close && !job->any_running; u++) {
+    for (uint32_t u = 0; u < job->unit_count && job->unit_count <= ORDER_ATOMS_MAX && !job->any_running;
+         u++) {
         const struct gt_plan_unit *kind = &job->units[u];
         uint32_t first = 0;
         while (!gt_unit_is_kind(&job->units[first], kind))
             first++;
-        if (first == u && gt_unit_run(kind) < kind->pods)
+        if (first == u && order_may_help(job, kind))
             order_kind(job, kind);
     }
 }

@@ -236,7 +236,8 @@ void gt_slow_trade(struct job *job)
 /* What a plan leaves, and how far apart it lies. */
 struct slow_worth {
     uint64_t places[GT_CHAIN_MAX];
-    uint64_t supernodes, tiers;
+    uint64_t supernodes, tiers;         /* of the units, in all */
+    uint32_t domains[GT_TIERS_MAX + 1]; /* [tier] of the whole job; one that lies in none counts by itself */
 };
 
 /* Whether single nodes hold such a size. */
@@ -268,6 +269,19 @@ static uint64_t slow_places(const struct job *job, uint32_t size)
     return places;
 }
 
+/* Counts a supernode of the job, and what lies above it, if it is new. */
+static void slow_count_domains(struct gt_cluster *cluster, uint32_t super, uint32_t stamp,
+                               struct slow_worth *to)
+{
+    for (; super != GT_NONE && cluster->mark[super] != stamp; super = cluster->supers[super].parent) {
+        uint32_t parent = cluster->supers[super].parent;
+        unsigned end = parent == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[parent].tier;
+        cluster->mark[super] = stamp;
+        for (unsigned tier = cluster->supers[super].tier; tier < end; tier++)
+            to->domains[tier]++;
+    }
+}
+
 static void slow_judge(struct gt_cluster *cluster, const struct gt_plan_request *request,
                        struct slow_worth *ret)
 {
@@ -275,6 +289,9 @@ static void slow_judge(struct gt_cluster *cluster, const struct gt_plan_request 
     *ret = (struct slow_worth){0};
     job.slow = GT_SLOW_ANY;
     gt_draft_begin(&job);
+    uint32_t stamp = gt_core_stamp(cluster);
+    for (uint32_t i = 0; i < job.pod_count && job.close; i++)
+        slow_count_domains(cluster, gt_pod_super(&job, i), stamp, ret);
     for (uint32_t u = 0; u < job.unit_count; u++) {
         const struct gt_plan_unit *unit = &job.units[u];
         ret->supernodes += unit->supernodes;
@@ -292,6 +309,8 @@ static bool slow_is_no_worse(const struct slow_worth *a, const struct slow_worth
     bool no_worse = a->supernodes <= than->supernodes && a->tiers <= than->tiers;
     for (unsigned i = 0; i < GT_CHAIN_MAX; i++)
         no_worse &= a->places[i] >= than->places[i];
+    for (unsigned tier = 1; tier <= GT_TIERS_MAX; tier++)
+        no_worse &= a->domains[tier] <= than->domains[tier];
     return no_worse;
 }
 

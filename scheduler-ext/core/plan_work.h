@@ -58,6 +58,7 @@ void gt_draft_begin(struct job *job);
 const struct room *gt_draft_room(struct job *job, unsigned place, unsigned gpus);
 /* Takes a number of GPUs of a node; which ones is decided when all pods have a node. */
 void gt_draft_take(struct job *job, uint32_t node, unsigned gpus);
+void gt_draft_give(struct job *job, uint32_t node, unsigned gpus);
 
 /* The GPUs that were available when the draft began. */
 static inline uint64_t gt_draft_available(const struct job *job, uint32_t node)
@@ -135,8 +136,9 @@ void gt_complete_started(struct job *job, const struct gt_plan_unit *kind, const
  */
 bool gt_place_split(struct job *job, struct gt_plan_unit *unit, const struct room *room);
 
-/* Where a job comes back to a domain that it has left: orders its units with atoms, and the atoms of each, so
- * that it does so less often. For jobs without running pods; up to 256 atoms of a kind. */
+/* Where a job comes back to a domain that it has left: orders its units with atoms, the atoms of each, and
+ * units smaller than a node, so that it does so less often. For jobs without running pods; up to 256 units,
+ * and atoms of a kind. */
 void gt_plan_order(struct job *job);
 
 /* ---- begin and end ---- */
@@ -388,6 +390,12 @@ struct gt_close_place *gt_close_places(struct gt_cluster *cluster, uint32_t coun
  * domains count where only other units are. NULL: whole units. */
 void gt_close_choose(struct job *job, const struct room *room, struct gt_close_place *places, uint32_t count,
                      const struct gt_plan_unit *unit);
+
+/* Sorts them along the tree, by `to`. */
+void gt_close_sort(const struct gt_cluster *cluster, struct gt_close_place *places, uint32_t count);
+
+/* Brings the units of a kind together that are smaller than a node and have been placed. */
+void gt_close_small(struct job *job, const struct gt_plan_unit *kind);
 
 /* A new mark for supernodes that have pods of a job, or of one unit. */
 uint32_t gt_close_next_touch(struct gt_cluster *cluster);

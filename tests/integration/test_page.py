@@ -158,6 +158,9 @@ class Invented(Page):
             self.assertIn("on 16 nodes in 2 of 5 racks", self.text("#view .domains"))
             self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('#view p.quiet.domains')].map((p) => p.innerText)"),
                              ["1 of 2 domains of tier 2: hall-1"])
+            self.assertEqual(self.browser.evaluate("coloursOfHalls(['x / a', 'x / b', 'x / c', 'y / d'].map((name) => ({ name })))"
+                                                   ".map((colour, i, all) => [all.indexOf(colour), parseInt(colour.slice(4))])"),
+                             [[0, 200], [1, 200], [0, 200], [3, 337]])
             self.assertEqual(self.count("#view .g.on"), 128)
             self.assertEqual(self.browser.evaluate("location.hash"), "#/job/ns%2FPyTorchJob%2Fllama-70b")
             self.assertEqual(self.browser.evaluate("emphasis().job.size"), 16)

@@ -162,11 +162,25 @@ function drawTiles(pen, c, emphasized) {
   if (map.tiles[map.cursor] && document.activeElement === $("map")) frame(pen, c.focus, map.tiles[map.cursor], 3);
 }
 
+// A hue for each domain of the highest tier; the leaves in it are light and dark in turn.
+function coloursOfHalls(halls) {
+  const tops = new Map(), inside = new Map();
+  return halls.map((hall) => {
+    const top = hall.name.split(" / ")[0];
+    if (!tops.has(top)) tops.set(top, tops.size);
+    inside.set(top, (inside.get(top) || 0) + 1);
+    return `hsl(${(200 + tops.get(top) * 137) % 360} 60% ${inside.get(top) % 2 ? 45 : 62}%)`;
+  });
+}
+
 function drawMap() {
   layMap();
   const pen = $("map").getContext("2d"), c = coloursOfMap(), emphasized = emphasis();
   pen.clearRect(0, 0, map.width, map.height);
-  for (const { hall, x, y, wide } of map.halls) {
+  const colours = coloursOfHalls(map.halls.map(({ hall }) => hall));
+  map.halls.forEach(({ hall, x, y, wide }, n) => {
+    pen.fillStyle = colours[n];
+    pen.fillRect(x, y + HEAD - 2, Math.max(8, wide - GAP), 2);
     const free = hall.racks.reduce((sum, rack) => sum + rack.available, 0), gpus = hall.racks.reduce((sum, rack) => sum + rack.gpus, 0);
     pen.font = "600 12px system-ui, sans-serif";
     pen.textAlign = "left";
@@ -178,7 +192,7 @@ function drawMap() {
     pen.fillStyle = c.soft;
     const long = `${number(free)} of ${plural(gpus, "GPU")} available`, said = pen.measureText(long).width + named < wide ? long : number(free);
     pen.fillText(said, x + named, y + 12);
-  }
+  });
   drawTiles(pen, c, emphasized);
   return emphasized;
 }

@@ -381,6 +381,72 @@ static void near_the_bound_on_large_clusters(void **state)
     assert_true(placed > 10);
 }
 
+/* Units of half a node, on supernodes of two nodes that are idle, full, or half in use. In the plan without
+ * tiers the job has as many nodes in supernodes of each kind; where all are idle or full it has the fewest
+ * leaves. */
+static void small_units_come_together(void **state)
+{
+    enum { LEAVES = 6, EACH = 6 };
+    uint64_t random = test_seed();
+    unsigned fewer = 0, several = 0;
+    (void)state;
+
+    for (unsigned round = 0; round < test_rounds(400); round++) {
+        struct gt_cluster *of[2] = {world_new(), world_new()}; /* without tiers, with tiers */
+        struct world_job jobs[2];
+        uint32_t class[2] = {world_class(of[0], GPUS, 4), world_class(of[1], GPUS, 4)}, leaves[LEAVES],
+                 supers[LEAVES * EACH];
+        unsigned holds[LEAVES] = {0}, units = 2 + (unsigned)(random_next(&random) % 20), all = 0,
+                 touched[2] = {0};
+        unsigned used[2][3] = {{0}}; /* nodes, by the idle nodes of their supernode */
+        unsigned kinds = 2 + round % 2, idle[LEAVES * EACH];
+        char name[16];
+
+        for (unsigned l = 0; l < LEAVES; l++) {
+            snprintf(name, sizeof(name), "l%u", l);
+            leaves[l] = world_super(of[1], name, 2, GT_NONE);
+            for (unsigned s = 0; s < EACH; s++) {
+                unsigned i = l * EACH + s, busy = (unsigned)(random_next(&random) % kinds);
+                snprintf(name, sizeof(name), "l%u-s%u", l, s);
+                supers[i] = world_super(of[1], name, 1, leaves[l]);
+                world_nodes(of[1], name, 2, class[1], supers[i]);
+                world_nodes(of[0], name, 2, class[0], world_super(of[0], name, 1, GT_NONE));
+                idle[i] = busy == 0 ? 2 : busy == 1 ? 0 : 1;
+                for (unsigned n = 0; n < 2 - idle[i]; n++)
+                    for (unsigned c = 0; c < 2; c++) /* a node in use has no GPU, or three */
+                        gt_cluster_set_free(of[c], 2 * i + n, busy == 2 && i % 2 ? 7 : 0);
+                holds[l] += idle[i] == 2;
+                all += idle[i];
+            }
+        }
+        for (unsigned c = 0; c < 2; c++) {
+            bool in[LEAVES] = {false};
+            uint32_t last = GT_NONE;
+            world_job(&jobs[c], units, 1, GPUS / 2, 0);
+            assert_int_equal(world_plan(of[c], &jobs[c]), all * 2 >= units);
+            for (uint32_t p = 0; jobs[c].placed && p < units; last = jobs[c].pods[p++].node) {
+                uint32_t super = jobs[c].pods[p].node / 2;
+                used[c][idle[super]] += jobs[c].pods[p].node != last;
+                touched[c] += !in[super / EACH];
+                in[super / EACH] = true;
+            }
+        }
+        if (jobs[0].placed) {
+            assert_memory_equal(used[0], used[1], sizeof(used[0]));
+            assert_true(touched[1] <= touched[0]);
+            expect_contiguous(of[1], &jobs[1]);
+            if (kinds == 2)
+                assert_int_equal(touched[1], fewest_of(holds, LEAVES, (units + 3) / 4));
+            fewer += touched[1] < touched[0];
+            several += touched[1] > 1;
+        }
+        gt_cluster_free(of[0]);
+        gt_cluster_free(of[1]);
+    }
+    printf("%u jobs in fewer leaves than without tiers, %u in several\n", fewer, several);
+    assert_true(fewer > 3 && several > 3);
+}
+
 /* A job that needs no whole leaf takes the rest of one; one that needs a leaf finds it whole. */
 static void whole_leaves_are_kept(void **state)
 {
@@ -572,6 +638,7 @@ int main(void)
         cmocka_unit_test(closest_of_all_equal_choices),
         cmocka_unit_test(fewest_leaves),
         cmocka_unit_test(near_the_bound_on_large_clusters),
+        cmocka_unit_test(small_units_come_together),
         cmocka_unit_test(whole_leaves_are_kept),
         cmocka_unit_test(missing_units_come_to_the_others),
         cmocka_unit_test(missing_units_come_to_the_same_supernode),

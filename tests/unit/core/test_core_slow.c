@@ -63,7 +63,7 @@ static bool plan_as(struct gt_cluster *cluster, struct world_job *job, enum gt_s
 static unsigned slow_of(const struct gt_cluster *cluster, const struct world_job *job)
 {
     unsigned slow = 0;
-    uint64_t given[SUPERS * NODES] = {0};
+    uint64_t given[64] = {0};
     for (uint32_t i = 0; i < job->pod_count; i++) {
         struct gt_cluster_node node;
         assert_true(gt_cluster_get_node(cluster, job->pods[i].node, &node));
@@ -350,6 +350,67 @@ static void a_job_stays_close_for_it(void **state)
     assert_int_equal(slow_of(cluster, &job), 2);
 }
 
+/* Leaves and spines that the job is in. */
+static unsigned domains_of(const struct gt_cluster *cluster, const struct world_job *job, unsigned tier)
+{
+    uint32_t seen[64];
+    unsigned count = 0;
+    for (uint32_t p = 0; p < job->pod_count; p++) {
+        struct gt_cluster_node node;
+        struct gt_cluster_supernode at;
+        unsigned i = 0;
+        assert_true(gt_cluster_get_node(cluster, job->pods[p].node, &node));
+        for (assert_true(gt_cluster_get_supernode(cluster, node.supernode, &at)); at.tier < tier;)
+            assert_true(gt_cluster_get_supernode(cluster, node.supernode = at.parent, &at));
+        while (i < count && seen[i] != node.supernode)
+            i++;
+        if (i == count)
+            seen[count++] = node.supernode;
+    }
+    return count;
+}
+
+/* Random leaves below two spines, some nodes slow and some full: the job is in no more domains of any tier.
+ */
+static void many_jobs_stay_close_for_it(void **state)
+{
+    uint64_t random = test_seed();
+    unsigned avoided = 0;
+    (void)state;
+    for (unsigned round = 0; round < test_rounds(300); round++) {
+        gt_auto_cluster struct gt_cluster *cluster = world_new();
+        uint32_t class = world_class(cluster, GPUS, 2), spine[2];
+        struct world_job any, avoid;
+        char name[16];
+        set_rule(cluster);
+        for (unsigned s = 0; s < 2; s++)
+            spine[s] = world_super(cluster, s ? "y" : "x", 3, GT_NONE);
+        for (unsigned l = 0; l < 6; l++) {
+            snprintf(name, sizeof(name), "l%u", l);
+            uint32_t leaf = world_super(cluster, name, 2, spine[l / 3]);
+            for (unsigned s = 0; s < 4; s++) {
+                snprintf(name, sizeof(name), "l%u-s%u", l, s);
+                uint32_t first = gt_cluster_nodes(cluster), super = world_super(cluster, name, 1, leaf);
+                bool full = draw(&random, 2);
+                world_nodes(cluster, name, 2, class, super);
+                for (unsigned n = first; n < first + 2; n++) {
+                    if (full)
+                        gt_cluster_set_free(cluster, n, 0);
+                    gt_cluster_set_slow(cluster, n, draw(&random, 4) ? 0 : 1);
+                }
+            }
+        }
+        unsigned units = 1 + draw(&random, 5), pods = 2 << draw(&random, 2), atom = draw(&random, 2) * 2;
+        world_job(&any, units, pods, GPUS, atom);
+        world_job(&avoid, units, pods, GPUS, atom);
+        assert_int_equal(plan_as(cluster, &any, GT_SLOW_ANY), plan_as(cluster, &avoid, GT_SLOW_AVOID));
+        for (unsigned tier = 2; tier <= 3 && any.placed; tier++)
+            assert_true(domains_of(cluster, &avoid, tier) <= domains_of(cluster, &any, tier));
+        avoided += any.placed && slow_of(cluster, &avoid) < slow_of(cluster, &any);
+    }
+    assert_true(avoided > 5);
+}
+
 /* ---- what it costs ---- */
 
 /* Jobs one after the other, none ends: as many are accepted as by a cluster that does not mind. */
@@ -530,6 +591,7 @@ int main(void)
         cmocka_unit_test(parts_of_nodes_are_chosen_exactly),
         cmocka_unit_test(alike_supernodes_are_chosen_exactly),
         cmocka_unit_test(a_job_stays_close_for_it),
+        cmocka_unit_test(many_jobs_stay_close_for_it),
         cmocka_unit_test(nothing_is_refused_for_it),
         cmocka_unit_test(never_is_never),
         cmocka_unit_test(within_a_domain),
