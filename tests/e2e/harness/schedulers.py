@@ -369,6 +369,11 @@ class Kueue:
         apply_webhooks(self.cluster, self.directory / "webhooks.yaml", "kueue", self.URL, "|".join([self.HOOKS, *kinds]))
 
     def stop(self):
+        """Its webhooks go with it: they would refuse the pods of everybody."""
+        for kind in ("mutating", "validating"):
+            names = self.cluster.kubectl("get", f"{kind}webhookconfigurations", "-o", "name").split()
+            for name in (name for name in names if "/kueue-" in name):
+                self.cluster.kubectl("delete", name)
         self.program.stop()
 
 
