@@ -108,15 +108,6 @@ class GpuAwareCases:
         self.remove("holds-six", "wants-two")
         until("node1 to tell", lambda: self.cluster.get("ngt", "node1")["status"]["freeCount"] == 8)
 
-    def whole_nodes(self):
-        """The same without nodeCacheCapable: whole Node objects are sent and answered."""
-        self.scheduler.stop()
-        self.scheduler.start(nodeCacheCapable="false")
-        same(self.place("whole-2", 2, self.scheduler.NAME), EXACT[2], "the node of a pod of 2")
-        self.remove("whole-2")
-        self.scheduler.stop()
-        self.scheduler.start()
-
     def without_gpus(self):
         """Pods without GPUs go to the node whose GPUs are all in use, not where kube-scheduler alone spreads them."""
         names = [f"no-gpus-{number}" for number in range(3)]
@@ -145,7 +136,6 @@ class GpuAwareCases:
         case("gpu-aware with us: the node whose free GPUs match exactly wins", self.with_us)
         case("gpu-aware: pods at once get no GPU twice and break no whole node", self.burst)
         case("gpu-aware on kubelets: the two GPUs that are left", self.real_nodes)
-        case("gpu-aware with whole nodes instead of names", self.whole_nodes)
         case("gpu-aware for pods without GPUs: the node whose GPUs are all in use", self.without_gpus)
         case("the extender wants kube-scheduler's certificate", self.certificate)
 

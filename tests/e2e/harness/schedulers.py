@@ -90,14 +90,13 @@ class ExtendedKubeScheduler:
                                f"--authentication-kubeconfig={state}/scheduler.kubeconfig",
                                f"--authorization-kubeconfig={state}/scheduler.kubeconfig")
 
-    def start(self, **changed):
-        """`changed`: lines of the example by their key."""
+    def start(self):
         state = self.cluster.state
         text = (EXAMPLES / "kube-scheduler.yaml").read_text()
         values = {"kubeconfig": f"{state}/scheduler.kubeconfig", "leaderElect": "false",
                   "urlPrefix": f"https://{self.placed.address()}:9443/kube-scheduler",  # no kube-proxy: the pod's address
                   "caFile": f"{self.placed.tls}/ca.crt", "certFile": f"{self.placed.tls}/scheduler.crt",
-                  "keyFile": f"{self.placed.tls}/scheduler.key", **changed}
+                  "keyFile": f"{self.placed.tls}/scheduler.key"}
         for key, value in values.items():
             text, count = re.subn(rf"(?m)^(\s*(?:- )?{key}: )\S+", rf"\g<1>{value}", text)
             if count != 1:
