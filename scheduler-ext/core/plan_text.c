@@ -185,7 +185,7 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
     }
     gt_buf_printf(to, " in supernode %s", super_name(cluster, unit->supernode));
     if (unit->searched) {
-        gt_buf_puts(to, ", found by trying all ways to place pods of several sizes");
+        gt_buf_puts(to, ", found by a search");
         return;
     }
     if (!unit->feasible) {
