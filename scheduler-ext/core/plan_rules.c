@@ -232,9 +232,11 @@ bool gt_plan_ruled(struct gt_cluster *cluster, const struct gt_plan_request *req
             return true;
         exact = false;
     }
-    if (gt_plan_job(cluster, request, ret_failure))
+    bool fits = gt_plan_job(cluster, request, ret_failure);
+    if (fits)
         *ret_failure =
             (struct gt_plan_failure){.reason = GT_PLAN_RULED, .supernode = GT_NONE, .could_fit = true};
-    ret_failure->inexact = !exact || request->rules->incomplete;
+    /* What does not fit without the rules fits with none of them. */
+    ret_failure->inexact = (fits || ret_failure->inexact) && (!exact || request->rules->incomplete);
     return false;
 }

@@ -13,7 +13,7 @@ static const char *super_name(const struct gt_cluster *cluster, uint32_t super)
 static void add_inexact(const struct gt_plan_failure *failure, struct gt_buf *to)
 {
     if (failure->inexact)
-        gt_buf_puts(to, "; not all ways to place pods of several sizes were tried, one might do");
+        gt_buf_puts(to, "; not all ways to place its pods were tried, one might do");
 }
 
 static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_failure *failure,
@@ -107,8 +107,7 @@ static void plan_text_add_reason(const struct gt_cluster *cluster, const struct 
         return;
     case GT_PLAN_RULED:
         gt_buf_puts(to, "GPUs for it are free, on nodes where rules of pods do not allow it");
-        if (failure->inexact)
-            gt_buf_puts(to, "; not all ways to place its pods were tried, one might do");
+        add_inexact(failure, to);
         return;
     case GT_PLAN_NEVER_FITS:
         gt_buf_puts(to, "it would not fit into the empty cluster");
@@ -186,7 +185,7 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
     }
     gt_buf_printf(to, " in supernode %s", super_name(cluster, unit->supernode));
     if (unit->searched) {
-        gt_buf_puts(to, ", found by trying all ways to place pods of several sizes");
+        gt_buf_puts(to, ", found by a search");
         return;
     }
     if (!unit->feasible) {

@@ -221,11 +221,15 @@ static bool within_tier(struct within_search *search, struct gt_plan_failure *fa
     }
     if (own != GT_NONE)
         return within_own(search, own, failure);
-    bool placed = false, listed = within_list(search);
-    while (listed && !placed && tried < search->count && tried < WITHIN_TRIES && !search->domains[tried].full)
+    bool placed = false, inexact = false, listed = within_list(search);
+    while (listed && !placed && tried < search->count && tried < WITHIN_TRIES &&
+           !search->domains[tried].full) {
         placed = within_plan(search, search->domains[tried++].super, failure);
+        inexact |= failure->inexact;
+    }
     if (!placed) {
         within_say(search, tried, failure);
+        failure->inexact |= inexact;
         failure->inexact |= tried == WITHIN_TRIES && tried < search->count && !search->domains[tried].full;
     }
     free(search->domains);

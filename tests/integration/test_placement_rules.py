@@ -9,7 +9,7 @@ import unittest
 
 from daemon_driver import wait_for
 from placement_case import PlacementCase
-from placement_driver import indexed_pod, node_status, planned_node
+from placement_driver import indexed_pod, node_status, planned_node, pod_spec
 
 LONG = 600000  # ms: what comes sooner comes of an event
 HOSTNAME = "kubernetes.io/hostname"
@@ -224,6 +224,46 @@ class PlacementRulesTest(PlacementCase):
         self.assertEqual(self.nodes_of(names).count("s0-n3"), 2)
         self.gang("job-b", 2, gpus=8, labels={"app": "b"}, **spread(ZONE, {"app": "b"}))
         self.wait_waits("job-b", "; its pods must be spread by topology.kubernetes.io/zone (maxSkew 1)")
+
+    def test_nodes_that_a_spread_constraint_does_not_count(self):
+        """A zone where no pod may run has none of them. It counts where its labels or taints are said to be of no account."""
+        self.world(1, nodes_each=4)
+        self.zones(s0_n0="a", s0_n1="a", s0_n2="b")
+        self.start(retry=LONG)
+        closed, taints = {HOSTNAME: "s0-n3", ZONE: "c", "closed": "yes"}, [{"key": "closed", "effect": "NoSchedule"}]
+        only = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "closed", "operator": "DoesNotExist"}]}]}}}}
+        for name, spec, more, counts in (("job-a", {}, only, {"nodeAffinityPolicy": "Ignore"}),
+                                         ("job-b", {"taints": taints}, {}, {"nodeTaintsPolicy": "Ignore"})):
+            self.api.add("/api/v1/nodes", "s0-n3", status=node_status(), spec=spec, metadata={"labels": closed})
+            skips = {"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Honor"}
+            rules = {**spread(ZONE, {"app": name}, **{**skips, **counts}), **more}
+            names = self.gang(name, 3, labels={"app": name}, **rules)
+            self.wait_waits(name, "; its pods must be spread by topology.kubernetes.io/zone (maxSkew 1)")
+            for pod in names:
+                self.end(pod)
+            name += "-2"
+            names = self.gang(name, 3, labels={"app": name}, **spread(ZONE, {"app": name}, **skips), **more)
+            self.wait_lifted(*names)
+            self.assertEqual(len({node == "s0-n2" for node in self.nodes_of(names)}), 2)
+            for pod in names:
+                self.end(pod)
+
+    def test_says_where_not_all_ways_were_tried(self):
+        """Too many for the first job; the other does not fit without its rules either."""
+        said = "; not all ways to place its pods were tried, one might do"
+        self.world(3, nodes_each=8)
+        for at, node in enumerate(self.nodes):
+            self.label(node, zone=f"z{(at % 8 * 7 + at // 8) % 5}")
+            self.add_pod(f"used-{at}", {"metadata": {}, "status": {"phase": "Running"},
+                                        "spec": {**pod_spec(gpus=5, gated=False), "nodeName": node}})
+        self.start(retry=LONG)
+        rules = {"labels": {"app": "a"}, **spread(ZONE, {"app": "a"})}
+        self.gang("job-a", 60, gpus=1, group=20, **rules)
+        self.wait_waits("job-a", said)
+        self.gang("job-b", 80, gpus=1, group=20, **rules)
+        self.wait_waits("job-b", "80 GPUs are needed in all, the cluster has 72", reason="TooFewGPUs")
+        self.assertNotIn(said, self.host.job("ns/Job/job-b")["text"])
 
     def test_more_domains_than_there_are(self):
         """With minDomains 2 and one zone, its least domain counts as empty."""

@@ -419,10 +419,70 @@ static void kinds_stay_in_the_domain(void **state)
     }
 }
 
+enum { AREA_NODES = 24, AREA_ZONES = 5, AREA_UNIT = 20, AREA_UNITS = 4 };
+
+/* Three supernodes below one; nodes are added to `to` and lie in zones as `domain` says. */
+static void make_area(struct gt_cluster *cluster, const char *name, uint64_t free, uint32_t *domain,
+                      struct gt_node_set *to)
+{
+    uint32_t class = world_class(cluster, 8, 4), area = world_super(cluster, name, 2, GT_NONE), rack = 0;
+    char text[16];
+    for (unsigned n = 0; n < AREA_NODES; n++) {
+        snprintf(text, sizeof(text), "%s-%u", name, n);
+        rack = n % 8 ? rack : world_super(cluster, text, 1, area);
+        uint32_t node = world_node(cluster, text, class, rack);
+        gt_cluster_set_free(cluster, node, free);
+        domain[node] = (n % 8 * 7 + n / 8) % AREA_ZONES;
+        assert_int_equal(to ? gt_node_set_add(to, node, NULL) : 0, 0);
+    }
+}
+
+/* Pods spread over zones: too many ways to try them all. A job that does not fit without the rules either is
+ * told so for good; one that does is not, in whichever domain it was tried. */
+static void says_where_the_search_was_cut_short(void **state)
+{
+    static uint8_t sort[AREA_UNITS * AREA_UNIT];
+    (void)state;
+    for (unsigned way = 0; way < 8; way++) {
+        bool fits = way & 1, within = way & 2, wider = way & 4;
+        gt_auto_cluster struct gt_cluster *cluster = world_new();
+        uint32_t domain[2 * AREA_NODES], there[AREA_ZONES] = {0};
+        struct gt_node_set none = {0}, barred = {0};
+        struct gt_plan_unit units[AREA_UNITS];
+        struct gt_plan_pod pods[AREA_UNITS * AREA_UNIT] = {{0}};
+        struct gt_plan_rule spread = {.kind = GT_PEER_SPREAD, .domain = domain, .domains = AREA_ZONES};
+        struct gt_plan_rules rules = {.sort = sort, .sorts = 1, .count = 1, .excluded = wider ? &none : NULL};
+        struct gt_plan_failure failure = {0};
+        make_area(cluster, "open", 7, domain, NULL);
+        make_area(cluster, "barred", fits ? 15 : 1, domain, &barred); /* tried last: it has more room */
+        spread.who = spread.with = spread.skew = 1;
+        spread.there = there;
+        rules.rules[0] = spread;
+        rules.barred[0] = barred;
+        for (unsigned u = 0; u < AREA_UNITS; u++)
+            units[u] = (struct gt_plan_unit){.first = AREA_UNIT * u, .pods = AREA_UNIT, .gpus = 1};
+        const struct gt_plan_request request = {.units = units,
+                                                .unit_count = fits ? 3 : 4,
+                                                .pods = pods,
+                                                .pod_count = AREA_UNIT * (fits ? 3 : 4),
+                                                .excluded = &barred,
+                                                .rules = &rules,
+                                                .within = within ? 2 : 0};
+        assert_false(gt_plan_ruled(cluster, &request, &failure));
+        assert_int_equal(failure.reason, within  ? GT_PLAN_NO_DOMAIN
+                                         : fits  ? GT_PLAN_RULED
+                                         : wider ? GT_PLAN_NO_SUPERNODE
+                                                 : GT_PLAN_TOO_FEW_GPUS);
+        assert_int_equal(failure.inexact, fits);
+        gt_node_set_done(&barred);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeps_the_rules), cmocka_unit_test(ends_without_memory),
-        cmocka_unit_test(running_pods_take), cmocka_unit_test(kinds_stay_in_the_domain)};
+        cmocka_unit_test(running_pods_take), cmocka_unit_test(kinds_stay_in_the_domain),
+        cmocka_unit_test(says_where_the_search_was_cut_short)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

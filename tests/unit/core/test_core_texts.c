@@ -241,7 +241,7 @@ static void room_beside_running_pods(void **unused)
  * few in all, none helps. */
 static void says_that_another_way_might_do(void **unused)
 {
-    static const char hint[] = "; not all ways to place pods of several sizes were tried, one might do";
+    static const char hint[] = "; not all ways to place its pods were tried, one might do";
     struct gt_cluster *cluster = world_new();
     uint32_t class = world_class(cluster, 4, 4);
     static struct world_job job;

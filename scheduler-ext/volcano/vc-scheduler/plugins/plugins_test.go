@@ -321,15 +321,19 @@ func TestTwoPodGroups(t *testing.T) {
 	}
 }
 
-// TestPredicates has a rule that the library does not read: Volcano's own predicates say which nodes they refuse.
+// TestPredicates has a rule that the library does not read: Volcano's own predicates say which nodes they refuse. They are asked about
+// those of a plan, and once one is refused, about all with room.
 func TestPredicates(t *testing.T) {
 	for refusals, want := range map[string]string{"r0": "r1", "r1": "r0", "r0 r1": ""} {
-		w := &world{racks: 2, perRack: 4}
+		w := &world{racks: 3, perRack: 4}
 		w.gang("big", 4, 8, "32", false)
+		w.gang("full", 4, 8, "", false)
+		w.run("full", 8, 9, 10, 11)
 		w.publish(t)
-		asked := map[string]int{}
+		asked, first := map[string]int{}, ""
 		test, ssn := w.session(t, false, plug(gang.PluginName, AffinityName), plug(predicates.PluginName, "rule"))
 		ssn.AddPredicateFn("rule", func(task *api.TaskInfo, node *api.NodeInfo) error {
+			first = cmp.Or(first, rackOf(node.Name))
 			asked[task.Name+" "+node.Name]++
 			if strings.Contains(refusals, rackOf(node.Name)) {
 				return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.Unschedulable, Reason: "no such rule"})
@@ -340,7 +344,7 @@ func TestPredicates(t *testing.T) {
 		nodes := allocated(ssn, "big")
 		if want == "" {
 			said := ssn.Jobs["ns/big"].FitError()
-			if len(nodes) > 0 || !strings.Contains(said, "its scheduler has refused 8 nodes") || !strings.Contains(said, "no such rule") {
+			if len(nodes) > 0 || !strings.Contains(said, "its scheduler or kubelets have refused 8 nodes") || !strings.Contains(said, "no such rule") {
 				t.Errorf("%v have nodes: %s", nodes, said)
 			}
 		} else if w.checkUnits(t, nodes, "big", 4, 4); rackOf(nodes["big-worker-0"]) != want {
@@ -349,6 +353,9 @@ func TestPredicates(t *testing.T) {
 		for question, times := range asked {
 			if times > 2 { // once for the plan, and once by allocate where it is bound
 				t.Errorf("%s was asked %d times", question, times)
+			}
+			if rack := rackOf(strings.Fields(question)[1]); rack == "r2" || rack != first && !strings.Contains(refusals, first) {
+				t.Errorf("with %s refused, %s was asked", refusals, question)
 			}
 		}
 		test.Close()
