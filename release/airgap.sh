@@ -5,7 +5,7 @@ set -eu
 usage() {
 	cat <<-END
 		sh $0 load                     gives this node's containerd the image
-		sh $0 push REGISTRY/PROJECT    pushes images and chart into a registry of yours (needs python3 and skopeo)
+		sh $0 push REGISTRY/PROJECT    pushes images, chart and all other files into a registry of yours (needs python3 and skopeo)
 		sh $0 extract DIRECTORY        writes all files: chart, Debian packages, kubectl's plugin, images, sources
 	END
 }

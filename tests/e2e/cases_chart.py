@@ -120,7 +120,8 @@ MARKED = {  # a value that is found again by its last word: the objects that hav
     "agent.podAnnotations.a=mark-pod": {"DaemonSet/agent"},
     "scheduler.podAnnotations.a=mark-scheduler-pod": COMPANION,
 }
-WRONG = (  # values, and what the refusal says
+WRONG = (  # values, what the refusal says, and further arguments
+    ((), ("namespace default", "gputopo-system"), "-n", "default"),
     (("agent.option.heartbeat=5",), ("agent", "option")),
     (("agent.options.heartbeats=5",), ("agent", "options", "heartbeats")),
     (("agent.options.heartbeat=soon",), ("agent", "options", "heartbeat", "integer")),
@@ -342,6 +343,7 @@ class ChartCases:
                 if words & {"*", "secrets", "nodes/proxy", "escalate", "bind", "impersonate"} or role["metadata"]["name"] not in self.told:
                     raise Failed(f"{role['metadata']['name']} has {rule}, or is not in permissions.md")
         for pod in templates(objects):
+            same(len(pod["containers"]), 1, f"containers beside {pod['containers'][0]['name']}, itself counted")
             if {"hostNetwork", "hostPID", "hostIPC"} & set(pod) or pod["securityContext"]["seccompProfile"] not in SECCOMP:
                 raise Failed(f"a pod has {pod}")
             for item in pod["containers"]:
@@ -357,15 +359,15 @@ class ChartCases:
 
     @quick
     def wrong(self):
-        for values, words in WRONG:
+        for values, words, *more in WRONG:
             try:
-                self.render(values)
+                self.render(values, *more)
             except Failed as refusal:
                 said = str(refusal)
                 if not all(word in said for word in words):
                     raise Failed(f"{values}: not all of {words} in: {said}") from refusal
             else:
-                raise Failed(f"{values} was taken")
+                raise Failed(f"{values} {more} was taken")
         return f"{len(WRONG)} of them"
 
     @quick

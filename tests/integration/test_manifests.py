@@ -296,6 +296,7 @@ class Permissions(unittest.TestCase):
 
     def test_no_container_is_privileged(self):
         for item in (item for item in self.objects if item["kind"] in ("DaemonSet", "Deployment")):
+            self.assertEqual(len(item["spec"]["template"]["spec"]["containers"]), 1, item["metadata"]["name"])
             for one_of in item["spec"]["template"]["spec"]["containers"]:
                 security = one_of["securityContext"]
                 self.assertEqual((security["privileged"], security["allowPrivilegeEscalation"], security["capabilities"],
