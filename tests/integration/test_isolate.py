@@ -699,19 +699,23 @@ class Told(Case):
                 {"type": "RDMAUnhealthy", "status": status, "reason": "Test", "message": "port 2 is down"}]}}, "MODIFIED")
 
     def test_the_hold_of_a_condition_outlives_the_agent(self):
-        option, hold = "--fault-conditions=RDMAUnhealthy=isolate", self.hold(falls=1, seconds=8)
+        option, hold = "--fault-conditions=RDMAUnhealthy=isolate", self.hold(falls=2, seconds=20)  # longer than the agent asks apart
         self.condition("True")
         self.kubelet_ = self.kubelet()
         self.agent = self.start(option, *hold)
         self.assertTrue(wait_for(lambda: len(self.sick()) == 8), self.agent.lines)
         self.condition("False")
-        self.assertTrue(wait_for(lambda: self.sick().get(0) == self.HELD % (8, "the Node's condition RDMAUnhealthy")), self.sick())
+        self.healthy(8)
+        self.condition("True")
+        self.assertTrue(wait_for(lambda: len(self.sick()) == 8), self.agent.lines)
+        self.condition("False")
+        self.assertTrue(wait_for(lambda: self.sick().get(0) == self.HELD % (20, "the Node's condition RDMAUnhealthy")), self.sick())
         self.end(self.agent)
         self.agent.stop = lambda: 0
         began = time.monotonic()
         self.agent = self.start(option, *hold)
         self.healthy(8)
-        self.assertGreater(time.monotonic() - began, 8)
+        self.assertGreater(time.monotonic() - began, 18)
 
     def test_a_condition_outlives_agent_and_server(self):
         """A new agent obeys it while the API server is away; without the option it does not."""
