@@ -398,8 +398,11 @@ static void split_units_lie_together(void **state)
             all += hold[l];
         }
         world_job(&job, units, atoms, GPUS, 1);
+        for (unsigned u = 0; u < units; u++)
+            job.units[u].within = round % 2 ? 2 : 0; /* each in one leaf */
         if (world_plan(cluster, &job))
             parts += all < units;
+        assert_true(round % 2 == 0 || job.placed == (all >= units));
         if (job.placed) {
             unsigned ignored = 0, leaves = domains_of(cluster, &job, 2, &returns);
             for (unsigned s = 0; s < spines; s++) {
@@ -422,6 +425,28 @@ static void split_units_lie_together(void **state)
     assert_true(several > 5);
 }
 
+/* A unit that is made again comes to the leaf of the others, though another one is fuller. */
+static void made_again_near_the_others(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    uint32_t class = world_class(cluster, GPUS, 4);
+    struct world_job job;
+    (void)state;
+
+    world_leaf(cluster, "a", 5, 1, class); /* nodes 0 to 5 */
+    world_leaf(cluster, "b", 2, 4, class);
+    world_job(&job, 2, 2, GPUS, 1);
+    for (unsigned p = 0; p < 2; p++) {
+        job.pods[p].running = true;
+        job.pods[p].node = p;
+        gt_cluster_set_free(cluster, p, 0);
+    }
+    assert_true(world_plan(cluster, &job));
+    for (unsigned p = 2; p < 4; p++)
+        assert_in_range(job.pods[p].node, 2, 4);
+    gt_cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +458,7 @@ int main(void)
         cmocka_unit_test(large_units),
         cmocka_unit_test(rest_stays_near),
         cmocka_unit_test(split_units_lie_together),
+        cmocka_unit_test(made_again_near_the_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
