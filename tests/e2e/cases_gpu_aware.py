@@ -108,6 +108,7 @@ class GpuAwareCases:
         self.remove("holds-six", "wants-two")
         until("node1 to tell", lambda: self.cluster.get("ngt", "node1")["status"]["freeCount"] == 8)
 
+    @quick
     def without_gpus(self):
         """Pods without GPUs go to the node whose GPUs are all in use, not where kube-scheduler alone spreads them."""
         names = [f"no-gpus-{number}" for number in range(3)]
