@@ -120,10 +120,10 @@ static void order_apply(const struct atom_order *order, const uint32_t *next)
     uint32_t size = gt_unit_run(order->kind), units = order->count;
     struct gt_plan_pod *pods = gt_close_memory(
         job->cluster, 0, job->pod_count * sizeof(*pods) + job->unit_count * sizeof(struct gt_plan_unit));
-    struct gt_plan_unit *said = (struct gt_plan_unit *)(pods + job->pod_count);
     uint32_t now[ORDER_ATOMS_MAX]; /* [unit as placed] its number in the job */
     if (!pods)
         return;
+    struct gt_plan_unit *said = (struct gt_plan_unit *)(pods + job->pod_count);
     memcpy(pods, job->pods, job->pod_count * sizeof(*pods));
     memcpy(said, job->units, job->unit_count * sizeof(*said));
     for (uint32_t u = 0; u < units; u++)

@@ -204,16 +204,17 @@ static struct domain_choice domain_judge(const struct job *job, const struct spr
 {
     const struct gt_cluster *cluster = spread->cluster;
     struct domain_choice choice = {.needed = spread->needed[domain], .total = spread->total[domain]};
-    uint32_t near = job->close && job->any_touched ? domain : GT_NONE, reach = holds ? domain : GT_NONE;
+    uint32_t near = job->close && job->any_touched ? domain : GT_NONE, reach = domain;
     while (near != GT_NONE && cluster->touched[near] != job->touch)
         near = cluster->supers[near].parent;
+    choice.near = near == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[near].tier;
+    if (!holds)
+        return choice;
     while (reach != GT_NONE && holds[reach].units < units)
         reach = cluster->supers[reach].parent;
-    choice.near = near == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[near].tier;
     choice.reach = reach == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[reach].tier;
     choice.domains = reach == GT_NONE ? 0 : holds[reach].domains;
-    if (holds && reach != domain)
-        choice.missing = units - holds[domain].units;
+    choice.missing = reach == domain ? 0 : units - holds[domain].units;
     return choice;
 }
 
