@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/core/core_world.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -308,4 +309,48 @@ struct gt_numa_pod world_numa_pod(unsigned gpus, uint64_t *random)
     if (count == 1)
         pod.requests = 0;
     return pod;
+}
+
+unsigned world_domains(const struct gt_cluster *cluster, const struct world_job *job, unsigned tier,
+                       unsigned *returns)
+{
+    uint32_t seen[512];
+    unsigned count = 0;
+
+    for (uint32_t p = 0, last = GT_NONE; p < job->pod_count; p++) {
+        struct gt_cluster_node node;
+        struct gt_cluster_supernode at;
+        unsigned i = 0;
+
+        assert_true(gt_cluster_get_node(cluster, job->pods[p].node, &node));
+        for (assert_true(gt_cluster_get_supernode(cluster, node.supernode, &at)); at.tier < tier;)
+            assert_true(gt_cluster_get_supernode(cluster, node.supernode = at.parent, &at));
+        if (node.supernode == last)
+            continue;
+        while (i < count && seen[i] != node.supernode)
+            i++;
+        if (returns)
+            *returns += i < count;
+        if (i == count)
+            seen[count++] = node.supernode;
+        last = node.supernode;
+    }
+    return count;
+}
+
+unsigned world_fewest(const unsigned *holds, unsigned count, unsigned units)
+{
+    bool taken[64] = {false};
+
+    for (unsigned needed = 0;; needed++) {
+        unsigned best = 0;
+        if (!units)
+            return needed;
+        for (unsigned i = 0; i < count; i++)
+            best = !taken[i] && (taken[best] || holds[i] > holds[best]) ? i : best;
+        if (taken[best] || !holds[best])
+            return UINT_MAX;
+        taken[best] = true;
+        units -= holds[best] < units ? holds[best] : units;
+    }
 }

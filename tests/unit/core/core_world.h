@@ -73,4 +73,11 @@ bool world_plan(struct gt_cluster *cluster, struct world_job *job);
 /* Assumes the plan and confirms it. */
 void world_bind(struct gt_cluster *cluster, struct world_job *job, uint64_t owner);
 
+/* How many domains of a tier the job is in. Adds to `returns` (NULL: not counted) how often it comes back to
+ * one. All its nodes must lie in one of the tier, or of a higher one. */
+unsigned world_domains(const struct gt_cluster *cluster, const struct world_job *job, unsigned tier,
+                       unsigned *returns);
+/* The least number of these, at most 64, that hold so many units; UINT_MAX: all of them do not. */
+unsigned world_fewest(const unsigned *holds, unsigned count, unsigned units);
+
 #endif

@@ -292,27 +292,7 @@ static void fewest_leaves(void **state)
     assert_true(several > 20);
 }
 
-/* The least number of these that hold so many units; UINT_MAX: all of them do not. */
-static unsigned fewest_of(const unsigned *holds, unsigned count, unsigned units)
-{
-    bool taken[64] = {false};
-
-    for (unsigned needed = 0;; needed++) {
-        unsigned best = 0;
-        if (!units)
-            return needed;
-        for (unsigned i = 0; i < count; i++)
-            best = !taken[i] && (taken[best] || holds[i] > holds[best]) ? i : best;
-        if (taken[best] || !holds[best])
-            return UINT_MAX;
-        taken[best] = true;
-        units -= holds[best] < units ? holds[best] : units;
-    }
-}
-
-/* Three tiers, supernodes of several sizes: as few spines as hold the job, and in one of them at most a leaf
- * more than needed. The units of a job go to the supernodes that the rule chose, so that here all hold one.
- */
+/* Three tiers and 480 supernodes: as few spines as hold the job, and no leaf more than these take. */
 static void near_the_bound_on_large_clusters(void **state)
 {
     enum { SPINES = 5, LEAVES = 8, EACH = 12 };
@@ -359,13 +339,13 @@ static void near_the_bound_on_large_clusters(void **state)
             }
             for (unsigned s = 0; s < SPINES; s++)
                 spines += in_spine[s];
-            assert_int_equal(spines, fewest_of(of_spine, SPINES, units));
+            assert_int_equal(spines, world_fewest(of_spine, SPINES, units));
             for (unsigned set = 0; set < 1u << SPINES; set++) { /* of all choices of so many spines */
                 unsigned inside[SPINES * LEAVES] = {0};
                 for (unsigned l = 0; l < SPINES * LEAVES; l++)
                     inside[l] = set >> l / LEAVES & 1 ? of_leaf[l] : 0;
                 unsigned needed = (unsigned)__builtin_popcount(set) == spines
-                                      ? fewest_of(inside, SPINES * LEAVES, units)
+                                      ? world_fewest(inside, SPINES * LEAVES, units)
                                       : UINT_MAX;
                 least = needed < least ? needed : least;
             }
@@ -436,7 +416,7 @@ static void small_units_come_together(void **state)
             assert_true(touched[1] <= touched[0]);
             expect_contiguous(of[1], &jobs[1]);
             if (kinds == 2)
-                assert_int_equal(touched[1], fewest_of(holds, LEAVES, (units + 3) / 4));
+                assert_int_equal(touched[1], world_fewest(holds, LEAVES, (units + 3) / 4));
             fewer += touched[1] < touched[0];
             several += touched[1] > 1;
         }

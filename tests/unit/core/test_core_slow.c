@@ -350,26 +350,6 @@ static void a_job_stays_close_for_it(void **state)
     assert_int_equal(slow_of(cluster, &job), 2);
 }
 
-/* Leaves and spines that the job is in. */
-static unsigned domains_of(const struct gt_cluster *cluster, const struct world_job *job, unsigned tier)
-{
-    uint32_t seen[64];
-    unsigned count = 0;
-    for (uint32_t p = 0; p < job->pod_count; p++) {
-        struct gt_cluster_node node;
-        struct gt_cluster_supernode at;
-        unsigned i = 0;
-        assert_true(gt_cluster_get_node(cluster, job->pods[p].node, &node));
-        for (assert_true(gt_cluster_get_supernode(cluster, node.supernode, &at)); at.tier < tier;)
-            assert_true(gt_cluster_get_supernode(cluster, node.supernode = at.parent, &at));
-        while (i < count && seen[i] != node.supernode)
-            i++;
-        if (i == count)
-            seen[count++] = node.supernode;
-    }
-    return count;
-}
-
 /* Random leaves below two spines, some nodes slow and some full: the job is in no more domains of any tier.
  */
 static void many_jobs_stay_close_for_it(void **state)
@@ -405,7 +385,8 @@ static void many_jobs_stay_close_for_it(void **state)
         world_job(&avoid, units, pods, GPUS, atom);
         assert_int_equal(plan_as(cluster, &any, GT_SLOW_ANY), plan_as(cluster, &avoid, GT_SLOW_AVOID));
         for (unsigned tier = 2; tier <= 3 && any.placed; tier++)
-            assert_true(domains_of(cluster, &avoid, tier) <= domains_of(cluster, &any, tier));
+            assert_true(world_domains(cluster, &avoid, tier, NULL) <=
+                        world_domains(cluster, &any, tier, NULL));
         avoided += any.placed && slow_of(cluster, &avoid) < slow_of(cluster, &any);
     }
     assert_true(avoided > 5);

@@ -327,51 +327,6 @@ static unsigned leaf_of_spine(struct gt_cluster *cluster, unsigned number, uint3
     return free / atoms;
 }
 
-/* How many domains of a tier the job is in, and how often it comes back to one. */
-static unsigned domains_of(const struct gt_cluster *cluster, const struct world_job *job, unsigned tier,
-                           unsigned *returns)
-{
-    uint32_t seen[512];
-    unsigned count = 0;
-
-    for (uint32_t p = 0, last = GT_NONE; p < job->pod_count; p++) {
-        struct gt_cluster_node node;
-        struct gt_cluster_supernode at;
-        unsigned i = 0;
-
-        assert_true(gt_cluster_get_node(cluster, job->pods[p].node, &node));
-        for (assert_true(gt_cluster_get_supernode(cluster, node.supernode, &at)); at.tier < tier;)
-            assert_true(gt_cluster_get_supernode(cluster, node.supernode = at.parent, &at));
-        if (node.supernode == last)
-            continue;
-        while (i < count && seen[i] != node.supernode)
-            i++;
-        *returns += i < count;
-        if (i == count)
-            seen[count++] = node.supernode;
-        last = node.supernode;
-    }
-    return count;
-}
-
-static unsigned fewest_leaves(const unsigned *hold, unsigned leaves, unsigned units)
-{
-    unsigned room[16] = {0}, needed = 0;
-
-    for (unsigned l = 0; l < leaves; l++)
-        room[hold[l]]++;
-    for (unsigned own = 15; own && units;) {
-        if (!room[own]) {
-            own--;
-            continue;
-        }
-        room[own]--;
-        needed++;
-        units -= units < own ? units : own;
-    }
-    return units ? UINT_MAX : needed;
-}
-
 /* Several units that are split and that leaves hold whole: as few leaves as possible, in one spine if one
  * holds them. And no job comes back to a domain that it has left, also where leaves hold parts of units. */
 static void split_units_lie_together(void **state)
@@ -404,15 +359,15 @@ static void split_units_lie_together(void **state)
             parts += all < units;
         assert_true(round % 2 == 0 || job.placed == (all >= units));
         if (job.placed) {
-            unsigned ignored = 0, leaves = domains_of(cluster, &job, 2, &returns);
+            unsigned ignored = 0, leaves = world_domains(cluster, &job, 2, &returns);
             for (unsigned s = 0; s < spines; s++) {
-                unsigned inside = fewest_leaves(hold + s * LEAVES, LEAVES, units);
+                unsigned inside = world_fewest(hold + s * LEAVES, LEAVES, units);
                 needed = inside < needed ? inside : needed;
             }
             if (needed != UINT_MAX && spines == SPINES)
-                assert_int_equal(domains_of(cluster, &job, 3, &ignored), 1);
+                assert_int_equal(world_domains(cluster, &job, 3, &ignored), 1);
             if (spines == 0)
-                needed = fewest_leaves(hold, SPINES * LEAVES, units);
+                needed = world_fewest(hold, SPINES * LEAVES, units);
             if (needed != UINT_MAX && (spines == 0 || spines == SPINES)) {
                 assert_int_equal(leaves, needed);
                 several += needed > 1;
