@@ -124,7 +124,7 @@ class Names(Case):
             self.assertIn(rule["labels"]["severity"], ("critical", "warning", "info"))
             self.assertEqual(set(rule["annotations"]), {"summary", "description", "runbook_url"}, rule["alert"])
             self.assertTrue(rule["alert"] in tests, f"{rule['alert']} is not tried in alerts.yaml")
-            self.assertRegex(rule["annotations"]["runbook_url"], r"^docs/troubleshooting\.md#")
+            self.assertRegex(rule["annotations"]["runbook_url"], r"^docs/(troubleshooting|reference/symptoms)\.md#")
         dashboard, = load("dashboard.json")
         ids = [panel["id"] for panel in dashboard["panels"]]
         self.assertEqual(len(ids), len(set(ids)))

@@ -3,7 +3,7 @@
 """Holds the Chinese pages against the English ones, block by block: headings and their levels, code, rows of tables, and in each block the same
 names in code font, numbers and link targets. What differs is told with both lines and both texts.   check_translation.py [ROOT]
 
-Each page of docs/how-to has a Chinese one, and docs/troubleshooting.md. A Chinese page links to the Chinese page where there is one. In code a comment
+Each page of docs/how-to has a Chinese one, and both pages of symptoms. A Chinese page links to the Chinese page where there is one. In code a comment
 may be translated. A page in ALONE has no English one. docs/zh-CN/glossary.md also lists words that are not used, beside the term to use."""
 import difflib
 import glob
@@ -217,7 +217,7 @@ def main():
     translated = sorted(["README.zh-CN.md", *(os.path.relpath(path, ROOT) for path in glob.glob(f"{ROOT}/docs/zh-CN/**/*.md", recursive=True))])
     translated = [path for path in translated if path not in ALONE]
     chinese = {english_of(path): path for path in translated}
-    for path in sorted({os.path.relpath(path, ROOT) for path in glob.glob(f"{ROOT}/docs/how-to/*.md")} | {"docs/troubleshooting.md"}):
+    for path in sorted({os.path.relpath(path, ROOT) for path in glob.glob(f"{ROOT}/docs/how-to/*.md")} | {"docs/troubleshooting.md", "docs/reference/symptoms.md"}):
         if path not in chinese:
             problems.append(f"{path}: there is no Chinese page docs/zh-CN/{path[5:]}")
     for english in [path for path in chinese if not os.path.exists(os.path.join(ROOT, path))]:
