@@ -372,7 +372,7 @@ class ChartCases:
 
     @quick
     def older_kubernetes(self):
-        """What a release lacks is left out, or refused by name. Every release that install.md names is rendered for."""
+        """What a release lacks is left out, or refused by name. Every release that the chart's README names is rendered for."""
         for minor in range(26, 38):
             self.render(() if minor >= 28 else NODE_PROFILE, "--kube-version", f"1.{minor}.0")
         kinds = [{item["kind"] for item in yaml.safe_load_all(self.render((), "--kube-version", version)) if item} for version in ("1.28.15", "1.30.0")]
