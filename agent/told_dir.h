@@ -11,8 +11,8 @@
  * user that the agent runs as, and nobody else may write them.
  */
 
-/* Faults: `*.json` (docs/how-to/isolate-a-gpu.md). What a file said holds while the file is there: also if it
- * can then not be read, until it can. */
+/* Faults: `*.json` (docs/reference/agent.md#faults). What a file said holds while the file is there: also if
+ * it can then not be read, until it can. */
 
 enum { GT_FAULT_FILES_MAX = 64 };
 

@@ -181,7 +181,7 @@ def check_kinds():
         problems.append(f"only {len(kinds)} kinds of jobs are found in api/kinds")
     for page in ("docs/how-to/schedule-a-model-parallel-job.md", "docs/reference/jobs.md", "docs/reference/placement-controller.md"):
         told = set(re.findall(r"\w+", "\n".join(line for line in read(page).splitlines() if line.startswith("|"))))
-        problems.extend(f"{page}: no table has {kind}s: the first comment of its file, or of an example, says it (docs/how-to/add-a-kind.md)"
+        problems.extend(f"{page}: no table has {kind}s: the first comment of its file, or of an example, says it (docs/add-a-kind.md)"
                         for kind in sorted(kinds) if not told & {kind, f"{kind}s"})
 
 
@@ -219,7 +219,7 @@ def check_words():
 def check_diff():
     """What the page on new kinds shows as added stands in the list of kinds, in this order, as do the lines beside it; and its code in the
     file of that kind."""
-    page, of = "docs/how-to/add-a-kind.md", "api/job_kind.h"
+    page, of = "docs/add-a-kind.md", "api/job_kind.h"
     [code] = re.findall(r"```c\n(.*?)```", read(page), re.S)
     shown_file = f"api/kinds/{re.search(r'gt_kind_([a-z_]+) =', code)[1]}.c"
     problems.extend(f"{page}: {shown_file} does not have this: {part.splitlines()[0]}" for part in code.split("\n\n") if part.strip() not in read(shown_file))

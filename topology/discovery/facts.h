@@ -81,7 +81,7 @@ bool gt_fact_is_nic(const struct gt_fact *fact);
 /* Whether the details of a device are read: GPUs, NICs, network devices, and all devices of `vendor`. */
 bool gt_fact_is_of_interest(const struct gt_fact *fact, unsigned vendor);
 
-/* The JSON text of a recording's raw.pci (docs/how-to/recordings.md); NULL without memory. */
+/* The JSON text of a recording's raw.pci (docs/reference/node-json.md); NULL without memory. */
 char *gt_facts_to_json(const struct gt_facts *facts);
 /* Reads that text into empty facts. -EINVAL if it is not of this form; `source` is its name in the error. */
 int gt_facts_from_json(const char *text, size_t len, const char *source, struct gt_facts *facts,
