@@ -130,15 +130,15 @@ static void add_summary(struct gt_buf *to, const struct cli_plan *plan)
 /* What boundaries it crosses; nothing without `explain`, or in one supernode. */
 static void plan_text_crossing(const struct cli_plan *plan, struct gt_buf *to)
 {
-    const struct gt_relocation *others = &plan->closer.others;
-    gt_crossing_text(plan->cluster, &plan->crossing, to);
-    gt_closer_text(plan->cluster, &plan->crossing, &plan->closer,
+    const struct gt_relocation *others = &plan->result.closer.others;
+    gt_crossing_text(plan->cluster, &plan->result.crossing, to);
+    gt_closer_text(plan->cluster, &plan->result.crossing, &plan->result.closer,
                    others->count ? plan->file->pods[others->moves[0].pod].job : "", to);
 }
 
 static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *plan)
 {
-    const struct gt_advice *advice = &plan->advice;
+    const struct gt_advice *advice = &plan->way.advice;
     if (!advice->possible) {
         gt_buf_puts(to, "\nadvice: it would not fit even if every movable pod left\n");
         return;
@@ -153,9 +153,9 @@ static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *p
         gt_text_add_mask(to, at->mask);
         gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
     }
-    if (plan->after) {
+    if (plan->way.after) {
         gt_buf_puts(to, "\nthen\n");
-        add_placement(to, plan->after);
+        add_placement(to, plan->way.after);
     }
 }
 
@@ -180,7 +180,7 @@ static void plan_text_add_command(struct gt_buf *to, const struct gt_cluster_pod
 
 static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_plan *plan)
 {
-    const struct gt_relocation *relocation = &plan->relocation;
+    const struct gt_relocation *relocation = &plan->way.relocation;
     if (!relocation->possible) {
         if (relocation->exact)
             gt_buf_puts(to, "\nrelocation: no way to move movable pods and units makes room for it\n");
@@ -206,9 +206,9 @@ static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_pla
         gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
         plan_text_add_command(to, pod, cli_plan_node(plan, relocation->moves[i].node));
     }
-    if (plan->after) {
+    if (plan->way.after) {
         gt_buf_puts(to, "\nthen\n");
-        add_placement(to, plan->after);
+        add_placement(to, plan->way.after);
     }
 }
 
@@ -222,8 +222,8 @@ void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
     plan_text_crossing(plan, &crossing);
     if (crossing.len)
         gt_buf_printf(to, "  %s\n", crossing.data);
-    if (plan->slow.len)
-        gt_buf_printf(to, "  %s\n", plan->slow.data);
+    if (plan->result.slow.len)
+        gt_buf_printf(to, "  %s\n", plan->result.slow.data);
     if (plan->placed)
         add_placement(to, plan);
     else
@@ -325,7 +325,7 @@ static void plan_json_begin_moved(struct gt_buf *to, const struct cli_plan *plan
 
 static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
 {
-    const struct gt_advice *advice = &plan->advice;
+    const struct gt_advice *advice = &plan->way.advice;
     begin_member(to, 2, "advice", '{');
     gt_json_add_bool(to, "possible", advice->possible);
     begin_member(to, 4, "move", '[');
@@ -334,13 +334,13 @@ static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
-    plan_json_add_units(to, plan->after, 4);
+    plan_json_add_units(to, plan->way.after, 4);
     gt_json_end(to, '}');
 }
 
 static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *plan)
 {
-    const struct gt_relocation *relocation = &plan->relocation;
+    const struct gt_relocation *relocation = &plan->way.relocation;
     begin_member(to, 2, "relocation", '{');
     gt_json_printf(to, "'possible': !%d, 'exact': !%d, 'jobs': %u, 'cost': %" PRIu64, relocation->possible,
                    relocation->exact, relocation->jobs, (uint64_t)relocation->cost);
@@ -352,8 +352,8 @@ static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *p
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
-    if (plan->after)
-        plan_json_add_units(to, plan->after, 4);
+    if (plan->way.after)
+        plan_json_add_units(to, plan->way.after, 4);
     gt_json_end(to, '}');
 }
 
@@ -367,7 +367,7 @@ void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
     if (!plan->placed)
         gt_json_add_text(to, "reason", plan->reason.data ? plan->reason.data : "");
     gt_json_printf(to, "'policy': %s, ?'warning': %s, ?'slow': %s, ?'crossing': %s",
-                   plan->aware ? "gpu-aware" : "gpu-podaffinity", plan->warning, plan->slow.data,
+                   plan->aware ? "gpu-aware" : "gpu-podaffinity", plan->warning, plan->result.slow.data,
                    crossing.data);
     plan_json_add_units(to, plan, 2);
     if (plan->wants.advise && !plan->placed)

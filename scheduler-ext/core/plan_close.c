@@ -49,8 +49,8 @@ void gt_plan_clear(struct job *job)
     for (uint32_t u = 0; u < job->unit_count; u++) {
         struct gt_plan_unit *unit = &job->units[u];
         unit->slots_before = unit->feasible = unit->levels_lost = unit->touched = 0;
-        unit->next = unit->with = GT_NONE;
-        unit->next_slots = unit->next_lost = unit->next_touched = 0;
+        unit->next.supernode = unit->with = GT_NONE;
+        unit->next.slots = unit->next.levels_lost = unit->next.touched = 0;
         unit->node_in_use = unit->started = unit->searched = false;
         unit->fewest = 1;
     }
@@ -117,8 +117,8 @@ static void close_move(struct job *job, struct gt_plan_unit *unit, const struct 
     unit->atom = atom;
     unit->supernode = GT_NONE;
     unit->with = said->with == GT_NONE ? GT_NONE : now[said->with];
-    if (unit->next == place->to)
-        unit->next = place->from;
+    if (unit->next.supernode == place->to)
+        unit->next.supernode = place->from;
     gt_place_in_super(job, place->to, unit->gpus, unit->first, unit->pods);
 }
 

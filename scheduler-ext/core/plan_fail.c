@@ -102,8 +102,8 @@ static void fail_within(struct job *job, const struct gt_plan_unit *unit, const 
 {
     uint64_t held = units_within(job, unit, room);
     failure->reason = GT_PLAN_NO_DOMAIN;
-    failure->tier = unit->within;
-    failure->each = true;
+    failure->domains.tier = unit->within;
+    failure->domains.each = true;
     failure->atoms = failure->could_fit = false;
     failure->size = saturated((uint64_t)unit->pods * unit->gpus);
     failure->supernode = GT_NONE;
@@ -163,8 +163,8 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
     slots = slots_before(job, unit->gpus);
     failure.available = saturated(slots * unit->gpus);
     failure.needed = saturated(needed * unit->gpus);
-    failure.together = saturated(slots / (failure.each ? unit->pods : size));
-    if (needed > slots && !(failure.each && failure.supernode != GT_NONE))
+    failure.together = saturated(slots / (failure.domains.each ? unit->pods : size));
+    if (needed > slots && !(failure.domains.each && failure.supernode != GT_NONE))
         failure.reason = GT_PLAN_TOO_FEW_GPUS;
     *ret = failure;
 }

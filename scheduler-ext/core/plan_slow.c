@@ -198,8 +198,8 @@ static void slow_move(struct slow_trade *trade, struct gt_plan_unit *unit)
             continue;
         pod->node = trade->to[from];
         pod->mask = gt_draft_available(job, pod->node);
-        if (unit->next == gt_pod_super(job, i)) /* which was as good as the one that it leaves */
-            unit->next = job->cluster->super[from];
+        if (unit->next.supernode == gt_pod_super(job, i)) /* which was as good as the one that it leaves */
+            unit->next.supernode = job->cluster->super[from];
     }
 }
 

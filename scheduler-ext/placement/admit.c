@@ -160,6 +160,6 @@ void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *
         gt_digest_keyed(pod->plan_node) != reservations->reservations[place.at].node_digest)
         return;
     gt_reservations_release(reservations, cluster, place.at);
-    placement->counters.pods_admitted++;
-    placement->counters.pods_planned++;
+    placement->counters.pods.admitted++;
+    placement->counters.pods.planned++;
 }

@@ -107,7 +107,7 @@ static uint64_t own_limit(const struct pjob *pjob)
     const struct tenant *tenant = pjob->tenant;
     return tenant->yielded
                ? 0
-               : tenant->namespace_->bound + pjob->placement->spec.options.reserve_gpus_per_namespace;
+               : tenant->namespace_->bound + pjob->placement->spec.options.reserve.gpus_per_namespace;
 }
 
 /* The strictest limit. */

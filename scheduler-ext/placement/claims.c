@@ -175,7 +175,7 @@ static void handle_refused(struct reconcile *reconcile, const struct gt_cache_po
         gt_evict_pod(reconcile, pod);
     if (pjob->report.refused_ms == UINT64_MAX)
         return;
-    reconcile->placement->counters.lost++;
+    reconcile->placement->counters.pods.lost++;
     gt_placement_event(pjob, pod, true, "ClaimRefused", again ? "Recreate" : "Report", text);
 }
 

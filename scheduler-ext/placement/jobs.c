@@ -226,7 +226,7 @@ static void adopt_moving(struct pjob *pjob, uint64_t now)
         if (!gt_cluster_get_node(cluster, place.node, &node) || place.mask & ~node.available)
             continue;
         gt_reservations_reserve(reservations, cluster, i, &place,
-                                now + 2 * placement->spec.options.reserve_missing_ms);
+                                now + 2 * placement->spec.options.reserve.missing_ms);
         gt_reservations_set_moving(reservations, i);
     }
     gt_reservations_sync(reservations, cluster, now);

@@ -203,7 +203,7 @@ static void report_lost(struct reconcile *reconcile, const struct gt_job_view_me
                         reconcile->pjob->job->key, member->pod->plan_node, reconcile->now);
     record->lost_reported = record->lost_reported || member->pod->refused;
     if (!record->lost_reported)
-        placement->counters.lost++;
+        placement->counters.pods.lost++;
     bool again = !held && gt_reconcile_recreate(reconcile, member->pod, record);
     if (!record->lost_reported) {
         const struct gt_condition_text condition = {.reason = reason, .message = text};

@@ -436,7 +436,7 @@ void gt_preempt_evict(struct reconcile *reconcile)
             continue;
         if (!gt_evict_has_begun(pjob, pod)) {
             say_preempted(pjob, pod);
-            placement->counters.preempted++;
+            placement->counters.pods.preempted++;
             /* Its job is planned after this one, and nothing is reserved for its successor. */
             gt_backoff_job(&placement->backoffs, pod->job->key,
                            reconcile->now + placement->times.eviction_ms);

@@ -19,9 +19,9 @@ enum { POD_MS = 250 }; /* owners that make four pods a second are never silent *
 static uint64_t silence_max_ms(const struct pjob *pjob)
 {
     const struct gt_placement_options *options = &pjob->placement->spec.options;
-    return pjob->move.is_sequential && options->reserve_missing_ms > options->reserve_yield_ms
-               ? options->reserve_missing_ms
-               : options->reserve_yield_ms;
+    return pjob->move.is_sequential && options->reserve.missing_ms > options->reserve.yield_ms
+               ? options->reserve.missing_ms
+               : options->reserve.yield_ms;
 }
 
 static void count_silence(const struct pjob *pjob, uint64_t now)

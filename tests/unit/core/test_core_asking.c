@@ -161,10 +161,10 @@ static void expect_equal(const struct world_job *a, const struct world_job *b)
         assert_int_equal(x->touched, y->touched);
         assert_int_equal(x->with, y->with);
         assert_int_equal(x->node_in_use, y->node_in_use);
-        assert_int_equal(x->next, y->next);
-        assert_int_equal(x->next_slots, y->next_slots);
-        assert_int_equal(x->next_lost, y->next_lost);
-        assert_int_equal(x->next_touched, y->next_touched);
+        assert_int_equal(x->next.supernode, y->next.supernode);
+        assert_int_equal(x->next.slots, y->next.slots);
+        assert_int_equal(x->next.levels_lost, y->next.levels_lost);
+        assert_int_equal(x->next.touched, y->next.touched);
         assert_int_equal(x->fewest, y->fewest);
     }
 }

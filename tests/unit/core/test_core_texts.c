@@ -134,12 +134,13 @@ static void check_unit(const struct state *state, const struct world_job *job, u
     }
     assert_null(strstr(text.data, "no other supernode"));
     says(text.data, "; %u supernodes could hold it", feasible);
-    if (unit->next == GT_NONE)
+    if (unit->next.supernode == GT_NONE)
         return;
-    unsigned next = slots(state, unit->next, unit->gpus);
-    assert_true(unit->next != unit->supernode && next >= unit->pods);
+    unsigned next = slots(state, unit->next.supernode, unit->gpus);
+    assert_true(unit->next.supernode != unit->supernode && next >= unit->pods);
     char before[300];
-    snprintf(before, sizeof(before), ", next best %s with room for %u (", name_of(state, unit->next), next);
+    snprintf(before, sizeof(before), ", next best %s with room for %u (",
+             name_of(state, unit->next.supernode), next);
     says_lost(text.data, before, lost(next, unit->pods, unit->gpus));
 }
 
