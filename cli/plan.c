@@ -38,7 +38,7 @@ static void hold_incomplete(const struct gt_cluster_file *file, const uint32_t *
         for (end = first; end < file->pod_count && file->running[order[end]].unit == unit &&
                           strcmp(file->pods[order[end]].job, pod->job) == 0;
              end++)
-            gpus += gt_bit_count(file->running[order[end]].mask);
+            gpus += gt_bit_count(file->running[order[end]].place.mask);
         for (uint32_t i = first; unit != GT_NONE && i < end; i++)
             if (!pod->job[0] || gpus != file->pods[order[i]].unit_gpus)
                 file->running[order[i]].movable = false;
@@ -68,8 +68,8 @@ static void plan_relocate_move(struct cli_plan *plan)
     for (uint32_t i = 0; i < plan->way.relocation.count; i++) {
         const struct gt_relocate_move *move = &plan->way.relocation.moves[i];
         const struct gt_running_pod *pod = &plan->file->running[move->pod];
-        if (gt_cluster_get_node(plan->cluster, pod->node, &node))
-            gt_cluster_set_free(plan->cluster, pod->node, node.free | pod->mask);
+        if (gt_cluster_get_node(plan->cluster, pod->place.node, &node))
+            gt_cluster_set_free(plan->cluster, pod->place.node, node.free | pod->place.mask);
         if (gt_cluster_get_node(plan->cluster, move->node, &node))
             gt_cluster_set_free(plan->cluster, move->node, node.free & ~move->mask);
     }
@@ -264,13 +264,13 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
              gt_score_one(plan->cluster, node, plan->gpus, &parts));
         if (!plan->placed)
             break;
-        plan->pods[i] = (struct gt_plan_pod){.node = node, .mask = parts.choice.mask};
+        plan->pods[i] = (struct gt_plan_pod){.place = {node, parts.choice.mask}};
         plan->losses[i] = parts.choice.loss;
         plan->units[i].supernode = n.supernode;
         plan->units[i].tier = 1;
         plan->units[i].supernodes = 1;
         plan->found++;
-        r = gt_cluster_promise(plan->cluster, &(struct gt_promise){.node = node, .mask = parts.choice.mask},
+        r = gt_cluster_promise(plan->cluster, &(struct gt_promise){.place = {node, parts.choice.mask}},
                                &promise, err);
         values[node] = value_of(plan, node);
     }
@@ -306,8 +306,8 @@ static void move_away(const struct cli_plan *plan)
     struct gt_cluster_node node;
     for (uint32_t i = 0; i < plan->way.advice.count; i++) {
         const struct gt_running_pod *pod = &plan->file->running[plan->way.advice.moved[i]];
-        if (gt_cluster_get_node(plan->cluster, pod->node, &node))
-            gt_cluster_set_free(plan->cluster, pod->node, node.free | pod->mask);
+        if (gt_cluster_get_node(plan->cluster, pod->place.node, &node))
+            gt_cluster_set_free(plan->cluster, pod->place.node, node.free | pod->place.mask);
     }
 }
 
@@ -355,7 +355,7 @@ static int tell_crossing(struct cli_plan *plan, struct gt_err **err)
     uint32_t run = unit->atom ? unit->atom : unit->pods;
     gt_auto_free uint32_t *nodes = calloc((size_t)plan->pod_count + 1, sizeof(*nodes));
     for (uint32_t i = 0; nodes && i < plan->pod_count; i++)
-        nodes[i] = plan->pods[i].node;
+        nodes[i] = plan->pods[i].place.node;
     GT_NEED(nodes && gt_crossing_find(plan->cluster, nodes, plan->pod_count, &plan->result.crossing), err,
             "plan");
     if (!plan->result.crossing.highest || plan->aware || plan->sizes.unit_within || !plan->file->pod_count)
@@ -405,8 +405,8 @@ static int tell_slow(struct cli_plan *plan, struct gt_err **err)
     uint32_t pods = 0;
     for (uint32_t i = 0; i < plan->pod_count && plan->sizes.slow != GT_SLOW_ANY; i++) {
         struct gt_cluster_node node;
-        bool known = gt_cluster_get_node(plan->cluster, plan->pods[i].node, &node);
-        uint64_t slow = known ? node.slow & plan->pods[i].mask : 0;
+        bool known = gt_cluster_get_node(plan->cluster, plan->pods[i].place.node, &node);
+        uint64_t slow = known ? node.slow & plan->pods[i].place.mask : 0;
         if (!slow || pods++ >= SLOW_PODS_NAMED)
             continue;
         gt_buf_printf(&plan->result.slow, "%s GPU%s ",

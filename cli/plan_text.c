@@ -17,7 +17,7 @@ static const char *plan_text_supernode(const struct cli_plan *plan, uint32_t sup
 static const char *plan_text_supernode_of(const struct cli_plan *plan, uint32_t pod)
 {
     struct gt_cluster_node n;
-    return gt_cluster_get_node(plan->cluster, plan->pods[pod].node, &n)
+    return gt_cluster_get_node(plan->cluster, plan->pods[pod].place.node, &n)
                ? plan_text_supernode(plan, n.supernode)
                : "";
 }
@@ -26,8 +26,8 @@ static const char *plan_text_supernode_of(const struct cli_plan *plan, uint32_t 
 static uint32_t plan_text_score(const struct cli_plan *plan, uint32_t pod)
 {
     struct gt_cluster_node n;
-    return gt_cluster_get_node(plan->cluster, plan->pods[pod].node, &n)
-               ? gt_class_sum(n.class, plan->pods[pod].mask)
+    return gt_cluster_get_node(plan->cluster, plan->pods[pod].place.node, &n)
+               ? gt_class_sum(n.class, plan->pods[pod].place.mask)
                : 0;
 }
 enum { NAME_WIDTH_MAX = 40 };
@@ -45,7 +45,7 @@ static int width_of(const struct cli_plan *plan, const char *(*name)(const struc
 
 static const char *cli_plan_text_node_of(const struct cli_plan *plan, uint32_t pod)
 {
-    return cli_plan_node(plan, plan->pods[pod].node);
+    return cli_plan_node(plan, plan->pods[pod].place.node);
 }
 
 /* Writes one line for consecutive pods from `first` on that are on one node; returns their number. */
@@ -53,7 +53,7 @@ static uint32_t add_line(struct gt_buf *to, const struct cli_plan *plan, uint32_
                          int node_width, int super_width)
 {
     uint32_t count = 1;
-    while (first + count < end && plan->pods[first + count].node == plan->pods[first].node)
+    while (first + count < end && plan->pods[first + count].place.node == plan->pods[first].place.node)
         count++;
     char ranks[32];
     if (count == 1)
@@ -66,7 +66,7 @@ static uint32_t add_line(struct gt_buf *to, const struct cli_plan *plan, uint32_
     gt_buf_printf(to, "%-*s  GPUs ", node_width, cli_plan_text_node_of(plan, first));
     for (uint32_t i = first; i < first + count; i++) {
         gt_buf_puts(to, i == first ? "" : " | ");
-        gt_text_add_mask(to, plan->pods[i].mask);
+        gt_text_add_mask(to, plan->pods[i].place.mask);
     }
     if (plan->aware)
         gt_buf_printf(to, "  score %" PRIu32 ", loss %" PRIu32, plan_text_score(plan, first),
@@ -149,8 +149,8 @@ static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *p
     for (uint32_t i = 0; i < advice->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[advice->moved[i]];
         const struct gt_running_pod *at = &plan->file->running[advice->moved[i]];
-        gt_buf_printf(to, "  %s on %s, GPUs ", pod->name, cli_plan_node(plan, at->node));
-        gt_text_add_mask(to, at->mask);
+        gt_buf_printf(to, "  %s on %s, GPUs ", pod->name, cli_plan_node(plan, at->place.node));
+        gt_text_add_mask(to, at->place.mask);
         gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
     }
     if (plan->way.after) {
@@ -199,8 +199,8 @@ static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_pla
     for (uint32_t i = 0; i < relocation->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
         const struct gt_running_pod *at = &plan->file->running[relocation->moves[i].pod];
-        gt_buf_printf(to, "  %s from %s, GPUs ", pod->name, cli_plan_node(plan, at->node));
-        gt_text_add_mask(to, at->mask);
+        gt_buf_printf(to, "  %s from %s, GPUs ", pod->name, cli_plan_node(plan, at->place.node));
+        gt_text_add_mask(to, at->place.mask);
         gt_buf_printf(to, ", to %s, GPUs ", cli_plan_node(plan, relocation->moves[i].node));
         gt_text_add_mask(to, relocation->moves[i].mask);
         gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
@@ -262,7 +262,7 @@ static void plan_json_add_supernodes(struct gt_buf *to, const struct cli_plan *p
     to->failed |= !seen;
     for (uint32_t i = unit->first; seen && i < unit->first + unit->pods; i++) {
         struct gt_cluster_node node;
-        if (!gt_cluster_get_node(plan->cluster, plan->pods[i].node, &node) || seen[node.supernode])
+        if (!gt_cluster_get_node(plan->cluster, plan->pods[i].place.node, &node) || seen[node.supernode])
             continue;
         seen[node.supernode] = true;
         gt_json_add_text(to, NULL, plan_text_supernode(plan, node.supernode));
@@ -272,8 +272,8 @@ static void plan_json_add_supernodes(struct gt_buf *to, const struct cli_plan *p
 
 static void plan_json_add_pod(struct gt_buf *to, const struct cli_plan *plan, uint32_t pod)
 {
-    gt_json_printf(to, "{'rank': %u, 'node': %s", pod, cli_plan_node(plan, plan->pods[pod].node));
-    gt_json_add_mask(to, "gpus", plan->pods[pod].mask);
+    gt_json_printf(to, "{'rank': %u, 'node': %s", pod, cli_plan_node(plan, plan->pods[pod].place.node));
+    gt_json_add_mask(to, "gpus", plan->pods[pod].place.mask);
     gt_json_printf(to, "'score': %u", plan_text_score(plan, pod));
     if (plan->aware)
         gt_json_add_unsigned(to, "loss", plan->losses[pod]);
@@ -319,8 +319,8 @@ static void plan_json_begin_moved(struct gt_buf *to, const struct cli_plan *plan
     const struct gt_running_pod *at = &plan->file->running[number];
     begin_member(to, 6, NULL, '{');
     gt_json_printf(to, "'name': %s, ?'job': %s, 'node': %s", pod->name, pod->job,
-                   cli_plan_node(plan, at->node));
-    gt_json_add_mask(to, "gpus", at->mask);
+                   cli_plan_node(plan, at->place.node));
+    gt_json_add_mask(to, "gpus", at->place.mask);
 }
 
 static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)

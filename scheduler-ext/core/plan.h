@@ -27,10 +27,11 @@
 enum { GT_PLAN_PODS_MAX = 1 << 17, GT_PLAN_LACKS_MAX = 4 };
 
 struct gt_plan_pod { /* in rank order */
-    bool running;    /* in: it has a place, on `node`; its unit (or atom) stays in that supernode */
+    bool running;    /* in: it has a place; its unit (or atom) stays in that supernode */
     bool left_out;   /* in, with `running`: it has no place, and this plan is without it */
-    uint32_t node;   /* in for a running pod (GT_NONE: unknown, it restricts nothing), else out */
-    uint64_t mask; /* in for a running pod: its GPUs (0: unknown), other pods get GPUs near them; else out */
+    /* In for a running pod, else out. Its node is GT_NONE: unknown, it restricts nothing. Its mask is 0:
+     * unknown; else other pods get GPUs near them. */
+    struct gt_place place;
     uint64_t requests; /* in: struct gt_numa_pod */
 
     uint8_t gpus;       /* scratch of the plan: GPUs to be chosen; 0: they are chosen */

@@ -231,14 +231,14 @@ void gt_plan_result_text(const struct gt_cluster *cluster, const struct gt_plan_
         for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
             const struct gt_plan_pod *pod = &request->pods[i];
             struct gt_cluster_node node;
-            if (pod->running || !gt_cluster_get_node(cluster, pod->node, &node))
+            if (pod->running || !gt_cluster_get_node(cluster, pod->place.node, &node))
                 continue;
             if (!told)
                 gt_plan_unit_text(cluster, unit, u, to);
             gt_buf_puts(to, told ? "" : "\n");
             told = true;
             gt_buf_printf(to, "pod %u: node %s, GPUs ", i, node.name);
-            gt_text_add_mask(to, pod->mask);
+            gt_text_add_mask(to, pod->place.mask);
             gt_buf_puts(to, "\n");
         }
     }

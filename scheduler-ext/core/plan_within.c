@@ -33,9 +33,10 @@ static bool within_common(const struct within_search *search, bool all, uint32_t
     *ret = GT_NONE;
     for (uint32_t i = 0; i < search->request->pod_count; i++) {
         const struct gt_plan_pod *pod = &search->request->pods[i];
-        if ((!all && !pod->running) || !gt_core_has_node(search->cluster, pod->node))
+        if ((!all && !pod->running) || !gt_core_has_node(search->cluster, pod->place.node))
             continue;
-        uint32_t domain = gt_cluster_domain(search->cluster, search->cluster->super[pod->node], search->tier);
+        uint32_t domain =
+            gt_cluster_domain(search->cluster, search->cluster->super[pod->place.node], search->tier);
         if (domain == GT_NONE || (*ret != GT_NONE && *ret != domain))
             return false;
         *ret = domain;

@@ -66,7 +66,7 @@ static uint32_t placed_node(const struct gt_job_view *view, uint32_t at)
     if (member->state == GT_MEMBER_TO_RESERVE)
         return gt_reservations_node(view->reservations, gt_cache_cluster(view->cache), at);
     bool is_planned = member->state == GT_MEMBER_TO_PLACE && member->pod->plan == GT_CACHE_PLAN_ASSUMED;
-    return is_planned ? member->pod->plan_node : GT_NONE;
+    return is_planned ? member->pod->planned.node : GT_NONE;
 }
 
 /* "2 units in rack-a, rack-b": what the page says of a plan. No Event: each pod's condition says its place.

@@ -155,7 +155,7 @@ static uint64_t arrived_gpus(const struct reconcile *reconcile)
         const struct gt_reservation *reservation = &reservations->reservations[i];
         if (view->members[i].state == GT_MEMBER_TO_PLACE && reservation->state == GT_RESERVATION_HELD &&
             !reservation->moves)
-            gpus += gt_bit_count(reservation->place.mask);
+            gpus += gt_bit_count(reservation->promise.place.mask);
     }
     return gpus;
 }
