@@ -101,8 +101,8 @@ static void agent_http_serve_metrics(struct gt_agent *agent, struct gt_http_resp
         .health = agent->health_counts,
         .has_plugin = agent->plugin != NULL,
         .honours_plans = agent->plugin && agent->options->honour_plan,
-        .api_wanted = agent->api_timer != NULL,
-        .api_used = agent->kube != NULL,
+        .api.wanted = agent->api_timer != NULL,
+        .api.used = agent->kube != NULL,
         .has_probe = agent->probe != NULL,
         .has_nodes_plugin = agent->nodes_plugin != NULL,
         .nodes_registered = agent->nodes_plugin && gt_nodes_plugin_registered(agent->nodes_plugin),
@@ -115,10 +115,10 @@ static void agent_http_serve_metrics(struct gt_agent *agent, struct gt_http_resp
         metrics.plans = &plans;
     struct gt_kube_recorder_counters events;
     if (gt_agent_recorder_stats(agent, &events))
-        metrics.events = &events;
+        metrics.api.events = &events;
     struct gt_publish_stats publish;
-    if (gt_agent_publish_stats(agent->publish, &publish, &metrics.client))
-        metrics.publish = &publish;
+    if (gt_agent_publish_stats(agent->publish, &publish, &metrics.api.client))
+        metrics.api.publish = &publish;
     if (agent->plugin)
         gt_plugin_stats(agent->plugin, &metrics.plugin);
     metrics.has_cdi = agent->plugin && agent->options->strategy != GT_STRATEGY_DEVICES;

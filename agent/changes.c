@@ -197,7 +197,7 @@ static int find_card(const struct gt_node *before, const struct gt_gpu *gpu)
         if (strcmp(was->bdf, gpu->bdf) != 0)
             continue;
         bool swapped = gpu->uuid[0] && was->uuid[0] && strcmp(gpu->uuid, was->uuid) != 0;
-        return was->pci_device == gpu->pci_device && !swapped ? (int)i : -1;
+        return was->pci.device == gpu->pci.device && !swapped ? (int)i : -1;
     }
     return -1;
 }

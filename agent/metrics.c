@@ -269,10 +269,10 @@ static void write_plans(const struct gt_metrics *metrics, struct gt_buf *to)
 
 static void write_api(const struct gt_metrics *metrics, struct gt_buf *to)
 {
-    const struct gt_kube_recorder_counters *events = metrics->events;
+    const struct gt_kube_recorder_counters *events = metrics->api.events;
     gt_prom_number(to, "gputopo_api_server_known",
                    "1: there are an address, credentials and a library for the API server.",
-                   metrics->api_used);
+                   metrics->api.used);
     if (!events)
         return;
     gt_kube_recorder_metrics(events, to);
@@ -317,9 +317,9 @@ void gt_metrics_write(const struct gt_metrics *metrics, struct gt_buf *to)
         write_usage(metrics, to);
     if (metrics->honours_plans)
         write_plans(metrics, to);
-    if (metrics->api_wanted)
+    if (metrics->api.wanted)
         write_api(metrics, to);
-    if (metrics->publish)
-        write_publish(metrics->publish, &metrics->client, to);
+    if (metrics->api.publish)
+        write_publish(metrics->api.publish, &metrics->api.client, to);
     gt_prom_process(to);
 }

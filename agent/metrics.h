@@ -49,10 +49,12 @@ struct gt_metrics {
     bool honours_plans;
     const struct gt_plan_counts *plans; /* NULL: none are followed */
     bool plans_current;
-    bool api_wanted, api_used;                      /* an API server is wanted; one was found */
-    const struct gt_kube_recorder_counters *events; /* NULL: there are none */
-    const struct gt_publish_stats *publish;         /* NULL: nothing is published */
-    struct gt_kube_counters client;
+    struct {
+        bool wanted, used;
+        const struct gt_kube_recorder_counters *events; /* NULL: there are none */
+        const struct gt_publish_stats *publish;         /* NULL: nothing is published */
+        struct gt_kube_counters client;
+    } api; /* its server; used: one was found */
 };
 
 /* Appends the Prometheus text format, version 0.0.4. */

@@ -132,7 +132,7 @@ static void carry_over(const struct gt_node *before, struct gt_node *node)
         struct gt_gpu *gpu = &node->gpus[i];
         for (unsigned k = 0; k < before->gpu_count; k++) {
             const struct gt_gpu *was = &before->gpus[k];
-            if (strcmp(was->bdf, gpu->bdf) != 0 || was->pci_device != gpu->pci_device)
+            if (strcmp(was->bdf, gpu->bdf) != 0 || was->pci.device != gpu->pci.device)
                 continue;
             if (gpu->vendor_index < 0 && was->product[0])
                 memcpy(gpu->product, was->product, sizeof(gpu->product));

@@ -85,7 +85,7 @@ static void resource_slice_write_attributes(const struct gt_resource_slice *slic
         grade = gpu->grade > grade ? gpu->grade : grade;
         product = product && strcmp(gpu->product, first->product) == 0;
         zone = zone && gpu->zone == first->zone; /* one without direct links matches no other */
-        root = root && strcmp(gpu->path.root, first->path.root) == 0;
+        root = root && strcmp(gpu->pci.path.root, first->pci.path.root) == 0;
         numa = numa && gpu->numa_node == first->numa_node;
     }
     gt_json_begin(to, "attributes", '{');
@@ -100,7 +100,7 @@ static void resource_slice_write_attributes(const struct gt_resource_slice *slic
     add_string(to, "supernode", slice->supernode);
     add_string(to, "serverUUID", slice->node->server_uuid);
     add_string(to, "driverVersion", slice->node->driver_version);
-    add_string(to, STANDARD "pcieRoot", root ? first->path.root : "");
+    add_string(to, STANDARD "pcieRoot", root ? first->pci.path.root : "");
     if (numa)
         gt_json_printf(to, "'" STANDARD "numaNode': {'int': %d}", first->numa_node);
     gt_json_end(to, '}');

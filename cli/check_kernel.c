@@ -23,8 +23,8 @@ static void check_pci_device(const struct cli_checked *of, struct cli_check *che
     struct cli_tally ids = {0};
     bool known = true;
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        cli_tally_add(&ids, "%04x", of->node->gpus[i].pci_device);
-        known = known && of->node->gpus[i].pci_device == KNOWN_DEVICE;
+        cli_tally_add(&ids, "%04x", of->node->gpus[i].pci.device);
+        known = known && of->node->gpus[i].pci.device == KNOWN_DEVICE;
     }
     cli_check_found_tally(check, "", &ids);
     cli_check_evaluate(check, known);
@@ -105,9 +105,9 @@ static void check_pcie(const struct cli_checked *of, struct cli_check *check)
     struct cli_tally links = {0};
     for (unsigned i = 0; i < of->node->gpu_count; i++) {
         const struct gt_gpu *gpu = &of->node->gpus[i];
-        whole += gpu->numa_node >= 0 && gpu->path.root[0] && gpu->pcie_now.width && gpu->pcie_max.width;
-        cli_tally_add(&links, "%g GT/s x%u of %g GT/s x%u", gpu->pcie_now.speed, gpu->pcie_now.width,
-                      gpu->pcie_max.speed, gpu->pcie_max.width);
+        whole += gpu->numa_node >= 0 && gpu->pci.path.root[0] && gpu->pci.now.width && gpu->pci.max.width;
+        cli_tally_add(&links, "%g GT/s x%u of %g GT/s x%u", gpu->pci.now.speed, gpu->pci.now.width,
+                      gpu->pci.max.speed, gpu->pci.max.width);
     }
     cli_check_found_tally(check, "", &links);
     if (cli_check_has_gpus(of, check)) {

@@ -38,7 +38,7 @@ static void hold_incomplete(const struct gt_cluster_file *file, const uint32_t *
         for (end = first; end < file->pod_count && file->running[order[end]].unit == unit &&
                           strcmp(file->pods[order[end]].job, pod->job) == 0;
              end++)
-            gpus += gt_bit_count(file->running[order[end]].mask);
+            gpus += gt_bit_count(file->running[order[end]].place.mask);
         for (uint32_t i = first; unit != GT_NONE && i < end; i++)
             if (!pod->job[0] || gpus != file->pods[order[i]].unit_gpus)
                 file->running[order[i]].movable = false;
@@ -65,11 +65,11 @@ static int number_jobs(struct gt_cluster_file *file, struct gt_err **err)
 static void plan_relocate_move(struct cli_plan *plan)
 {
     struct gt_cluster_node node;
-    for (uint32_t i = 0; i < plan->relocation.count; i++) {
-        const struct gt_relocate_move *move = &plan->relocation.moves[i];
+    for (uint32_t i = 0; i < plan->way.relocation.count; i++) {
+        const struct gt_relocate_move *move = &plan->way.relocation.moves[i];
         const struct gt_running_pod *pod = &plan->file->running[move->pod];
-        if (gt_cluster_get_node(plan->cluster, pod->node, &node))
-            gt_cluster_set_free(plan->cluster, pod->node, node.free | pod->mask);
+        if (gt_cluster_get_node(plan->cluster, pod->place.node, &node))
+            gt_cluster_set_free(plan->cluster, pod->place.node, node.free | pod->place.mask);
         if (gt_cluster_get_node(plan->cluster, move->node, &node))
             gt_cluster_set_free(plan->cluster, move->node, node.free & ~move->mask);
     }
@@ -81,7 +81,8 @@ static int cli_plan_relocate(struct cli_plan *plan, const struct gt_advise_job *
     struct gt_cluster_file *file = plan->file;
     GT_TRY(number_jobs(file, err));
     const struct gt_relocate_spec spec = {.job = *job, .tier = plan->sizes.within};
-    GT_TRY(gt_relocate_within(plan->cluster, file->running, file->pod_count, &spec, &plan->relocation, err));
+    GT_TRY(
+        gt_relocate_within(plan->cluster, file->running, file->pod_count, &spec, &plan->way.relocation, err));
     plan_relocate_move(plan);
     return 0;
 }
@@ -140,16 +141,16 @@ static const struct gt_option own_options[] = {
 
 static void plan_free(struct cli_plan *plan)
 {
-    if (plan->after)
-        plan_free(plan->after);
+    if (plan->way.after)
+        plan_free(plan->way.after);
     gt_buf_done(&plan->reason);
-    gt_buf_done(&plan->slow);
+    gt_buf_done(&plan->result.slow);
     free(plan->units);
     free(plan->pods);
     free(plan->losses);
-    free(plan->advice.moved);
-    free(plan->relocation.moves);
-    free(plan->closer.others.moves);
+    free(plan->way.advice.moved);
+    free(plan->way.relocation.moves);
+    free(plan->result.closer.others.moves);
     free(plan);
 }
 GT_DEFINE_CLEANUP(struct cli_plan *, plan_free)
@@ -159,7 +160,7 @@ static int plan_new(struct gt_cluster_file *file, const struct plan_options *opt
 {
     struct cli_plan *plan = calloc(1, sizeof(*plan));
     GT_NEED(plan, err, "plan");
-    plan->reason.max = plan->slow.max = 4096;
+    plan->reason.max = plan->result.slow.max = 4096;
     plan->file = file;
     plan->cluster = file->cluster;
     plan->pod_count = (uint32_t)options->pods;
@@ -263,13 +264,13 @@ static int place_one_by_one(struct cli_plan *plan, struct gt_err **err)
              gt_score_one(plan->cluster, node, plan->gpus, &parts));
         if (!plan->placed)
             break;
-        plan->pods[i] = (struct gt_plan_pod){.node = node, .mask = parts.choice.mask};
+        plan->pods[i] = (struct gt_plan_pod){.place = {node, parts.choice.mask}};
         plan->losses[i] = parts.choice.loss;
         plan->units[i].supernode = n.supernode;
         plan->units[i].tier = 1;
         plan->units[i].supernodes = 1;
         plan->found++;
-        r = gt_cluster_promise(plan->cluster, &(struct gt_promise){.node = node, .mask = parts.choice.mask},
+        r = gt_cluster_promise(plan->cluster, &(struct gt_promise){.place = {node, parts.choice.mask}},
                                &promise, err);
         values[node] = value_of(plan, node);
     }
@@ -303,18 +304,18 @@ static int cli_plan_place(struct cli_plan *plan, struct gt_err **err)
 static void move_away(const struct cli_plan *plan)
 {
     struct gt_cluster_node node;
-    for (uint32_t i = 0; i < plan->advice.count; i++) {
-        const struct gt_running_pod *pod = &plan->file->running[plan->advice.moved[i]];
-        if (gt_cluster_get_node(plan->cluster, pod->node, &node))
-            gt_cluster_set_free(plan->cluster, pod->node, node.free | pod->mask);
+    for (uint32_t i = 0; i < plan->way.advice.count; i++) {
+        const struct gt_running_pod *pod = &plan->file->running[plan->way.advice.moved[i]];
+        if (gt_cluster_get_node(plan->cluster, pod->place.node, &node))
+            gt_cluster_set_free(plan->cluster, pod->place.node, node.free | pod->place.mask);
     }
 }
 
 static int find_evicted_pods(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)
 {
     const struct gt_cluster_file *file = plan->file;
-    GT_TRY(gt_advise(plan->cluster, file->running, file->pod_count, job, &plan->advice, err));
-    if (plan->advice.possible)
+    GT_TRY(gt_advise(plan->cluster, file->running, file->pod_count, job, &plan->way.advice, err));
+    if (plan->way.advice.possible)
         move_away(plan);
     return 0;
 }
@@ -330,14 +331,15 @@ static int find_advice(struct cli_plan *plan, const struct plan_options *options
                                 .unit = unit->within ? unit->pods / run : 0,
                                 .within = unit->within};
     int r = plan->wants.advise ? find_evicted_pods(plan, &job, err) : cli_plan_relocate(plan, &job, err);
-    if (r < 0 || !(plan->wants.advise ? plan->advice.possible : plan->relocation.possible))
+    if (r < 0 || !(plan->wants.advise ? plan->way.advice.possible : plan->way.relocation.possible))
         return r;
-    r = plan_new(plan->file, options, &plan->after, err);
+    r = plan_new(plan->file, options, &plan->way.after, err);
     if (r >= 0) {
-        plan->after->wants.explain = plan->after->wants.advise = plan->after->wants.relocate = false;
-        r = cli_plan_make_units(plan->after, options, err);
+        plan->way.after->wants.explain = plan->way.after->wants.advise = plan->way.after->wants.relocate =
+            false;
+        r = cli_plan_make_units(plan->way.after, options, err);
     }
-    return r < 0 ? r : cli_plan_place(plan->after, err);
+    return r < 0 ? r : cli_plan_place(plan->way.after, err);
 }
 
 /* ---- what is told of a placed job ---- */
@@ -353,12 +355,13 @@ static int tell_crossing(struct cli_plan *plan, struct gt_err **err)
     uint32_t run = unit->atom ? unit->atom : unit->pods;
     gt_auto_free uint32_t *nodes = calloc((size_t)plan->pod_count + 1, sizeof(*nodes));
     for (uint32_t i = 0; nodes && i < plan->pod_count; i++)
-        nodes[i] = plan->pods[i].node;
-    GT_NEED(nodes && gt_crossing_find(plan->cluster, nodes, plan->pod_count, &plan->crossing), err, "plan");
-    if (!plan->crossing.highest || plan->aware || plan->sizes.unit_within || !plan->file->pod_count)
+        nodes[i] = plan->pods[i].place.node;
+    GT_NEED(nodes && gt_crossing_find(plan->cluster, nodes, plan->pod_count, &plan->result.crossing), err,
+            "plan");
+    if (!plan->result.crossing.highest || plan->aware || plan->sizes.unit_within || !plan->file->pod_count)
         return 0;
     GT_TRY(number_jobs(plan->file, err));
-    const struct gt_closer_spec spec = {.crossing = &plan->crossing,
+    const struct gt_closer_spec spec = {.crossing = &plan->result.crossing,
                                         .nodes = nodes,
                                         .count = plan->pod_count,
                                         .run = run,
@@ -366,7 +369,7 @@ static int tell_crossing(struct cli_plan *plan, struct gt_err **err)
                                         .pods = plan->file->running,
                                         .pod_count = plan->file->pod_count,
                                         .work = CLOSER_WORK};
-    return gt_closer_find(plan->cluster, &spec, &plan->closer, err);
+    return gt_closer_find(plan->cluster, &spec, &plan->result.closer, err);
 }
 
 /* Why it does not keep off them. */
@@ -386,13 +389,13 @@ static int tell_why_slow(struct cli_plan *plan, struct gt_err **err)
     struct gt_plan_failure failure;
     if (gt_plan_job(plan->cluster, &without, &failure)) {
         gt_buf_puts(
-            &plan->slow,
+            &plan->result.slow,
             "; without them (--slow-gpus never) it would lie farther apart, or take the room of larger jobs");
         return 0;
     }
     failure.keeps_off = false; /* that is said already */
-    gt_buf_puts(&plan->slow, "; to be free of them: ");
-    gt_plan_failure_text(plan->cluster, &failure, &plan->slow);
+    gt_buf_puts(&plan->result.slow, "; to be free of them: ");
+    gt_plan_failure_text(plan->cluster, &failure, &plan->result.slow);
     return 0;
 }
 
@@ -402,19 +405,19 @@ static int tell_slow(struct cli_plan *plan, struct gt_err **err)
     uint32_t pods = 0;
     for (uint32_t i = 0; i < plan->pod_count && plan->sizes.slow != GT_SLOW_ANY; i++) {
         struct gt_cluster_node node;
-        bool known = gt_cluster_get_node(plan->cluster, plan->pods[i].node, &node);
-        uint64_t slow = known ? node.slow & plan->pods[i].mask : 0;
+        bool known = gt_cluster_get_node(plan->cluster, plan->pods[i].place.node, &node);
+        uint64_t slow = known ? node.slow & plan->pods[i].place.mask : 0;
         if (!slow || pods++ >= SLOW_PODS_NAMED)
             continue;
-        gt_buf_printf(&plan->slow, "%s GPU%s ",
+        gt_buf_printf(&plan->result.slow, "%s GPU%s ",
                       pods > 1 ? "," : "the pace of slow or suspect GPUs:", gt_plural(gt_bit_count(slow)));
-        gt_text_add_mask(&plan->slow, slow);
-        gt_buf_printf(&plan->slow, " of node %s (rank %u)", node.name, i);
+        gt_text_add_mask(&plan->result.slow, slow);
+        gt_buf_printf(&plan->result.slow, " of node %s (rank %u)", node.name, i);
     }
     if (pods > SLOW_PODS_NAMED)
-        gt_buf_printf(&plan->slow, ", and those of %u more pods", pods - SLOW_PODS_NAMED);
+        gt_buf_printf(&plan->result.slow, ", and those of %u more pods", pods - SLOW_PODS_NAMED);
     if (pods && plan->aware)
-        gt_buf_printf(&plan->slow, "; to be free of them, such a pod needs a node with %u others free",
+        gt_buf_printf(&plan->result.slow, "; to be free of them, such a pod needs a node with %u others free",
                       plan->gpus);
     return pods && !plan->aware ? tell_why_slow(plan, err) : 0;
 }

@@ -31,12 +31,16 @@ struct cli_plan {
     struct gt_plan_pod *pods;
     uint32_t *losses; /* [pod], aware: loss(F,k), the GB/s between its GPUs and those that stayed free */
 
-    struct gt_buf slow;              /* of a placed job: the slow GPUs that it gets, and why; "" none */
-    struct gt_crossing crossing;     /* of a placed job; with `explain`, as the next one */
-    struct gt_closer closer;         /* how it would lie closer */
-    struct gt_advice advice;         /* with `advise`, where the job is not placed */
-    struct gt_relocation relocation; /* with `relocate`, likewise */
-    struct cli_plan *after;          /* the plan once those pods have left or moved; NULL: there is none */
+    struct {
+        struct gt_buf slow;          /* the slow GPUs that it gets, and why; "" none */
+        struct gt_crossing crossing; /* with `explain`, as the next one */
+        struct gt_closer closer;     /* how it would lie closer */
+    } result;                        /* of a placed job */
+    struct {
+        struct gt_advice advice;         /* with `advise` */
+        struct gt_relocation relocation; /* with `relocate` */
+        struct cli_plan *after; /* the plan once those pods have left or moved; NULL: there is none */
+    } way;                      /* of a job that is not placed */
 };
 
 void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to);

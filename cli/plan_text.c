@@ -17,7 +17,7 @@ static const char *plan_text_supernode(const struct cli_plan *plan, uint32_t sup
 static const char *plan_text_supernode_of(const struct cli_plan *plan, uint32_t pod)
 {
     struct gt_cluster_node n;
-    return gt_cluster_get_node(plan->cluster, plan->pods[pod].node, &n)
+    return gt_cluster_get_node(plan->cluster, plan->pods[pod].place.node, &n)
                ? plan_text_supernode(plan, n.supernode)
                : "";
 }
@@ -26,8 +26,8 @@ static const char *plan_text_supernode_of(const struct cli_plan *plan, uint32_t 
 static uint32_t plan_text_score(const struct cli_plan *plan, uint32_t pod)
 {
     struct gt_cluster_node n;
-    return gt_cluster_get_node(plan->cluster, plan->pods[pod].node, &n)
-               ? gt_class_sum(n.class, plan->pods[pod].mask)
+    return gt_cluster_get_node(plan->cluster, plan->pods[pod].place.node, &n)
+               ? gt_class_sum(n.class, plan->pods[pod].place.mask)
                : 0;
 }
 enum { NAME_WIDTH_MAX = 40 };
@@ -45,7 +45,7 @@ static int width_of(const struct cli_plan *plan, const char *(*name)(const struc
 
 static const char *cli_plan_text_node_of(const struct cli_plan *plan, uint32_t pod)
 {
-    return cli_plan_node(plan, plan->pods[pod].node);
+    return cli_plan_node(plan, plan->pods[pod].place.node);
 }
 
 /* Writes one line for consecutive pods from `first` on that are on one node; returns their number. */
@@ -53,7 +53,7 @@ static uint32_t add_line(struct gt_buf *to, const struct cli_plan *plan, uint32_
                          int node_width, int super_width)
 {
     uint32_t count = 1;
-    while (first + count < end && plan->pods[first + count].node == plan->pods[first].node)
+    while (first + count < end && plan->pods[first + count].place.node == plan->pods[first].place.node)
         count++;
     char ranks[32];
     if (count == 1)
@@ -66,7 +66,7 @@ static uint32_t add_line(struct gt_buf *to, const struct cli_plan *plan, uint32_
     gt_buf_printf(to, "%-*s  GPUs ", node_width, cli_plan_text_node_of(plan, first));
     for (uint32_t i = first; i < first + count; i++) {
         gt_buf_puts(to, i == first ? "" : " | ");
-        gt_text_add_mask(to, plan->pods[i].mask);
+        gt_text_add_mask(to, plan->pods[i].place.mask);
     }
     if (plan->aware)
         gt_buf_printf(to, "  score %" PRIu32 ", loss %" PRIu32, plan_text_score(plan, first),
@@ -130,15 +130,15 @@ static void add_summary(struct gt_buf *to, const struct cli_plan *plan)
 /* What boundaries it crosses; nothing without `explain`, or in one supernode. */
 static void plan_text_crossing(const struct cli_plan *plan, struct gt_buf *to)
 {
-    const struct gt_relocation *others = &plan->closer.others;
-    gt_crossing_text(plan->cluster, &plan->crossing, to);
-    gt_closer_text(plan->cluster, &plan->crossing, &plan->closer,
+    const struct gt_relocation *others = &plan->result.closer.others;
+    gt_crossing_text(plan->cluster, &plan->result.crossing, to);
+    gt_closer_text(plan->cluster, &plan->result.crossing, &plan->result.closer,
                    others->count ? plan->file->pods[others->moves[0].pod].job : "", to);
 }
 
 static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *plan)
 {
-    const struct gt_advice *advice = &plan->advice;
+    const struct gt_advice *advice = &plan->way.advice;
     if (!advice->possible) {
         gt_buf_puts(to, "\nadvice: it would not fit even if every movable pod left\n");
         return;
@@ -149,13 +149,13 @@ static void cli_plan_text_add_advice(struct gt_buf *to, const struct cli_plan *p
     for (uint32_t i = 0; i < advice->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[advice->moved[i]];
         const struct gt_running_pod *at = &plan->file->running[advice->moved[i]];
-        gt_buf_printf(to, "  %s on %s, GPUs ", pod->name, cli_plan_node(plan, at->node));
-        gt_text_add_mask(to, at->mask);
+        gt_buf_printf(to, "  %s on %s, GPUs ", pod->name, cli_plan_node(plan, at->place.node));
+        gt_text_add_mask(to, at->place.mask);
         gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
     }
-    if (plan->after) {
+    if (plan->way.after) {
         gt_buf_puts(to, "\nthen\n");
-        add_placement(to, plan->after);
+        add_placement(to, plan->way.after);
     }
 }
 
@@ -180,7 +180,7 @@ static void plan_text_add_command(struct gt_buf *to, const struct gt_cluster_pod
 
 static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_plan *plan)
 {
-    const struct gt_relocation *relocation = &plan->relocation;
+    const struct gt_relocation *relocation = &plan->way.relocation;
     if (!relocation->possible) {
         if (relocation->exact)
             gt_buf_puts(to, "\nrelocation: no way to move movable pods and units makes room for it\n");
@@ -199,16 +199,16 @@ static void cli_plan_text_add_relocation(struct gt_buf *to, const struct cli_pla
     for (uint32_t i = 0; i < relocation->count; i++) {
         const struct gt_cluster_pod *pod = &plan->file->pods[relocation->moves[i].pod];
         const struct gt_running_pod *at = &plan->file->running[relocation->moves[i].pod];
-        gt_buf_printf(to, "  %s from %s, GPUs ", pod->name, cli_plan_node(plan, at->node));
-        gt_text_add_mask(to, at->mask);
+        gt_buf_printf(to, "  %s from %s, GPUs ", pod->name, cli_plan_node(plan, at->place.node));
+        gt_text_add_mask(to, at->place.mask);
         gt_buf_printf(to, ", to %s, GPUs ", cli_plan_node(plan, relocation->moves[i].node));
         gt_text_add_mask(to, relocation->moves[i].mask);
         gt_buf_printf(to, "%s%s\n", pod->job[0] ? ", job " : "", pod->job);
         plan_text_add_command(to, pod, cli_plan_node(plan, relocation->moves[i].node));
     }
-    if (plan->after) {
+    if (plan->way.after) {
         gt_buf_puts(to, "\nthen\n");
-        add_placement(to, plan->after);
+        add_placement(to, plan->way.after);
     }
 }
 
@@ -222,8 +222,8 @@ void cli_plan_text(const struct cli_plan *plan, struct gt_buf *to)
     plan_text_crossing(plan, &crossing);
     if (crossing.len)
         gt_buf_printf(to, "  %s\n", crossing.data);
-    if (plan->slow.len)
-        gt_buf_printf(to, "  %s\n", plan->slow.data);
+    if (plan->result.slow.len)
+        gt_buf_printf(to, "  %s\n", plan->result.slow.data);
     if (plan->placed)
         add_placement(to, plan);
     else
@@ -262,7 +262,7 @@ static void plan_json_add_supernodes(struct gt_buf *to, const struct cli_plan *p
     to->failed |= !seen;
     for (uint32_t i = unit->first; seen && i < unit->first + unit->pods; i++) {
         struct gt_cluster_node node;
-        if (!gt_cluster_get_node(plan->cluster, plan->pods[i].node, &node) || seen[node.supernode])
+        if (!gt_cluster_get_node(plan->cluster, plan->pods[i].place.node, &node) || seen[node.supernode])
             continue;
         seen[node.supernode] = true;
         gt_json_add_text(to, NULL, plan_text_supernode(plan, node.supernode));
@@ -272,8 +272,8 @@ static void plan_json_add_supernodes(struct gt_buf *to, const struct cli_plan *p
 
 static void plan_json_add_pod(struct gt_buf *to, const struct cli_plan *plan, uint32_t pod)
 {
-    gt_json_printf(to, "{'rank': %u, 'node': %s", pod, cli_plan_node(plan, plan->pods[pod].node));
-    gt_json_add_mask(to, "gpus", plan->pods[pod].mask);
+    gt_json_printf(to, "{'rank': %u, 'node': %s", pod, cli_plan_node(plan, plan->pods[pod].place.node));
+    gt_json_add_mask(to, "gpus", plan->pods[pod].place.mask);
     gt_json_printf(to, "'score': %u", plan_text_score(plan, pod));
     if (plan->aware)
         gt_json_add_unsigned(to, "loss", plan->losses[pod]);
@@ -319,13 +319,13 @@ static void plan_json_begin_moved(struct gt_buf *to, const struct cli_plan *plan
     const struct gt_running_pod *at = &plan->file->running[number];
     begin_member(to, 6, NULL, '{');
     gt_json_printf(to, "'name': %s, ?'job': %s, 'node': %s", pod->name, pod->job,
-                   cli_plan_node(plan, at->node));
-    gt_json_add_mask(to, "gpus", at->mask);
+                   cli_plan_node(plan, at->place.node));
+    gt_json_add_mask(to, "gpus", at->place.mask);
 }
 
 static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
 {
-    const struct gt_advice *advice = &plan->advice;
+    const struct gt_advice *advice = &plan->way.advice;
     begin_member(to, 2, "advice", '{');
     gt_json_add_bool(to, "possible", advice->possible);
     begin_member(to, 4, "move", '[');
@@ -334,13 +334,13 @@ static void plan_json_add_advice(struct gt_buf *to, const struct cli_plan *plan)
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
-    plan_json_add_units(to, plan->after, 4);
+    plan_json_add_units(to, plan->way.after, 4);
     gt_json_end(to, '}');
 }
 
 static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *plan)
 {
-    const struct gt_relocation *relocation = &plan->relocation;
+    const struct gt_relocation *relocation = &plan->way.relocation;
     begin_member(to, 2, "relocation", '{');
     gt_json_printf(to, "'possible': !%d, 'exact': !%d, 'jobs': %u, 'cost': %" PRIu64, relocation->possible,
                    relocation->exact, relocation->jobs, (uint64_t)relocation->cost);
@@ -352,8 +352,8 @@ static void plan_json_add_relocation(struct gt_buf *to, const struct cli_plan *p
         gt_json_end(to, '}');
     }
     gt_json_end(to, ']');
-    if (plan->after)
-        plan_json_add_units(to, plan->after, 4);
+    if (plan->way.after)
+        plan_json_add_units(to, plan->way.after, 4);
     gt_json_end(to, '}');
 }
 
@@ -367,7 +367,7 @@ void cli_plan_json(const struct cli_plan *plan, struct gt_buf *to)
     if (!plan->placed)
         gt_json_add_text(to, "reason", plan->reason.data ? plan->reason.data : "");
     gt_json_printf(to, "'policy': %s, ?'warning': %s, ?'slow': %s, ?'crossing': %s",
-                   plan->aware ? "gpu-aware" : "gpu-podaffinity", plan->warning, plan->slow.data,
+                   plan->aware ? "gpu-aware" : "gpu-podaffinity", plan->warning, plan->result.slow.data,
                    crossing.data);
     plan_json_add_units(to, plan, 2);
     if (plan->wants.advise && !plan->placed)

@@ -188,8 +188,7 @@ static void try_add_pod(void *arg, cJSON *json)
     grown[result->pod_count++] = (struct try_pod){.job = try_job_of(view, &pod),
                                                   .name = cli_view_keep(view, name),
                                                   .gpus = pod.gpus.total,
-                                                  .node = node ? node->source : GT_NONE,
-                                                  .mask = mask};
+                                                  .place = {node ? node->source : GT_NONE, mask}};
 }
 
 static int try_read_cluster(struct try_read *read, struct gt_err **err)
@@ -233,7 +232,7 @@ static int try_make_view(struct try_read *read, struct gt_err **err)
     for (uint32_t i = 0; i < result->pod_count; i++) {
         const struct try_pod *pod = &result->pods[i];
         struct gt_picture_pod *grown =
-            pod->node == GT_NONE || !pod->mask
+            pod->place.node == GT_NONE || !pod->place.mask
                 ? NULL
                 : cli_view_grown(view, view->picture.pods, view->picture.pod_count, sizeof(*grown));
         if (!grown)
@@ -246,8 +245,7 @@ static int try_make_view(struct try_read *read, struct gt_err **err)
             (struct gt_picture_pod){.namespace_ = cli_view_keep(view, namespace_),
                                     .name = slash + 1,
                                     .job = pod->job,
-                                    .node = pod->node,
-                                    .mask = pod->mask,
+                                    .place = pod->place,
                                     .unit = GT_NONE,
                                     .rank = GT_NONE};
     }

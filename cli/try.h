@@ -17,8 +17,7 @@ struct try_pod {
     const char *job;  /* its key; equal texts are equal pointers once jobs are made */
     const char *name; /* "namespace/name" */
     unsigned gpus;
-    uint32_t node; /* its node in the picture; GT_NONE: it waits */
-    uint64_t mask;
+    struct gt_place place; /* its node in the picture; GT_NONE: it waits */
 };
 
 /* A job of several pods, or one with pods that wait. */

@@ -45,7 +45,7 @@ static int try_by_job(const void *a, const void *b)
     const struct try_pod *x = a, *y = b;
     int order = strcmp(x->job, y->job);
     GT_BY(order, 0);
-    GT_BY(x->node, y->node); /* those that wait are last */
+    GT_BY(x->place.node, y->place.node); /* those that wait are last */
     return strcmp(x->name, y->name);
 }
 
@@ -61,9 +61,10 @@ static void try_free_or_take(struct gt_cluster *cluster, const struct try_job *j
 {
     struct gt_cluster_node node;
     for (uint32_t i = 0; i < job->count - job->waiting; i++)
-        if (gt_cluster_get_node(cluster, job->pods[i].node, &node))
-            gt_cluster_set_free(cluster, job->pods[i].node,
-                                frees ? node.free | job->pods[i].mask : node.free & ~job->pods[i].mask);
+        if (gt_cluster_get_node(cluster, job->pods[i].place.node, &node))
+            gt_cluster_set_free(cluster, job->pods[i].place.node,
+                                frees ? node.free | job->pods[i].place.mask
+                                      : node.free & ~job->pods[i].place.mask);
 }
 
 static int descending(const void *a, const void *b)
@@ -121,7 +122,7 @@ static int try_look_at(struct try_result *result, struct try_job *job, struct gt
         const struct try_pod *pod = &job->pods[i];
         if (pod->gpus != job->pods[0].gpus)
             job->gpus = 0;
-        if (!gt_cluster_get_node(cluster, pod->node, &node))
+        if (!gt_cluster_get_node(cluster, pod->place.node, &node))
             job->waiting++;
         else if (!seen[node.supernode]) {
             seen[node.supernode] = true;
@@ -145,7 +146,7 @@ static int try_find_jobs(struct try_result *result, struct gt_err **err)
         struct try_job job = {.name = result->pods[i].job, .pods = &result->pods[i]};
         for (end = i; end < result->pod_count && strcmp(result->pods[end].job, job.name) == 0; end++)
             job.count++;
-        if (job.count == 1 && job.pods->node != GT_NONE)
+        if (job.count == 1 && job.pods->place.node != GT_NONE)
             continue;
         GT_TRY(try_look_at(result, &job, err));
         result->mixed += !job.gpus;
@@ -172,8 +173,8 @@ int try_find(struct try_result *result, struct gt_err **err)
     for (uint32_t i = 0; i < picture->node_count; i++)
         place[picture->nodes[i].source] = i;
     for (uint32_t i = 0; i < result->pod_count; i++)
-        if (result->pods[i].node != GT_NONE)
-            result->pods[i].node = place[result->pods[i].node];
+        if (result->pods[i].place.node != GT_NONE)
+            result->pods[i].place.node = place[result->pods[i].place.node];
     GT_TRY(try_find_fits(result, err));
     return try_find_jobs(result, err);
 }

@@ -153,7 +153,7 @@ static bool order_nodes(struct cli_view *view)
             supernode->first_node = i;
     }
     for (uint32_t i = 0; i < picture->pod_count; i++)
-        picture->pods[i].node = place[picture->pods[i].node];
+        picture->pods[i].place.node = place[picture->pods[i].place.node];
     return true;
 }
 
@@ -169,16 +169,16 @@ static int by_pod_name(const void *a, const void *b, void *view)
         order = strcmp(x->name, y->name);
     if (order)
         return order;
-    int64_t p = of->nodes[of->picture.nodes[x->node].source].observed,
-            q = of->nodes[of->picture.nodes[y->node].source].observed;
-    return p != q ? (p > q ? -1 : 1) : x->node < y->node ? -1 : 1;
+    int64_t p = of->nodes[of->picture.nodes[x->place.node].source].observed,
+            q = of->nodes[of->picture.nodes[y->place.node].source].observed;
+    return p != q ? (p > q ? -1 : 1) : x->place.node < y->place.node ? -1 : 1;
 }
 
 static int by_node_and_gpu(const void *a, const void *b)
 {
     const struct gt_picture_pod *x = a, *y = b;
-    GT_BY(x->node, y->node);
-    return (int)gt_bit_first(x->mask) - (int)gt_bit_first(y->mask);
+    GT_BY(x->place.node, y->place.node);
+    return (int)gt_bit_first(x->place.mask) - (int)gt_bit_first(y->place.mask);
 }
 
 /* A pod runs on one node: where two nodes list it, the one that was observed later is right. */
@@ -194,8 +194,8 @@ static void order_pods(struct cli_view *view)
         if (other && strcmp(pods[i].name, other->name) == 0 &&
             strcmp(pods[i].namespace_, other->namespace_) == 0)
             cli_view_problem(view, "nodegputopologies/%s: owners: pod %s/%s has GPUs on %s too, which counts",
-                             picture->nodes[pods[i].node].name, pods[i].namespace_, pods[i].name,
-                             picture->nodes[other->node].name);
+                             picture->nodes[pods[i].place.node].name, pods[i].namespace_, pods[i].name,
+                             picture->nodes[other->place.node].name);
         else
             pods[kept++] = pods[i];
     }
@@ -203,7 +203,7 @@ static void order_pods(struct cli_view *view)
     if (kept)
         qsort(pods, kept, sizeof(*pods), by_node_and_gpu);
     for (uint32_t i = 0; i < kept; i++) {
-        struct gt_picture_node *node = &picture->nodes[pods[i].node];
+        struct gt_picture_node *node = &picture->nodes[pods[i].place.node];
         if (!node->pod_count++)
             node->pods = &pods[i];
     }
@@ -256,7 +256,7 @@ static bool group_pods(struct cli_view *view)
         }
         pods[i]->job_number = picture->job_count - 1;
         picture->jobs[picture->job_count - 1].pods++;
-        picture->jobs[picture->job_count - 1].gpus += gt_bit_count(pods[i]->mask);
+        picture->jobs[picture->job_count - 1].gpus += gt_bit_count(pods[i]->place.mask);
     }
     if (picture->job_count)
         qsort(picture->jobs, picture->job_count, sizeof(*picture->jobs), by_gpus);

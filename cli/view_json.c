@@ -112,8 +112,8 @@ void cli_view_json(const struct cli_view *view, struct gt_buf *to)
         char name[2 * GT_CLUSTER_NAME_MAX + 8];
         gt_json_new_line(to, 4);
         snprintf(name, sizeof(name), "%s/%s", pod->namespace_, pod->name);
-        gt_json_printf(to, "{'name': %s, 'node': %s", name, picture->nodes[pod->node].name);
-        gt_json_add_mask(to, "gpus", pod->mask);
+        gt_json_printf(to, "{'name': %s, 'node': %s", name, picture->nodes[pod->place.node].name);
+        gt_json_add_mask(to, "gpus", pod->place.mask);
         gt_json_printf(to, "'movable': true}");
     }
     gt_buf_puts(to, "]\n}\n");

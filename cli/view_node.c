@@ -168,10 +168,11 @@ static void keep_topology(struct cli_view *view, const struct gt_node *wired, st
 static void view_node_add_owner(struct cli_view *view, const struct gt_gpu_owner *owner)
 {
     struct gt_picture *picture = &view->picture;
-    for (uint32_t i = picture->pod_count; i > 0 && picture->pods[i - 1].node == picture->node_count; i--) {
+    for (uint32_t i = picture->pod_count; i > 0 && picture->pods[i - 1].place.node == picture->node_count;
+         i--) {
         struct gt_picture_pod *pod = &picture->pods[i - 1];
         if (strcmp(pod->name, owner->pod) == 0 && strcmp(pod->namespace_, owner->namespace_) == 0) {
-            pod->mask |= UINT64_C(1) << owner->gpu;
+            pod->place.mask |= UINT64_C(1) << owner->gpu;
             return;
         }
     }
@@ -182,8 +183,7 @@ static void view_node_add_owner(struct cli_view *view, const struct gt_gpu_owner
     picture->pods[picture->pod_count++] =
         (struct gt_picture_pod){.namespace_ = cli_view_keep(view, owner->namespace_),
                                 .name = cli_view_keep(view, owner->pod),
-                                .node = picture->node_count,
-                                .mask = UINT64_C(1) << owner->gpu,
+                                .place = {picture->node_count, UINT64_C(1) << owner->gpu},
                                 .unit = GT_NONE,
                                 .rank = GT_NONE};
 }

@@ -99,7 +99,7 @@ static void write_users(const struct gt_picture_node *node, struct gt_buf *to)
         for (uint32_t k = 0; k < node->pod_count; k++)
             if (pods[k].job_number == pods[i].job_number) {
                 reported |= k < i;
-                gpus += gt_bit_count(pods[k].mask);
+                gpus += gt_bit_count(pods[k].place.mask);
             }
         if (!reported && to->len + strlen(pods[i].job) + 16 < to->max)
             gt_buf_printf(to, "%s%s %u", to->len ? ", " : "", pods[i].job, gpus);

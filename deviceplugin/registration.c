@@ -79,8 +79,10 @@ struct gt_registration {
     uint32_t instance;
     struct gt_listener *listener;
     struct gt_rpc_server *server;
-    struct gt_loop_call asked;     /* what the kubelet offers */
-    struct gt_loop_call registers; /* Register; at most one of them runs */
+    struct {
+        struct gt_loop_call options;   /* what the kubelet offers */
+        struct gt_loop_call registers; /* Register */
+    } calls;                           /* at most one of them runs */
 };
 
 struct caller_message {
@@ -94,8 +96,8 @@ static void end_attempt(struct gt_registration *registration)
 {
     gt_source_disarm(registration->timer);
     gt_other_plugins_cancel(registration->others);
-    gt_loop_call_cancel(&registration->asked);
-    gt_loop_call_cancel(&registration->registers);
+    gt_loop_call_cancel(&registration->calls.options);
+    gt_loop_call_cancel(&registration->calls.registers);
     gt_listener_free(registration->listener);
     registration->listener = NULL;
     gt_rpc_server_free(registration->server);
@@ -212,14 +214,14 @@ static int call_register(struct gt_registration *registration, const char *endpo
                                    registration->options.register_timeout_ms,
                                    false,
                                    gt_loop_call_done,
-                                   &registration->registers};
-    return gt_rpc_call_new(registration->rpc, fd, &ask, &registration->registers.call, err);
+                                   &registration->calls.registers};
+    return gt_rpc_call_new(registration->rpc, fd, &ask, &registration->calls.registers.call, err);
 }
 
 static void register_now(struct gt_registration *registration)
 {
     gt_other_plugins_cancel(registration->others);
-    gt_loop_call_cancel(&registration->asked);
+    gt_loop_call_cancel(&registration->calls.options);
     gt_auto_err struct gt_err *err = NULL;
     registration->state = REGISTERING;
     int r = registration_serve(registration, &err);
@@ -298,9 +300,9 @@ static void on_offer(void *arg, int status, const char *message, const uint8_t *
 /* Asks the kubelet what it offers of the resource; false: it cannot be asked. */
 static bool registration_query(struct gt_registration *registration)
 {
-    const struct gt_pod_ask ask = {QUERY_MS, gt_loop_call_done, &registration->asked};
+    const struct gt_pod_ask ask = {QUERY_MS, gt_loop_call_done, &registration->calls.options};
     if (gt_pod_call_new(registration->rpc, registration->pod_resources, GT_POD_ALLOCATABLE, &ask,
-                        &registration->asked.call, NULL) < 0)
+                        &registration->calls.options.call, NULL) < 0)
         return false;
     gt_source_arm(registration->timer, QUERY_MS + 1000ULL); /* in case its message gets lost */
     return true;
@@ -341,8 +343,8 @@ static void registration_attempt(struct gt_registration *registration)
 static void registration_on_timer(void *arg)
 {
     struct gt_registration *registration = arg;
-    bool queried = registration->asked.call;
-    gt_loop_call_cancel(&registration->asked);
+    bool queried = registration->calls.options.call;
+    gt_loop_call_cancel(&registration->calls.options);
     if (registration->state == PAUSING)
         registration_attempt(registration);
     else if (registration->state == QUERYING)
@@ -484,9 +486,9 @@ int gt_registration_new(struct gt_loop *loop, const struct gt_rpc_service *servi
     registration->service.watcher = registration;
     GT_TRY(gt_mailbox_new(loop, registration, &registration->mailbox, err));
     GT_TRY(gt_rpc_new(&registration->rpc, err));
-    registration->asked =
+    registration->calls.options =
         (struct gt_loop_call){.mailbox = registration->mailbox, .done = on_offer, .arg = registration};
-    registration->registers = (struct gt_loop_call){
+    registration->calls.registers = (struct gt_loop_call){
         .mailbox = registration->mailbox, .done = registration_on_done, .arg = registration};
     gt_jitter_seed(&registration->jitter);
     registration->instance = (uint32_t)gt_jitter_below(&registration->jitter, UINT32_MAX);

@@ -198,8 +198,8 @@ struct gt_cache_pod {
     uint32_t node;    /* where it is; GT_NONE: nowhere, or on an unknown node */
     const char *node_name;
 
-    uint64_t plan_mask;           /* the plan's GPUs that exist on its node */
-    uint32_t plan_node;           /* GT_NONE: the node is unknown, or the pod is on another one */
+    /* The plan's GPUs that exist on its node. GT_NONE: the node is unknown, or the pod is on another one. */
+    struct gt_place planned;
     struct gt_promise_id promise; /* its entry in the ledger. It may change whenever an object is added */
 
     struct gt_pod_identity identity;

@@ -252,8 +252,8 @@ static void cache_pods_exchange(struct cache_pod *pod, struct cache_pod *new)
     pod->pub.state = kept->state;
     pod->pub.node = kept->node;
     pod->pub.plan = kept->plan;
-    pod->pub.plan_node = kept->plan_node;
-    pod->pub.plan_mask = kept->plan_mask;
+    pod->pub.planned.node = kept->planned.node;
+    pod->pub.planned.mask = kept->planned.mask;
     pod->pub.promise = kept->promise;
     pod->pub.namespace_ = kept->namespace_;
     pod->pub.job = kept->job;
@@ -296,7 +296,7 @@ static struct cache_pod *cache_pods_make(struct gt_cache *cache, const struct ca
     if (!pod)
         return NULL;
     pod->pub.state = GT_CACHE_WAITING;
-    pod->pub.node = pod->pub.plan_node = GT_NONE;
+    pod->pub.node = pod->pub.planned.node = GT_NONE;
     pod->hash = gt_cache_pod_hash(cache, new->pub.meta.namespace_, new->pub.meta.name);
     if (gt_cache_join_namespace(cache, pod, new->pub.meta.namespace_) < 0) {
         free(pod);

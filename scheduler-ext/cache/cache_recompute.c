@@ -274,7 +274,7 @@ static void set(struct gt_cache *cache, struct cache_pod *pod, const struct gt_c
 {
     struct gt_cache_pod *pub = &pod->pub;
     if (pub->state == is->state && pub->plan == is->plan && pub->node == is->node &&
-        pub->plan_node == is->plan_node && pub->plan_mask == is->plan_mask) {
+        pub->planned.node == is->planned.node && pub->planned.mask == is->planned.mask) {
         gt_cache_count_gpus(pod); /* it may ask for others */
         gt_cache_charge_plan(cache, pod);
         return;
@@ -284,8 +284,8 @@ static void set(struct gt_cache *cache, struct cache_pod *pod, const struct gt_c
     pub->state = is->state;
     pub->plan = is->plan;
     pub->node = is->node;
-    pub->plan_node = is->plan_node;
-    pub->plan_mask = is->plan_mask;
+    pub->planned.node = is->planned.node;
+    pub->planned.mask = is->planned.mask;
     gt_cache_count_gpus(pod);
     gt_cache_charge_plan(cache, pod);
     gt_cache_changed(cache, pod);
@@ -297,7 +297,7 @@ void gt_cache_recompute_detached(struct gt_cache *cache, struct cache_pod *pod)
         &(struct gt_cache_pod){.state = pod->gated ? GT_CACHE_GATED : GT_CACHE_WAITING,
                                .plan = GT_CACHE_PLAN_NONE,
                                .node = GT_NONE,
-                               .plan_node = GT_NONE});
+                               .planned.node = GT_NONE});
 }
 
 static void set_placed(const struct scene *scene, struct cache_pod *pod, enum gt_cache_pod_state state,
@@ -308,8 +308,8 @@ static void set_placed(const struct scene *scene, struct cache_pod *pod, enum gt
         &(struct gt_cache_pod){.state = state,
                                .plan = plan,
                                .node = pod->at ? scene->node->id : GT_NONE,
-                               .plan_node = planned_here ? scene->node->id : GT_NONE,
-                               .plan_mask = planned_here ? pod->resolved : 0});
+                               .planned.node = planned_here ? scene->node->id : GT_NONE,
+                               .planned.mask = planned_here ? pod->resolved : 0});
 }
 
 /* Assumes a plan's GPUs for its pod, except those that it has already. */
@@ -431,8 +431,10 @@ static bool recompute_promise(const struct scene *scene, const struct gt_promise
 static void recompute_assume_holds(const struct scene *scene)
 {
     for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next) {
-        const struct gt_promise promise = {GT_PROMISE_PLANNED, scene->node->id, pod->pub.job->number,
-                                           pod->next_hold, pod->pub.meta.requests};
+        const struct gt_promise promise = {GT_PROMISE_PLANNED,
+                                           {scene->node->id, pod->next_hold},
+                                           pod->pub.job->number,
+                                           pod->pub.meta.requests};
         if (gt_cache_promised(scene->cache, pod) != pod->next_hold &&
             !recompute_promise(scene, &promise, &pod->pub.promise))
             scene->cache->refused++;
@@ -442,7 +444,7 @@ static void recompute_assume_holds(const struct scene *scene)
 /* GPUs that pods have or are planned for do not count as reserved by the other scheduler. */
 static void hold_foreign(const struct scene *scene, uint64_t hold)
 {
-    const struct gt_promise promise = {.kind = GT_PROMISE_FOREIGN, .node = scene->node->id, .mask = hold};
+    const struct gt_promise promise = {.kind = GT_PROMISE_FOREIGN, .place = {scene->node->id, hold}};
     if (hold && recompute_promise(scene, &promise, &scene->node->foreign_promise))
         scene->cache->foreign_gpus += gt_bit_count(hold);
 }

@@ -115,7 +115,7 @@ void gt_cache_attach_pod(struct cache_pod *pod)
 uint64_t gt_cache_promised(const struct gt_cache *cache, const struct cache_pod *pod)
 {
     const struct gt_promise *promise = gt_cluster_find_promise(cache->cluster, pod->pub.promise);
-    return promise ? promise->mask : 0;
+    return promise ? promise->place.mask : 0;
 }
 
 void gt_cache_detach_pod(struct gt_cache *cache, struct cache_pod *pod)

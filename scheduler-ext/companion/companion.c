@@ -217,7 +217,7 @@ static void companion_log_start(const struct gt_companion *companion)
     gt_info(GT_COMPANION_NAME " started", GT_STR("version", gt_version), GT_STR("commit", gt_commit),
             GT_STR("instance", companion->instance), GT_STR("namespace", companion->env.namespace_),
             GT_STR("parts", parts.data ? parts.data : ""),
-            GT_STR("http", options->http ? options->http : "none"),
+            GT_STR("http", options->serve.http ? options->serve.http : "none"),
             GT_BOOL("leaderElect", options->leader_elect));
 }
 

@@ -32,8 +32,8 @@ static int extender_part_new(const struct gt_part_env *env, void **ret, struct g
     struct gt_cache *cache = gt_informers_cache(env->informers);
     struct gt_extender_spec spec = {.cache = cache,
                                     .placement = env->placement,
-                                    .client_wanted = env->options->tls.client_ca != NULL,
-                                    .clients = env->options->extender_clients,
+                                    .client_wanted = env->options->serve.tls.client_ca != NULL,
+                                    .clients = env->options->serve.extender_clients,
                                     .weights = env->options->weights};
     GT_TRY(gt_score_set_weights(gt_cache_cluster(cache), &spec.weights, err));
     struct extender_part *part = calloc(1, sizeof(*part));

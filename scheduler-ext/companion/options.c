@@ -177,30 +177,31 @@ static const struct gt_option table[] = {
     {"kubeconfig", "FILE", "use this API server (the pod's, where this is a pod)", gt_option_text,
      COMPANION_FIELD(kubeconfig)},
     {"http", "ADDRESS:PORT", "health, metrics and what the parts serve, or none (127.0.0.1:9401)",
-     gt_http_option, COMPANION_FIELD(http)},
-    {"https", "ADDRESS:PORT", "the same with TLS, or none (none)", gt_http_option, COMPANION_FIELD(https)},
+     gt_http_option, COMPANION_FIELD(serve.http)},
+    {"https", "ADDRESS:PORT", "the same with TLS, or none (none)", gt_http_option,
+     COMPANION_FIELD(serve.https)},
     {"health", "ADDRESS:PORT", "health alone, where nothing else can fill the listener, or none (none)",
-     gt_http_option, COMPANION_FIELD(health)},
+     gt_http_option, COMPANION_FIELD(serve.health)},
     {"tls-certificate", "FILE", "PEM, for --https; read again when it changes, as are the next two",
-     gt_option_text, COMPANION_FIELD(tls.certificate)},
-    {"tls-key", "FILE", "PEM", gt_option_text, COMPANION_FIELD(tls.key)},
+     gt_option_text, COMPANION_FIELD(serve.tls.certificate)},
+    {"tls-key", "FILE", "PEM", gt_option_text, COMPANION_FIELD(serve.tls.key)},
     {"tls-client-ca", "FILE", "PEM; the kube-scheduler endpoint then wants a certificate of it",
-     gt_option_text, COMPANION_FIELD(tls.client_ca)},
+     gt_option_text, COMPANION_FIELD(serve.tls.client_ca)},
     {"extender-clients", "NAMES",
      "names that this certificate may have (CN or DNS), or any (kube-scheduler,system:kube-scheduler)",
-     companion_options_read_names, COMPANION_FIELD(extender_clients)},
+     companion_options_read_names, COMPANION_FIELD(serve.extender_clients)},
     {"webhook-clients", "NAMES",
      "the webhook wants such a certificate of the API server, with one of these names or any; or none (none)",
-     read_names_or_none, COMPANION_FIELD(webhook_clients)},
+     read_names_or_none, COMPANION_FIELD(serve.webhook_clients)},
     {"ui-access", "WHO", "who may look at the page: all, or checked, by token or certificate (all)",
-     gt_option_word, COMPANION_FIELD(ui_access), .words = access_words},
+     gt_option_word, COMPANION_FIELD(serve.ui_access), .words = access_words},
     {"ui-clients", "NAMES",
      "with --ui-access=checked: names in certificates of --tls-client-ca that see all, or any; or none "
      "(none)",
-     read_names_or_none, COMPANION_FIELD(ui_clients)},
+     read_names_or_none, COMPANION_FIELD(serve.ui_clients)},
     {"webhook-except", "NAMES",
      "namespaces of which the webhook is not asked: pods there miss no review; or none (kube-system)",
-     read_names_or_none, COMPANION_FIELD(webhook_except)},
+     read_names_or_none, COMPANION_FIELD(serve.webhook_except)},
     {"weight", "NUMBER", "of gpu-aware among a scheduler's other scores, above 0 (1)", read_weight,
      COMPANION_FIELD(weights.weight), .max = SCORE_WEIGHT_MAX},
     {"score-weight", "NUMBER", "of the links that a pod gets (1)", gt_option_real,
@@ -230,7 +231,7 @@ static const struct gt_option table[] = {
     {"patience", "SECONDS", "a job that waits for so long has nodes reserved for it (60)", read_seconds,
      COMPANION_FIELD(placement.patience_ms), .min = 1, .max = WAIT_MAX_S},
     {"reserve-waiting-percent", "NUMBER", "of the cluster's GPUs at most so much is reserved for it (50)",
-     gt_option_number, COMPANION_FIELD(placement.reserve_waiting_percent), .min = 1, .max = 100},
+     gt_option_number, COMPANION_FIELD(placement.reserve.waiting_percent), .min = 1, .max = 100},
     {"unschedulable", "SECONDS",
      "a planned pod that its scheduler refuses for so long has lost its plan (60)", read_seconds,
      COMPANION_FIELD(placement.unschedulable_ms), .min = 1, .max = WAIT_MAX_S},
@@ -262,15 +263,15 @@ static const struct gt_option table[] = {
     {"spare-nodes", "NUMBER", "free nodes of each supernode that are left to pods whose nodes were lost (0)",
      gt_option_number, COMPANION_FIELD(placement.spare_nodes), .max = 8192},
     {"reserve", "SECONDS", "a StatefulSet's places are reserved for so long after its last pod came (1800)",
-     read_seconds, COMPANION_FIELD(placement.reserve_ms), .min = 1, .max = WAIT_MAX_S},
+     read_seconds, COMPANION_FIELD(placement.reserve.coming_ms), .min = 1, .max = WAIT_MAX_S},
     {"reserve-yield", "SECONDS",
      "places of pods that do not come are given to jobs of other namespaces after so long without new pods "
      "(5)",
-     read_seconds, COMPANION_FIELD(placement.reserve_yield_ms), .min = 1, .max = WAIT_MAX_S},
+     read_seconds, COMPANION_FIELD(placement.reserve.yield_ms), .min = 1, .max = WAIT_MAX_S},
     {"reserve-gpus", "NUMBER",
      "GPUs that are reserved for pods that do not exist, for a namespace, beyond as many as its pods run on "
      "(512)",
-     gt_option_number, COMPANION_FIELD(placement.reserve_gpus_per_namespace), .min = 1, .max = 1000000},
+     gt_option_number, COMPANION_FIELD(placement.reserve.gpus_per_namespace), .min = 1, .max = 1000000},
     OPTION_GONE("reserve-waiting", "nodes are reserved for 600 seconds at a time"),
     OPTION_GONE("kueue-reject-after", "a unit larger than any supernode waits, and its message says so"),
     OPTION_GONE("lift-gates", "gputopo withdraw --gates removes the gates"),
@@ -323,14 +324,15 @@ void gt_companion_options_help(struct gt_buf *to)
 
 static int check_together(const struct gt_companion_options *options, struct gt_err **err)
 {
-    bool whole = options->tls.certificate && options->tls.key;
-    if (*options->webhook_clients && !options->tls.client_ca)
+    bool whole = options->serve.tls.certificate && options->serve.tls.key;
+    if (*options->serve.webhook_clients && !options->serve.tls.client_ca)
         return gt_fail(err, EINVAL, "--webhook-clients needs --tls-client-ca");
-    if (*options->ui_clients && !options->tls.client_ca)
+    if (*options->serve.ui_clients && !options->serve.tls.client_ca)
         return gt_fail(err, EINVAL, "--ui-clients needs --tls-client-ca");
-    if (options->https && !whole)
+    if (options->serve.https && !whole)
         return gt_fail(err, EINVAL, "--https needs --tls-certificate and --tls-key");
-    if (!options->https && (options->tls.certificate || options->tls.key || options->tls.client_ca))
+    if (!options->serve.https &&
+        (options->serve.tls.certificate || options->serve.tls.key || options->serve.tls.client_ca))
         return gt_fail(err, EINVAL, "--tls-certificate, --tls-key and --tls-client-ca need --https");
     return 0;
 }
@@ -346,15 +348,15 @@ static unsigned default_parts(void)
 int gt_companion_options_read(int argc, char **argv, struct gt_companion_options *ret, struct gt_err **err)
 {
     struct gt_companion_options options = {
-        .http = "127.0.0.1:9401",
-        .webhook_clients = "",
-        .ui_clients = "",
-        .webhook_except = "kube-system",
-        .extender_clients = "kube-scheduler,system:kube-scheduler",
+        .serve.http = "127.0.0.1:9401",
+        .serve.webhook_clients = "",
+        .serve.ui_clients = "",
+        .serve.webhook_except = "kube-system",
+        .serve.extender_clients = "kube-scheduler,system:kube-scheduler",
         .parts = default_parts(),
         .supernode_label = GT_LABEL_SUPERNODE,
         .supernodes_config = "gputopo-supernodes",
-        .placement.reserve_gpus_per_namespace = 512,
+        .placement.reserve.gpus_per_namespace = 512,
         .leader_elect = true,
         .weights = GT_AWARE_DEFAULT,
         .log_level = GT_LOG_INFO,
@@ -366,7 +368,7 @@ int gt_companion_options_read(int argc, char **argv, struct gt_companion_options
                        "--supernode-label: %s is what --project=nodefeatures makes of supernodes",
                        GT_LABEL_MEMBER_OF);
     GT_TRY(check_together(&options, err));
-    options.placement.reserve_gpus = options.placement.reserve_gpus_per_namespace;
+    options.placement.reserve.gpus = options.placement.reserve.gpus_per_namespace;
     *ret = options;
     return 0;
 }

@@ -13,15 +13,17 @@
 /* The command line of gputopo-scheduler (docs/reference/scheduler.md). Texts point into argv or literals. */
 struct gt_companion_options {
     const char *kubeconfig; /* NULL: the pod's service account */
-    const char *http;       /* NULL: off */
-    const char *https;      /* NULL: off; else tls has a certificate and a key */
-    const char *health;     /* NULL: off */
-    struct gt_http_tls tls;
-    const char *webhook_except;   /* names separated by commas, "" for none */
-    const char *webhook_clients;  /* likewise, or "any"; "": the webhook asks for no certificate */
-    const char *extender_clients; /* names separated by commas, or "any" */
-    const char *ui_clients;       /* likewise; "": no certificate opens the page */
-    unsigned ui_access;           /* 0: everybody; 1: checked */
+    struct {
+        const char *http;   /* NULL: off */
+        const char *https;  /* NULL: off; else tls has a certificate and a key */
+        const char *health; /* NULL: off */
+        struct gt_http_tls tls;
+        const char *webhook_except;   /* names separated by commas, "" for none */
+        const char *webhook_clients;  /* likewise, or "any"; "": the webhook asks for no certificate */
+        const char *extender_clients; /* names separated by commas, or "any" */
+        const char *ui_clients;       /* likewise; "": no certificate opens the page */
+        unsigned ui_access;           /* 0: everybody; 1: checked */
+    } serve;
     struct gt_aware_weights weights;
     struct gt_chain_sizes chain; /* empty: it is learned */
     unsigned close;              /* 0: room first; 1: prefer */

@@ -92,30 +92,31 @@ void gt_placement_metrics(const struct gt_placement *placement, struct gt_buf *t
     gt_prom_number(to, "gputopo_placement_reserved_nodes",
                    "Nodes reserved for jobs that have waited for long.", counters.reserved_node_count);
     gt_prom_number(to, "gputopo_placement_pods_planned_total", "Pods that were given a place.",
-                   counters.pods_planned);
+                   counters.pods.planned);
     gt_prom_number(to, "gputopo_placement_pods_admitted_total",
-                   "Of them, those that were made with their plan, without a gate.", counters.pods_admitted);
+                   "Of them, those that were made with their plan, without a gate.", counters.pods.admitted);
     gt_prom_number(to, "gputopo_placement_pods_lifted_total", "Pods whose gate was lifted.",
-                   counters.pods_lifted);
+                   counters.pods.lifted);
     gt_prom_number(to, "gputopo_placement_plans_lost_total",
-                   "Pods whose place was taken before they were bound.", counters.lost);
+                   "Pods whose place was taken before they were bound.", counters.pods.lost);
     gt_prom_number(to, "gputopo_placement_pods_recreated_total",
-                   "Of them, those that were deleted for their owner to make again.", counters.recreated);
+                   "Of them, those that were deleted for their owner to make again.",
+                   counters.pods.recreated);
     gt_prom_number(to, "gputopo_placement_pods_evicted_total",
                    "Pods that were evicted, for their units to move or their jobs to be planned again.",
-                   counters.evicted);
+                   counters.pods.evicted);
     gt_prom_number(to, "gputopo_placement_pods_preempted_total",
-                   "Pods that were chosen to leave for a job of higher priority.", counters.preempted);
+                   "Pods that were chosen to leave for a job of higher priority.", counters.pods.preempted);
     gt_prom_number(to, "gputopo_placement_braked_total",
                    "Times that the brake kept pods from being evicted; it grows while the brake holds.",
                    counters.braked);
     gt_prom_number(to, "gputopo_placement_pods_refused_by_kubelet_total",
                    "Pods of jobs with a group size that the kubelet refused on their node.",
-                   counters.kubelet_refused);
+                   counters.pods.kubelet_refused);
     gt_prom_number(to, "gputopo_placement_writes_total", "Writes to pods and GPUPlacements.",
-                   counters.writes);
+                   counters.writes.done);
     gt_prom_number(to, "gputopo_placement_write_failures_total", "Of them, those that failed.",
-                   counters.write_failures);
+                   counters.writes.failures);
     gt_prom_number(to, "gputopo_placement_conflicts_total",
-                   "Writes that came too late: the pod had changed, or was gone.", counters.conflicts);
+                   "Writes that came too late: the pod had changed, or was gone.", counters.writes.conflicts);
 }

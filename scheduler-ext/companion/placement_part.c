@@ -374,9 +374,9 @@ static int placement_part_new(const struct gt_part_env *env, void **ret, struct 
         return gt_fail(err, ENOMEM, "no memory");
     part->informers = env->informers;
     part->namespace_ = env->namespace_;
-    part->clients = env->options->webhook_clients;
-    part->not_asked = env->options->webhook_except;
-    part->serves_https = env->options->https != NULL;
+    part->clients = env->options->serve.webhook_clients;
+    part->not_asked = env->options->serve.webhook_except;
+    part->serves_https = env->options->serve.https != NULL;
     GT_TRY(gt_owners_new(GT_RESOURCE_GPU, &part->owners, err));
     GT_TRY(gt_pod_groups_new(GT_RESOURCE_GPU, &part->pod_groups, err));
     GT_TRY(gt_namespace_weights_new(env->kube, env->namespace_, on_weights, part, &part->weights, err));

@@ -36,7 +36,7 @@ static bool has_valid_certificate(const struct gt_companion *companion, struct g
     char when[GT_TIME_TEXT_SIZE];
     bool expired = now > stats.tls_expires;
     gt_time_text(expired ? stats.tls_expires : stats.tls_begins, when);
-    gt_buf_printf(why, "https: the certificate %s %s %s\n", companion->options->tls.certificate,
+    gt_buf_printf(why, "https: the certificate %s %s %s\n", companion->options->serve.tls.certificate,
                   expired ? "expired on" : "is not valid before", when);
     return false;
 }
@@ -185,7 +185,7 @@ int gt_companion_serve(struct gt_companion *companion, struct gt_err **err)
     const struct gt_companion_options *options = companion->options;
     companion->budget.max = HELD_MAX;
     struct gt_http_spec spec = {
-        .address = options->http,
+        .address = options->serve.http,
         .handler = companion_serve,
         .on_body = companion_serve_take,
         .arg = companion,
@@ -198,14 +198,14 @@ int gt_companion_serve(struct gt_companion *companion, struct gt_err **err)
         .idle_ms = IDLE_MS,
         .request_ms = REQUEST_MS,
     };
-    int r = options->health ? gt_http_new_health(companion->loop, options->health, serve_health_alone,
-                                                 companion, &companion->health, err)
-                            : 0;
-    if (r >= 0 && options->http)
+    int r = options->serve.health ? gt_http_new_health(companion->loop, options->serve.health,
+                                                       serve_health_alone, companion, &companion->health, err)
+                                  : 0;
+    if (r >= 0 && options->serve.http)
         r = gt_http_start(companion->loop, &spec, &companion->http, err);
-    if (r < 0 || !options->https)
+    if (r < 0 || !options->serve.https)
         return r;
-    spec.address = options->https;
-    spec.tls = options->tls;
+    spec.address = options->serve.https;
+    spec.tls = options->serve.tls;
     return gt_http_start(companion->loop, &spec, &companion->https, err);
 }

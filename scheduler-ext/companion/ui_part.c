@@ -118,7 +118,7 @@ static int ui_part_new(const struct gt_part_env *env, void **ret, struct gt_err 
     int r = gt_loop_add_timer(env->loop, ui_part_on_page_timer, part, &part->page_timer, err);
     if (r == 0)
         r = gt_page_new(&page, &part->page, err);
-    if (r == 0 && env->options->ui_access)
+    if (r == 0 && env->options->serve.ui_access)
         r = gt_reviews_new(env->kube, &part->reviews, err);
     if (r < 0) {
         ui_part_free(part);
@@ -173,7 +173,8 @@ static enum gt_verdict verdict_of(struct ui_part *part, const struct gt_http_req
     const char *given = request->authorization;
     if (!part->reviews)
         return GT_VERDICT_ALL;
-    if (*part->env->options->ui_clients && gt_http_client_is(request, part->env->options->ui_clients))
+    if (*part->env->options->serve.ui_clients &&
+        gt_http_client_is(request, part->env->options->serve.ui_clients))
         return GT_VERDICT_ALL;
     gt_query_get(request->query, "namespace", only, NAMESPACE_SIZE);
     if (!given || strncasecmp(given, scheme, sizeof(scheme) - 1) != 0)

@@ -14,9 +14,9 @@ enum { DEFAULT_WORK = 100000000, CHOICES_MAX = 16 << 20, SETS_BITS_MAX = 26 };
 #define ADVISE_NEVER UINT64_MAX
 
 struct advise_item { /* a movable pod that would free something */
-    uint32_t super, node, pod;
-    unsigned gain; /* GPUs that become available */
-    uint64_t mask; /* the mask of these GPUs */
+    uint32_t super, pod;
+    unsigned gain;         /* GPUs that become available */
+    struct gt_place place; /* these GPUs */
     bool moved;
 };
 
@@ -62,7 +62,7 @@ static int advise_by_place(const void *a, const void *b)
 {
     const struct advise_item *x = a, *y = b;
     GT_BY(x->super, y->super);
-    GT_BY(x->node, y->node);
+    GT_BY(x->place.node, y->place.node);
     return (x->pod > y->pod) - (x->pod < y->pod);
 }
 
@@ -72,12 +72,12 @@ static void find_items(struct advisor *advisor, const struct gt_cluster *cluster
 {
     for (uint32_t i = 0; i < count; i++) {
         struct gt_cluster_node node;
-        if (!pods[i].movable || !gt_cluster_get_node(cluster, pods[i].node, &node) || !node.eligible)
+        if (!pods[i].movable || !gt_cluster_get_node(cluster, pods[i].place.node, &node) || !node.eligible)
             continue;
-        uint64_t freed = pods[i].mask & node.all & node.healthy & ~node.assumed & ~node.free;
+        uint64_t freed = pods[i].place.mask & node.all & node.healthy & ~node.assumed & ~node.free;
         if (freed)
-            advisor->items[advisor->item_count++] =
-                (struct advise_item){.super = node.supernode, .node = pods[i].node, .pod = i, .mask = freed};
+            advisor->items[advisor->item_count++] = (struct advise_item){
+                .super = node.supernode, .place.node = pods[i].place.node, .pod = i, .place.mask = freed};
     }
     qsort(advisor->items, advisor->item_count, sizeof(*advisor->items), advise_by_place);
     /* A GPU counts only once, even if pods of the caller share it. */
@@ -85,11 +85,11 @@ static void find_items(struct advisor *advisor, const struct gt_cluster *cluster
     uint64_t used = 0;
     for (uint32_t i = 0; i < advisor->item_count; i++) {
         struct advise_item item = advisor->items[i];
-        if (!kept || item.node != advisor->items[kept - 1].node)
+        if (!kept || item.place.node != advisor->items[kept - 1].place.node)
             used = 0;
-        item.mask &= ~used;
-        used |= item.mask;
-        item.gain = gt_bit_count(item.mask);
+        item.place.mask &= ~used;
+        used |= item.place.mask;
+        item.gain = gt_bit_count(item.place.mask);
         if (item.gain)
             advisor->items[kept++] = item;
     }
@@ -100,15 +100,15 @@ static void advise_find_places(struct advisor *advisor)
 {
     for (uint32_t i = 0; i < advisor->item_count;) {
         struct gt_cluster_node node;
-        uint32_t id = advisor->items[i].node;
+        uint32_t id = advisor->items[i].place.node;
         const struct gt_numa_pod pod = gt_advise_numa_pod(advisor->job);
         gt_cluster_get_node(advisor->cluster, id, &node);
         struct advise_place place = {.first = i,
                                      .available = gt_bit_count(node.available),
                                      .judged = gt_numa_judges(advisor->cluster, id)};
         uint64_t free = node.available;
-        for (; i < advisor->item_count && advisor->items[i].node == id; i++)
-            free |= advisor->items[i].mask;
+        for (; i < advisor->item_count && advisor->items[i].place.node == id; i++)
+            free |= advisor->items[i].place.mask;
         place.count = i - place.first;
         place.base = gt_numa_pods(advisor->cluster, id, node.available, pod);
         unsigned all = gt_numa_pods(advisor->cluster, id, free, pod);
@@ -180,17 +180,18 @@ static void judged_costs(const struct advisor *advisor, const struct advise_plac
 {
     const struct advise_item *items = &advisor->items[place->first];
     struct gt_cluster_node node;
-    gt_cluster_get_node(advisor->cluster, items->node, &node);
+    gt_cluster_get_node(advisor->cluster, items->place.node, &node);
     for (unsigned set = 1; place->slots && set < 1U << place->count; set++) {
         uint64_t free = node.available, cost = 0;
         for (uint32_t i = 0; i < place->count; i++)
             if (set >> i & 1) {
-                free |= items[i].mask;
+                free |= items[i].place.mask;
                 cost += advise_cost(&items[i]);
             }
         if (cost >= ret->cost[place->slots])
             continue;
-        unsigned slots = gt_numa_pods(advisor->cluster, items->node, free, gt_advise_numa_pod(advisor->job));
+        unsigned slots =
+            gt_numa_pods(advisor->cluster, items->place.node, free, gt_advise_numa_pod(advisor->job));
         for (unsigned j = 1; j <= place->slots && place->base + j <= slots; j++)
             if (cost < ret->cost[j]) {
                 ret->cost[j] = cost;

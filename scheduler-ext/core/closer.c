@@ -59,8 +59,8 @@ static void closer_list(struct closer *closer)
         if ((domain = closer_domain_of(closer, spec->nodes[i])))
             domain->own++;
     for (uint32_t i = 0; i < spec->pod_count; i++)
-        if (spec->pods[i].movable && (domain = closer_domain_of(closer, spec->pods[i].node)))
-            domain->gpus += gt_bit_count(spec->pods[i].mask);
+        if (spec->pods[i].movable && (domain = closer_domain_of(closer, spec->pods[i].place.node)))
+            domain->gpus += gt_bit_count(spec->pods[i].place.mask);
     qsort(closer->domains, closer->count, sizeof(*closer->domains), closer_by_gpus);
     for (uint32_t d = 0; d < closer->count; d++)
         closer->place[closer->domains[d].id] = d + 1;

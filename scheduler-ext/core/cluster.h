@@ -33,6 +33,11 @@ enum {
 
 #define GT_NONE UINT32_MAX
 
+struct gt_place {
+    uint32_t node;
+    uint64_t mask; /* GPUs of it */
+};
+
 struct gt_cluster;
 
 int gt_cluster_new(struct gt_cluster **ret, struct gt_err **err);
@@ -149,9 +154,8 @@ bool gt_cluster_widen(const struct gt_cluster *cluster, uint32_t node, uint32_t 
 
 /* A pod that runs, where it is asked which ones are to move or to be evicted. */
 struct gt_running_pod {
-    uint32_t node;
+    struct gt_place place;
     uint32_t job;     /* a number of the caller; for relocate.h GT_NONE is a job by itself */
-    uint64_t mask;    /* GPUs it uses */
     int32_t priority; /* for victims.h */
     uint32_t unit;    /* for relocate.h and victims.h: a number of its job; GT_NONE: it goes by itself */
     uint32_t cost;    /* for relocate.h: what a restart costs, for each of its GPUs; 0 is 1 */
@@ -180,9 +184,8 @@ enum gt_promise_kind {
 };
 struct gt_promise {
     enum gt_promise_kind kind;
-    uint32_t node;
-    uint64_t owner; /* a number of the caller */
-    uint64_t mask;
+    struct gt_place place;
+    uint64_t owner;    /* a number of the caller */
     uint64_t requests; /* of the pod, where it is for one (struct gt_numa_pod) */
 };
 /* Names one promise, and no later one; {0}: none. */

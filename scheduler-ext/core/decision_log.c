@@ -167,10 +167,10 @@ static void add_promises(struct gt_buf *to, const struct gt_cluster *cluster)
     gt_json_begin(to, "promises", '[');
     for (uint32_t i = 0; i < cluster->promise_count; i++) {
         const struct promise *promise = &cluster->promises[i];
-        if (promise->told.node == GT_NONE || !promise->taken)
+        if (promise->told.place.node == GT_NONE || !promise->taken)
             continue;
         gt_json_begin(to, NULL, '[');
-        gt_json_add_unsigned(to, NULL, promise->told.node);
+        gt_json_add_unsigned(to, NULL, promise->told.place.node);
         gt_json_add_unsigned(to, NULL, promise->told.kind);
         add_bits(to, NULL, promise->taken);
         if (promise->told.requests)
@@ -238,8 +238,8 @@ static void add_running(struct gt_buf *to, const struct gt_plan_request *request
             continue;
         gt_json_begin(to, NULL, '[');
         gt_json_add_unsigned(to, NULL, i);
-        decision_add_id(to, NULL, pod->node);
-        add_bits(to, NULL, pod->mask);
+        decision_add_id(to, NULL, pod->place.node);
+        add_bits(to, NULL, pod->place.mask);
         gt_json_add_bool(to, NULL, pod->left_out);
         gt_json_end(to, ']');
     }

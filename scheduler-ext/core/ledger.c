@@ -21,15 +21,15 @@ static int grow_ledger(struct gt_cluster *cluster, struct gt_err **err)
 int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *promise,
                        struct gt_promise_id *ret, struct gt_err **err)
 {
-    uint32_t node = promise->node;
+    uint32_t node = promise->place.node;
     if (!gt_core_has_node(cluster, node))
         return gt_fail(err, ENOENT, "there is no node %u", node);
     uint64_t taken = promise->kind >= GT_PROMISE_NODE      ? 0
-                     : promise->kind == GT_PROMISE_VACATED ? promise->mask & cluster->available[node]
-                                                           : promise->mask;
-    if (!promise->mask || taken & ~cluster->available[node])
+                     : promise->kind == GT_PROMISE_VACATED ? promise->place.mask & cluster->available[node]
+                                                           : promise->place.mask;
+    if (!promise->place.mask || taken & ~cluster->available[node])
         return gt_fail(err, EBUSY, "node %s: GPUs %#llx are not available, only %#llx are",
-                       cluster->node_names.text[node], (unsigned long long)promise->mask,
+                       cluster->node_names.text[node], (unsigned long long)promise->place.mask,
                        (unsigned long long)cluster->available[node]);
     uint32_t slot = cluster->promise_free;
     if (slot != GT_NONE)
@@ -52,7 +52,7 @@ int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *prom
 void gt_core_end_promise(struct gt_cluster *cluster, uint32_t slot)
 {
     struct promise *promise = &cluster->promises[slot];
-    uint32_t node = promise->told.node;
+    uint32_t node = promise->told.place.node;
     if (promise->previous != GT_NONE)
         cluster->promises[promise->previous].next = promise->next;
     else
@@ -61,7 +61,7 @@ void gt_core_end_promise(struct gt_cluster *cluster, uint32_t slot)
         cluster->promises[promise->next].previous = promise->previous;
     cluster->assumed[node] &= ~promise->taken;
     gt_core_refresh(cluster, node);
-    promise->told.node = GT_NONE;
+    promise->told.place.node = GT_NONE;
     promise->next = cluster->promise_free;
     cluster->promise_free = slot;
 }
@@ -69,8 +69,9 @@ void gt_core_end_promise(struct gt_cluster *cluster, uint32_t slot)
 const struct gt_promise *gt_cluster_find_promise(const struct gt_cluster *cluster, struct gt_promise_id id)
 {
     const struct promise *promise = id.slot < cluster->promise_count ? &cluster->promises[id.slot] : NULL;
-    return promise && promise->generation == id.generation && promise->told.node != GT_NONE ? &promise->told
-                                                                                            : NULL;
+    return promise && promise->generation == id.generation && promise->told.place.node != GT_NONE
+               ? &promise->told
+               : NULL;
 }
 
 void gt_cluster_end_promise(struct gt_cluster *cluster, struct gt_promise_id id)
@@ -84,7 +85,7 @@ uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kin
     uint32_t count = 0;
     for (uint32_t slot = 0; slot < cluster->promise_count; slot++) {
         const struct gt_promise *told = &cluster->promises[slot].told;
-        if (told->node == GT_NONE || told->kind != kind || told->owner != owner)
+        if (told->place.node == GT_NONE || told->kind != kind || told->owner != owner)
             continue;
         gt_core_end_promise(cluster, slot);
         count++;
@@ -95,11 +96,11 @@ uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kin
 void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
                               const struct gt_node_set *nodes)
 {
-    struct gt_promise promise = {.kind = kind, .owner = owner, .mask = UINT64_MAX};
+    struct gt_promise promise = {.kind = kind, .owner = owner, .place.mask = UINT64_MAX};
     struct gt_promise_id id;
     gt_cluster_end_promises(cluster, kind, owner);
     for (uint32_t n = gt_node_set_next(nodes, 0); n != GT_NONE; n = gt_node_set_next(nodes, n + 1)) {
-        promise.node = n;
+        promise.place.node = n;
         gt_cluster_promise(cluster, &promise, &id, NULL);
     }
 }
@@ -113,7 +114,7 @@ uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, en
 {
     uint64_t mask = 0;
     for (uint32_t slot = ledger_first(cluster, node); slot != GT_NONE; slot = cluster->promises[slot].next)
-        mask |= cluster->promises[slot].told.kind == kind ? cluster->promises[slot].told.mask : 0;
+        mask |= cluster->promises[slot].told.kind == kind ? cluster->promises[slot].told.place.mask : 0;
     return mask;
 }
 
@@ -129,7 +130,7 @@ const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster,
     const struct promise *found = NULL;
     for (uint32_t slot = ledger_first(cluster, node); slot != GT_NONE; slot = cluster->promises[slot].next) {
         const struct promise *promise = &cluster->promises[slot];
-        if (promise->told.mask >> gpu & 1 && (!found || promise->taken >> gpu & 1))
+        if (promise->told.place.mask >> gpu & 1 && (!found || promise->taken >> gpu & 1))
             found = promise;
     }
     return found ? &found->told : NULL;

@@ -146,12 +146,12 @@ unsigned gt_numa_pods(const struct gt_cluster *cluster, uint32_t node, uint64_t 
             coming_add(&coming, cluster->passed[i].pod.gpus, cluster->passed[i].pod.requests);
     for (uint32_t id = cluster->first_promise[node]; id != GT_NONE; id = cluster->promises[id].next) {
         const struct gt_promise *told = &cluster->promises[id].told;
-        uint64_t mask = told->mask & cluster->free[node] & cluster->healthy[node];
+        uint64_t mask = told->place.mask & cluster->free[node] & cluster->healthy[node];
         bool of_a_pod = told->kind == GT_PROMISE_PLANNED || told->kind == GT_PROMISE_RESERVED ||
                         told->kind == GT_PROMISE_ADMITTED;
         if (!of_a_pod || !mask)
             continue;
-        coming_add(&coming, gt_core_bits(mask), mask == told->mask ? told->requests : 0);
+        coming_add(&coming, gt_core_bits(mask), mask == told->place.mask ? told->requests : 0);
         free |= mask;
     }
     if (!coming.count)

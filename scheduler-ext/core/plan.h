@@ -27,10 +27,11 @@
 enum { GT_PLAN_PODS_MAX = 1 << 17, GT_PLAN_LACKS_MAX = 4 };
 
 struct gt_plan_pod { /* in rank order */
-    bool running;    /* in: it has a place, on `node`; its unit (or atom) stays in that supernode */
+    bool running;    /* in: it has a place; its unit (or atom) stays in that supernode */
     bool left_out;   /* in, with `running`: it has no place, and this plan is without it */
-    uint32_t node;   /* in for a running pod (GT_NONE: unknown, it restricts nothing), else out */
-    uint64_t mask; /* in for a running pod: its GPUs (0: unknown), other pods get GPUs near them; else out */
+    /* In for a running pod, else out. Its node is GT_NONE: unknown, it restricts nothing. Its mask is 0:
+     * unknown; else other pods get GPUs near them. */
+    struct gt_place place;
     uint64_t requests; /* in: struct gt_numa_pod */
 
     uint8_t gpus;       /* scratch of the plan: GPUs to be chosen; 0: they are chosen */
@@ -56,10 +57,12 @@ struct gt_plan_unit {
     bool node_in_use;     /* out: GT_RULE_CHURN: it is smaller than a node, and was placed on a node in use */
     bool started;         /* out: a split unit of which some pods were placed before */
     bool searched;        /* out: found by an exhaustive search, not by the rule */
-    uint32_t next; /* out: the second best supernode, for a whole unit; GT_NONE: none, or (for a unit smaller
-                      than a node) only ones without an idle node */
-    uint32_t next_slots;
-    unsigned next_lost, next_touched; /* out: its room; sizes that would have lost a place, or room */
+    struct {
+        uint32_t supernode; /* GT_NONE: none, or (for a unit smaller than a node) only ones without an idle
+                               node */
+        uint32_t slots;     /* its room */
+        unsigned levels_lost, touched;
+    } next;          /* out: the second best supernode, for a whole unit */
     uint32_t fewest; /* out: the fewest tier-1 supernodes that the unit could touch when it was placed */
 };
 
@@ -98,17 +101,17 @@ struct gt_plan_failure {
     uint32_t numa_nodes; /* nodes with enough free GPUs for such a pod that their kubelets would refuse */
     bool keeps_off;      /* it would fit with slow GPUs, which it never takes */
     bool could_fit; /* all such runs would fit if the nodes were empty that are eligible and not excluded */
-    /* The job must lie in one supernode of this tier; those that lack the fewest runs, and how many there are
-     * in all. */
-    unsigned tier; /* 0: anywhere */
-    /* Each unit must, not the whole job: none is listed, and `held` says how many can. Where `supernode` is
-     * given, the unit has begun there: so many pods are `wanted`, and so many it holds. */
-    bool each;
-    bool bound; /* the one that is listed has pods of the job; none: they lie in several */
-    uint32_t domain_count, listed;
-    struct gt_plan_lack {
-        uint32_t supernode, runs; /* runs 0: it has room by numbers, and they do not fit together */
-    } domains[GT_PLAN_LACKS_MAX];
+    struct {
+        unsigned tier; /* the job must lie in one supernode of this tier; 0: anywhere */
+        /* Each unit must, not the whole job: none is listed, and `held` says how many can. Where `supernode`
+         * is given, the unit has begun there: so many pods are `wanted`, and so many it holds. */
+        bool each;
+        bool bound; /* the one that is listed has pods of the job; none: they lie in several */
+        uint32_t count, listed;
+        struct gt_plan_lack {
+            uint32_t supernode, runs; /* runs 0: it has room by numbers, and they do not fit together */
+        } lacks[GT_PLAN_LACKS_MAX];   /* those that lack the fewest runs */
+    } domains;
 };
 
 /* A node whose other resources are not enough for pods on all its available GPUs. */

@@ -234,10 +234,10 @@ static void plan_churn_describe(struct gt_plan_unit *unit, struct churn *churn, 
     unit->touched = reach(churn, first, 0, &kept);
     if (two->second == UINT64_MAX)
         return;
-    unit->next = second;
-    unit->next_slots = slots[second];
-    unit->next_lost = lost_in(churn, second);
-    unit->next_touched = reach(churn, second, 0, &kept);
+    unit->next.supernode = second;
+    unit->next.slots = slots[second];
+    unit->next.levels_lost = lost_in(churn, second);
+    unit->next.touched = reach(churn, second, 0, &kept);
 }
 
 /* A single unit. `noted`: its place may still be exchanged for an equal one. */

@@ -45,12 +45,12 @@ void gt_plan_clear(struct job *job)
     gt_draft_begin(job);
     for (uint32_t i = 0; i < job->pod_count; i++)
         if (!job->pods[i].running)
-            job->pods[i].node = GT_NONE;
+            job->pods[i].place.node = GT_NONE;
     for (uint32_t u = 0; u < job->unit_count; u++) {
         struct gt_plan_unit *unit = &job->units[u];
         unit->slots_before = unit->feasible = unit->levels_lost = unit->touched = 0;
-        unit->next = unit->with = GT_NONE;
-        unit->next_slots = unit->next_lost = unit->next_touched = 0;
+        unit->next.supernode = unit->with = GT_NONE;
+        unit->next.slots = unit->next.levels_lost = unit->next.touched = 0;
         unit->node_in_use = unit->started = unit->searched = false;
         unit->fewest = 1;
     }
@@ -117,8 +117,8 @@ static void close_move(struct job *job, struct gt_plan_unit *unit, const struct 
     unit->atom = atom;
     unit->supernode = GT_NONE;
     unit->with = said->with == GT_NONE ? GT_NONE : now[said->with];
-    if (unit->next == place->to)
-        unit->next = place->from;
+    if (unit->next.supernode == place->to)
+        unit->next.supernode = place->from;
     gt_place_in_super(job, place->to, unit->gpus, unit->first, unit->pods);
 }
 
@@ -145,7 +145,7 @@ static uint32_t close_place_of(const struct close_again *again, uint32_t unit)
 {
     const struct job *job = again->job;
     uint32_t first = job->units[unit].first;
-    bool lies = again->said[unit].supernode == GT_NONE && job->pods[first].node != GT_NONE;
+    bool lies = again->said[unit].supernode == GT_NONE && job->pods[first].place.node != GT_NONE;
     return lies ? gt_pod_super(job, first) : GT_NONE;
 }
 

@@ -43,9 +43,9 @@ static bool small_list(struct small_units *small, const struct gt_plan_unit *kin
         const struct gt_plan_unit *unit = &job->units[u];
         if (!gt_unit_is_kind(unit, kind))
             continue;
-        uint32_t node = job->pods[unit->first].node;
+        uint32_t node = job->pods[unit->first].place.node;
         for (uint32_t i = 0; i < unit->pods; i++)
-            if (node == GT_NONE || job->pods[unit->first + i].node != node)
+            if (node == GT_NONE || job->pods[unit->first + i].place.node != node)
                 return false;
         small->of[small->count++] = (struct small_unit){u, node, job->cluster->super[node]};
     }
@@ -134,7 +134,7 @@ static void small_take_back(struct small_units *small, uint32_t gpus)
         for (uint32_t i = small->places[p].first; i < small->places[p].first + small->places[p].load; i++) {
             gt_draft_give(job, small->of[i].node, gpus);
             for (uint32_t k = 0; k < job->units[small->of[i].unit].pods; k++)
-                job->pods[job->units[small->of[i].unit].first + k].node = GT_NONE;
+                job->pods[job->units[small->of[i].unit].first + k].place.node = GT_NONE;
         }
 }
 
@@ -193,7 +193,7 @@ static void small_place(struct small_units *small, const struct gt_plan_unit *sa
         unit->atom = own.atom;
         unit->within = own.within;
         for (uint32_t k = 0; k < unit->pods; k++)
-            job->pods[own.first + k].node = GT_NONE;
+            job->pods[own.first + k].place.node = GT_NONE;
         gt_place_on_node(job, small->of[i].node, unit->gpus, job->pods + own.first, unit->pods);
     }
 }

@@ -266,14 +266,14 @@ const struct room *gt_draft_room(struct job *job, unsigned place, unsigned gpus)
 
 uint32_t gt_pod_super(const struct job *job, uint32_t pod)
 {
-    uint32_t node = job->pods[pod].node;
+    uint32_t node = job->pods[pod].place.node;
     return gt_core_has_node(job->cluster, node) ? job->cluster->super[node] : GT_NONE;
 }
 
 bool gt_run_is_placed(const struct job *job, uint32_t first, uint32_t count)
 {
     for (uint32_t i = first; i < first + count; i++)
-        if (!job->pods[i].running && job->pods[i].node == GT_NONE)
+        if (!job->pods[i].running && job->pods[i].place.node == GT_NONE)
             return false;
     return true;
 }

@@ -91,7 +91,7 @@ static void fail_begun(const struct job *job, const struct gt_plan_unit *unit, c
     failure->supernode = domain;
     failure->wanted = failure->held = 0;
     for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
-        failure->wanted += job->pods[i].node == GT_NONE;
+        failure->wanted += job->pods[i].place.node == GT_NONE;
     for (uint32_t s = 0; room && s < room->count; s++)
         failure->held += gt_core_is_below(cluster, s, domain) ? room->slots[s] / size * size : 0;
 }
@@ -102,8 +102,8 @@ static void fail_within(struct job *job, const struct gt_plan_unit *unit, const 
 {
     uint64_t held = units_within(job, unit, room);
     failure->reason = GT_PLAN_NO_DOMAIN;
-    failure->tier = unit->within;
-    failure->each = true;
+    failure->domains.tier = unit->within;
+    failure->domains.each = true;
     failure->atoms = failure->could_fit = false;
     failure->size = saturated((uint64_t)unit->pods * unit->gpus);
     failure->supernode = GT_NONE;
@@ -163,8 +163,8 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
     slots = slots_before(job, unit->gpus);
     failure.available = saturated(slots * unit->gpus);
     failure.needed = saturated(needed * unit->gpus);
-    failure.together = saturated(slots / (failure.each ? unit->pods : size));
-    if (needed > slots && !(failure.each && failure.supernode != GT_NONE))
+    failure.together = saturated(slots / (failure.domains.each ? unit->pods : size));
+    if (needed > slots && !(failure.domains.each && failure.supernode != GT_NONE))
         failure.reason = GT_PLAN_TOO_FEW_GPUS;
     *ret = failure;
 }
@@ -184,7 +184,7 @@ void gt_plan_fail_started(struct job *job, uint32_t number, uint32_t first, uint
     };
     for (uint32_t i = first; i < first + size; i++) {
         failure.wanted += !job->pods[i].running;
-        failure.held += !job->pods[i].running && job->pods[i].node != GT_NONE;
+        failure.held += !job->pods[i].running && job->pods[i].place.node != GT_NONE;
     }
     for (uint32_t i = 0; i < job->pod_count && super != GT_NONE; i++)
         failure.beside |=

@@ -6,7 +6,7 @@
 
 static bool plan_gpus_is_known(const struct job *job, const struct gt_plan_pod *pod)
 {
-    return (pod->running || pod->gpus) && gt_core_has_node(job->cluster, pod->node);
+    return (pod->running || pod->gpus) && gt_core_has_node(job->cluster, pod->place.node);
 }
 
 /* Links the pods of each node that have no GPUs yet, in rank order; first[node] is the first of them. */
@@ -20,15 +20,15 @@ static void link_pods(struct job *job, uint32_t *first)
             run = i - run == size ? i : run;
             pod->run = run;
             if (plan_gpus_is_known(job, pod))
-                first[pod->node] = GT_NONE;
+                first[pod->place.node] = GT_NONE;
         }
     }
     for (uint32_t i = job->pod_count; i-- > 0;) {
         struct gt_plan_pod *pod = &job->pods[i];
         if (!plan_gpus_is_known(job, pod))
             continue;
-        pod->next = first[pod->node];
-        first[pod->node] = i;
+        pod->next = first[pod->place.node];
+        first[pod->place.node] = i;
     }
 }
 
@@ -41,7 +41,7 @@ static void find_batches(const struct job *job, uint32_t first, struct pod_gpus_
     for (uint32_t i = first; i != GT_NONE; i = job->pods[i].next) {
         const struct gt_plan_pod *pod = &job->pods[i];
         if (pod->running) {
-            query->held |= pod->mask;
+            query->held |= pod->place.mask;
             continue;
         }
         if (pod->run != run) {
@@ -120,7 +120,7 @@ static void give_gpus(struct job *job, uint32_t node, uint32_t first_pod)
         query.free = least_slow(cluster, node, &query);
     gt_choose_pod_gpus(cluster, &query, masks);
     for (unsigned i = 0; i < count; i++)
-        job->pods[pods[i]].mask = masks[i];
+        job->pods[pods[i]].place.mask = masks[i];
 }
 
 void gt_give_gpus(struct job *job)
@@ -129,7 +129,7 @@ void gt_give_gpus(struct job *job)
     link_pods(job, first);
     for (uint32_t i = 0; i < job->pod_count; i++) {
         const struct gt_plan_pod *pod = &job->pods[i];
-        uint32_t node = pod->node;
+        uint32_t node = pod->place.node;
         if (pod->running || !pod->gpus || first[node] == GT_NONE)
             continue;
         give_gpus(job, node, first[node]);

@@ -40,9 +40,9 @@ static void describe_choice(struct gt_plan_unit *unit, const struct room *room, 
     if (size < 2)
         return;
     uint64_t second = size > 2 && heap[2] < heap[1] ? heap[2] : heap[1];
-    unit->next = (uint32_t)second;
-    unit->next_slots = room->slots[unit->next];
-    unit->next_lost = (unsigned)(second >> (32 + RULE_LOST_SHIFT));
+    unit->next.supernode = (uint32_t)second;
+    unit->next.slots = room->slots[unit->next.supernode];
+    unit->next.levels_lost = (unsigned)(second >> (32 + RULE_LOST_SHIFT));
 }
 
 void gt_place_whole(struct job *job, const struct gt_plan_unit *kind, const struct room *room)

@@ -42,7 +42,7 @@ static bool place_pods(struct mixed_search *search, uint32_t at, uint32_t pod, u
         if (search->left[node] < unit->gpus || plan_mixed_is_repeated(search, from, node))
             continue;
         search->left[node] = (uint8_t)(search->left[node] - unit->gpus);
-        search->job->pods[unit->first + pod].node = node;
+        search->job->pods[unit->first + pod].place.node = node;
         bool found = place_pods(search, at, pod + 1, node);
         search->left[node] = (uint8_t)(search->left[node] + unit->gpus);
         if (found)
@@ -100,7 +100,7 @@ bool gt_place_mixed(struct job *job, bool *ret_exact)
         unit->node_in_use = false;
         unit->searched = true;
         for (uint32_t pod = unit->first; pod < unit->first + unit->pods; pod++)
-            gt_place_on_node(job, job->pods[pod].node, unit->gpus, &job->pods[pod], 1);
+            gt_place_on_node(job, job->pods[pod].place.node, unit->gpus, &job->pods[pod], 1);
     }
     return found;
 }

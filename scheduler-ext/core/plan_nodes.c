@@ -53,8 +53,8 @@ void gt_place_on_node(struct job *job, uint32_t node, unsigned gpus, struct gt_p
     bool takes_all = count == 1 && gt_core_bits(available) == gpus;
     gt_draft_take(job, node, count * gpus);
     for (uint32_t i = 0; i < count; i++) {
-        pods[i].node = node;
-        pods[i].mask = available;
+        pods[i].place.node = node;
+        pods[i].place.mask = available;
         pods[i].gpus = takes_all ? 0 : (uint8_t)gpus;
     }
     job->any_open |= !takes_all;

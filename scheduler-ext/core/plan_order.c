@@ -143,8 +143,7 @@ static void order_apply(const struct atom_order *order, const uint32_t *next)
             uint32_t atom = next[u * order->atoms + i / size];
             uint32_t place =
                 said[order->unit[atom / order->atoms]].first + atom % order->atoms * size + i % size;
-            job->pods[own.first + i].node = pods[place].node;
-            job->pods[own.first + i].mask = pods[place].mask;
+            job->pods[own.first + i].place = pods[place].place;
             job->pods[own.first + i].gpus = pods[place].gpus;
         }
     }

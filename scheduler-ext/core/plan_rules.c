@@ -200,7 +200,7 @@ static bool begin_and_plan(struct rule_work *work, struct gt_plan_failure *ret_f
     const struct gt_plan_request *request = work->request;
     for (uint32_t i = 0; i < request->pod_count; i++)
         if (!request->pods[i].running)
-            request->pods[i].node = GT_NONE;
+            request->pods[i].place.node = GT_NONE;
     ret_failure->inexact = false; /* where there is no memory to plan */
     return plan_by_limits(work, ret_failure, ret_exact);
 }

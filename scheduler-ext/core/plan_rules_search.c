@@ -105,14 +105,14 @@ static bool search_place_pods(struct rule_search *search, uint32_t at, uint32_t 
     for (uint32_t node;
          search->budget && (node = next_node(search, run, pod, super, beside, &key)) != GT_NONE;) {
         job->cluster->draft_count[node] = (uint8_t)(gt_draft_count(job, node) - gpus);
-        job->pods[pod].node = node;
+        job->pods[pod].place.node = node;
         gt_rule_count(search->work, sort, node, true, 1);
         bool found = search_place_pods(search, at, pod + 1, super, node);
         job->cluster->draft_count[node] = (uint8_t)(gt_draft_count(job, node) + gpus);
         if (found)
             return true;
         gt_rule_count(search->work, sort, node, true, -1);
-        job->pods[pod].node = GT_NONE;
+        job->pods[pod].place.node = GT_NONE;
     }
     return false;
 }
@@ -206,7 +206,7 @@ bool gt_rule_search(struct rule_work *work, bool *ret_exact)
         unit->searched = true;
         for (uint32_t i = search.runs[at].first; i < search.runs[at].first + search.runs[at].count; i++)
             if (!job.pods[i].running)
-                gt_place_on_node(&job, job.pods[i].node, unit->gpus, &job.pods[i], 1);
+                gt_place_on_node(&job, job.pods[i].place.node, unit->gpus, &job.pods[i], 1);
     }
     if (found)
         gt_plan_finish(&job);

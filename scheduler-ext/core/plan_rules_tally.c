@@ -61,7 +61,7 @@ static bool tally_make(struct rule_work *work, unsigned at)
         unsigned sort = work->rules->sort[i];
         bool with = gt_rule_has(rule->with, sort);
         tally->to_come += !pod->running && with;
-        tally->seeded |= with && (pod->running ? gt_core_has_node(work->cluster, pod->node)
+        tally->seeded |= with && (pod->running ? gt_core_has_node(work->cluster, pod->place.node)
                                                : !gt_rule_has(rule->who, sort));
         tally->begins |= with && !pod->running && gt_rule_has(rule->who, sort);
     }
@@ -76,8 +76,8 @@ bool gt_rule_work_make(struct rule_work *work)
             return false;
     for (uint32_t i = 0; i < work->request->pod_count; i++) {
         const struct gt_plan_pod *pod = &work->request->pods[i];
-        if (work->rules->sort[i] != GT_PLAN_SORT_NONE && gt_core_has_node(work->cluster, pod->node))
-            gt_rule_count(work, work->rules->sort[i], pod->node, !pod->running, 1);
+        if (work->rules->sort[i] != GT_PLAN_SORT_NONE && gt_core_has_node(work->cluster, pod->place.node))
+            gt_rule_count(work, work->rules->sort[i], pod->place.node, !pod->running, 1);
     }
     return true;
 }
@@ -198,7 +198,7 @@ static bool get_bound(struct rule_work *work)
     bool *bound = calloc((size_t)request->pod_count + 1, sizeof(*bound)), more = bound;
     for (uint32_t i = 0; i < request->pod_count; i++)
         if (!request->pods[i].running && sorts[i] != GT_PLAN_SORT_NONE)
-            gt_rule_count(work, sorts[i], request->pods[i].node, true, -1);
+            gt_rule_count(work, sorts[i], request->pods[i].place.node, true, -1);
     uint32_t left = 0;
     while (more) {
         more = false;
@@ -208,9 +208,9 @@ static bool get_bound(struct rule_work *work)
                 continue;
             bound[i] = true;
             for (unsigned k = 0; k < work->rules->count && bound[i]; k++)
-                bound[i] = passes_now(work, k, sorts[i], request->pods[i].node);
+                bound[i] = passes_now(work, k, sorts[i], request->pods[i].place.node);
             if (bound[i])
-                gt_rule_count(work, sorts[i], request->pods[i].node, true, 1);
+                gt_rule_count(work, sorts[i], request->pods[i].place.node, true, 1);
             more |= bound[i];
             left += !bound[i];
         }
@@ -218,7 +218,7 @@ static bool get_bound(struct rule_work *work)
     }
     for (uint32_t i = 0; left && i < request->pod_count; i++)
         if (!request->pods[i].running && sorts[i] != GT_PLAN_SORT_NONE && !bound[i])
-            gt_rule_count(work, sorts[i], request->pods[i].node, true, 1);
+            gt_rule_count(work, sorts[i], request->pods[i].place.node, true, 1);
     bool all = bound && !left;
     free(bound);
     return all;
@@ -229,7 +229,7 @@ bool gt_rules_are_kept(struct rule_work *work)
     bool waits = false;
     for (uint32_t i = 0; i < work->request->pod_count; i++) {
         unsigned sort = work->rules->sort[i];
-        uint32_t node = work->request->pods[i].node;
+        uint32_t node = work->request->pods[i].place.node;
         if (work->request->pods[i].running || sort >= work->rules->sorts)
             continue;
         if (gt_node_set_has(&work->rules->barred[sort], node))

@@ -78,7 +78,7 @@ static bool slow_count(struct slow_trade *trade)
     memset(trade->taken, 0, job->cluster->node_count);
     for (uint32_t u = 0; u < job->unit_count; u++)
         for (uint32_t i = job->units[u].first; i < job->units[u].first + job->units[u].pods; i++) {
-            uint32_t node = job->pods[i].node;
+            uint32_t node = job->pods[i].place.node;
             if (gt_core_has_node(job->cluster, node) && trade->taken[node] != SLOW_STAYS)
                 trade->taken[node] =
                     job->pods[i].running ? SLOW_STAYS : (uint8_t)(trade->taken[node] + job->units[u].gpus);
@@ -193,13 +193,13 @@ static void slow_move(struct slow_trade *trade, struct gt_plan_unit *unit)
     struct job *job = trade->job;
     for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
         struct gt_plan_pod *pod = &job->pods[i];
-        uint32_t from = pod->node;
+        uint32_t from = pod->place.node;
         if (pod->running || trade->to[from] == from)
             continue;
-        pod->node = trade->to[from];
-        pod->mask = gt_draft_available(job, pod->node);
-        if (unit->next == gt_pod_super(job, i)) /* which was as good as the one that it leaves */
-            unit->next = job->cluster->super[from];
+        pod->place.node = trade->to[from];
+        pod->place.mask = gt_draft_available(job, pod->place.node);
+        if (unit->next.supernode == gt_pod_super(job, i)) /* which was as good as the one that it leaves */
+            unit->next.supernode = job->cluster->super[from];
     }
 }
 
@@ -297,8 +297,8 @@ static void slow_judge(struct gt_cluster *cluster, const struct gt_plan_request 
         ret->supernodes += unit->supernodes;
         ret->tiers += unit->tier;
         for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
-            if (!job.pods[i].running && gt_draft_count(&job, job.pods[i].node) >= unit->gpus)
-                gt_draft_take(&job, job.pods[i].node, unit->gpus);
+            if (!job.pods[i].running && gt_draft_count(&job, job.pods[i].place.node) >= unit->gpus)
+                gt_draft_take(&job, job.pods[i].place.node, unit->gpus);
     }
     for (unsigned i = 0; i < cluster->chain.sizes.count; i++)
         ret->places[i] = slow_places(&job, cluster->chain.sizes.size[i]);
@@ -320,8 +320,8 @@ static bool slow_is_given(const struct gt_cluster *cluster, const struct gt_plan
     bool has = false;
     for (uint32_t i = 0; cluster->slow_nodes && i < request->pod_count && !has; i++) {
         const struct gt_plan_pod *pod = &request->pods[i];
-        has = !pod->running && gt_core_has_node(cluster, pod->node) &&
-              (pod->mask & gt_core_slow(cluster, pod->node));
+        has = !pod->running && gt_core_has_node(cluster, pod->place.node) &&
+              (pod->place.mask & gt_core_slow(cluster, pod->place.node));
     }
     return has;
 }

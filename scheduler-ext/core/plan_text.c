@@ -21,8 +21,8 @@ static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_f
 {
     const char *what = failure->atoms ? "atom" : "unit";
     char of[24] = "";
-    if (failure->each)
-        snprintf(of, sizeof(of), " of tier %u", failure->tier);
+    if (failure->domains.each)
+        snprintf(of, sizeof(of), " of tier %u", failure->domains.tier);
     gt_buf_printf(to, "%u %s%s of %u GPU%s needed, supernodes%s can hold %u", failure->wanted, what,
                   gt_plural(failure->wanted), failure->size, gt_plural(failure->size), of, failure->held);
     if (failure->beside)
@@ -53,27 +53,27 @@ static void add_no_domain(const struct gt_cluster *cluster, const struct gt_plan
                           struct gt_buf *to)
 {
     const char *what = failure->atoms ? "atom" : "unit";
-    gt_buf_printf(to, "the job must lie in one supernode of tier %u", failure->tier);
-    if (failure->bound) {
+    gt_buf_printf(to, "the job must lie in one supernode of tier %u", failure->domains.tier);
+    if (failure->domains.bound) {
         gt_buf_puts(to, ", and its running pods do not");
         return;
     }
-    if (!failure->domain_count) {
+    if (!failure->domains.count) {
         gt_buf_puts(to, ", and there is none");
         return;
     }
     gt_buf_printf(to, "; %u %s%s of %u GPU%s needed", failure->wanted, what, gt_plural(failure->wanted),
                   failure->size, gt_plural(failure->size));
-    for (uint32_t i = 0; i < failure->listed; i++) {
-        const struct gt_plan_lack *lack = &failure->domains[i];
+    for (uint32_t i = 0; i < failure->domains.listed; i++) {
+        const struct gt_plan_lack *lack = &failure->domains.lacks[i];
         gt_buf_printf(to, "%s %s ", i ? "," : ";", super_name(cluster, lack->supernode));
         if (lack->runs)
             gt_buf_printf(to, "lacks room for %u", lack->runs);
         else
             gt_buf_puts(to, "has too little room beside the rest of the job");
     }
-    if (failure->domain_count > failure->listed)
-        gt_buf_printf(to, ", %u more lack as much or more", failure->domain_count - failure->listed);
+    if (failure->domains.count > failure->domains.listed)
+        gt_buf_printf(to, ", %u more lack as much or more", failure->domains.count - failure->domains.listed);
     add_inexact(failure, to);
 }
 
@@ -93,9 +93,9 @@ static void plan_text_add_reason(const struct gt_cluster *cluster, const struct 
                                  struct gt_buf *to)
 {
     const char *what = failure->atoms ? "atom" : "unit";
-    if (failure->bound && failure->listed)
+    if (failure->domains.bound && failure->domains.listed)
         gt_buf_printf(to, "its pods are in %s, and it must lie in one supernode of tier %u: ",
-                      super_name(cluster, failure->domains[0].supernode), failure->tier);
+                      super_name(cluster, failure->domains.lacks[0].supernode), failure->domains.tier);
     switch (failure->reason) {
     case GT_PLAN_REASONS:
         return;
@@ -116,7 +116,7 @@ static void plan_text_add_reason(const struct gt_cluster *cluster, const struct 
         gt_buf_puts(to, "placed");
         return;
     case GT_PLAN_NO_DOMAIN:
-        if (!failure->each)
+        if (!failure->domains.each)
             add_no_domain(cluster, failure, to);
         else if (failure->supernode != GT_NONE)
             add_stuck(cluster, failure, to);
@@ -209,11 +209,12 @@ void gt_plan_unit_text(const struct gt_cluster *cluster, const struct gt_plan_un
         return;
     }
     gt_buf_printf(to, "; %u supernodes could hold it", unit->feasible);
-    if (unit->next == GT_NONE) /* the others have no idle node for it */
+    if (unit->next.supernode == GT_NONE) /* the others have no idle node for it */
         return;
-    gt_buf_printf(to, ", next best %s with room for %u (", super_name(cluster, unit->next), unit->next_slots);
-    plan_text_add_lost(unit->next_lost, to);
-    add_touched(unit->next_touched, to);
+    gt_buf_printf(to, ", next best %s with room for %u (", super_name(cluster, unit->next.supernode),
+                  unit->next.slots);
+    plan_text_add_lost(unit->next.levels_lost, to);
+    add_touched(unit->next.touched, to);
     gt_buf_puts(to, ")");
 }
 
@@ -230,14 +231,14 @@ void gt_plan_result_text(const struct gt_cluster *cluster, const struct gt_plan_
         for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
             const struct gt_plan_pod *pod = &request->pods[i];
             struct gt_cluster_node node;
-            if (pod->running || !gt_cluster_get_node(cluster, pod->node, &node))
+            if (pod->running || !gt_cluster_get_node(cluster, pod->place.node, &node))
                 continue;
             if (!told)
                 gt_plan_unit_text(cluster, unit, u, to);
             gt_buf_puts(to, told ? "" : "\n");
             told = true;
             gt_buf_printf(to, "pod %u: node %s, GPUs ", i, node.name);
-            gt_text_add_mask(to, pod->mask);
+            gt_text_add_mask(to, pod->place.mask);
             gt_buf_puts(to, "\n");
         }
     }

@@ -33,9 +33,10 @@ static bool within_common(const struct within_search *search, bool all, uint32_t
     *ret = GT_NONE;
     for (uint32_t i = 0; i < search->request->pod_count; i++) {
         const struct gt_plan_pod *pod = &search->request->pods[i];
-        if ((!all && !pod->running) || !gt_core_has_node(search->cluster, pod->node))
+        if ((!all && !pod->running) || !gt_core_has_node(search->cluster, pod->place.node))
             continue;
-        uint32_t domain = gt_cluster_domain(search->cluster, search->cluster->super[pod->node], search->tier);
+        uint32_t domain =
+            gt_cluster_domain(search->cluster, search->cluster->super[pod->place.node], search->tier);
         if (domain == GT_NONE || (*ret != GT_NONE && *ret != domain))
             return false;
         *ret = domain;
@@ -187,12 +188,12 @@ static void within_say(const struct within_search *search, bool tried, struct gt
             .gpus = search->kind->gpus,
         };
     failure->reason = GT_PLAN_NO_DOMAIN;
-    failure->tier = search->tier;
-    failure->domain_count = search->count;
+    failure->domains.tier = search->tier;
+    failure->domains.count = search->count;
     failure->could_fit = false;
-    for (failure->listed = 0; failure->listed < count; failure->listed++) {
-        const struct within_domain *domain = &search->domains[failure->listed];
-        failure->domains[failure->listed] =
+    for (failure->domains.listed = 0; failure->domains.listed < count; failure->domains.listed++) {
+        const struct within_domain *domain = &search->domains[failure->domains.listed];
+        failure->domains.lacks[failure->domains.listed] =
             (struct gt_plan_lack){domain->super, domain->full ? domain->lacks : 0};
     }
 }
@@ -202,10 +203,10 @@ static bool within_own(const struct within_search *search, uint32_t own, struct 
 {
     if (within_plan(search, own, failure))
         return true;
-    failure->tier = search->tier;
-    failure->bound = true;
-    failure->listed = failure->domain_count = 1;
-    failure->domains[0] = (struct gt_plan_lack){own, 0};
+    failure->domains.tier = search->tier;
+    failure->domains.bound = true;
+    failure->domains.listed = failure->domains.count = 1;
+    failure->domains.lacks[0] = (struct gt_plan_lack){own, 0};
     return false;
 }
 
@@ -216,7 +217,7 @@ static bool within_tier(struct within_search *search, struct gt_plan_failure *fa
     *failure = (struct gt_plan_failure){.supernode = GT_NONE};
     if (!within_common(search, false, &own)) {
         within_say(search, false, failure);
-        failure->bound = true;
+        failure->domains.bound = true;
         return false;
     }
     if (own != GT_NONE)

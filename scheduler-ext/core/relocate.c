@@ -68,9 +68,9 @@ static bool relocate_fits(const struct relocator *r)
 static uint64_t relocate_gain(const struct relocator *r, uint32_t pod)
 {
     struct gt_cluster_node node;
-    return !gt_node_set_has(r->spec->job_avoids, r->pods[pod].node) &&
-                   gt_cluster_get_node(r->cluster, r->pods[pod].node, &node)
-               ? r->pods[pod].mask & node.all & node.healthy & ~node.assumed & ~node.free
+    return !gt_node_set_has(r->spec->job_avoids, r->pods[pod].place.node) &&
+                   gt_cluster_get_node(r->cluster, r->pods[pod].place.node, &node)
+               ? r->pods[pod].place.mask & node.all & node.healthy & ~node.assumed & ~node.free
                : 0;
 }
 
@@ -146,13 +146,13 @@ static bool read_item(const struct relocator *r, struct move_item *item)
 {
     const struct gt_running_pod *first = &r->pods[r->members[item->first]];
     struct gt_cluster_node node;
-    item->node = first->unit == GT_NONE ? first->node : GT_NONE;
+    item->node = first->unit == GT_NONE ? first->place.node : GT_NONE;
     item->cost = GT_RELOCATE_MOVE;
     for (uint32_t i = 0; i < item->pods; i++) {
         const struct gt_running_pod *pod = &r->pods[r->members[item->first + i]];
-        if (!pod->movable || !gt_cluster_get_node(r->cluster, pod->node, &node) || !node.eligible)
+        if (!pod->movable || !gt_cluster_get_node(r->cluster, pod->place.node, &node) || !node.eligible)
             return false;
-        unsigned need = gt_bit_count(pod->mask & node.all);
+        unsigned need = gt_bit_count(pod->place.mask & node.all);
         if (!need || (i && (node.supernode != item->super || need != item->need)))
             return false;
         item->super = node.supernode;
@@ -231,7 +231,7 @@ static int compare_items(const void *a, const void *b, void *arg)
 static void take_out(struct relocator *r, const struct move_item *item, bool out)
 {
     for (uint32_t i = 0; i < item->pods; i++) {
-        uint32_t pod = r->members[item->first + i], node = r->pods[pod].node;
+        uint32_t pod = r->members[item->first + i], node = r->pods[pod].place.node;
         uint64_t gain = r->gains[item->first + i];
         relocate_change(r, node, gain, out);
         if (item->node != GT_NONE)
@@ -257,7 +257,7 @@ static void relocate_read_super(struct relocator *r, uint32_t s)
         const struct move_item *item = &r->items[i];
         for (uint32_t k = 0; k < item->pods; k++) {
             const struct gt_running_pod *pod = &r->pods[r->members[item->first + k]];
-            uint32_t weight = pod->cost ? pod->cost : 1, missing = missing_gpus(r, pod->node);
+            uint32_t weight = pod->cost ? pod->cost : 1, missing = missing_gpus(r, pod->place.node);
             least_weight = weight < least_weight ? weight : least_weight;
             super->least_slot = missing < super->least_slot ? missing : super->least_slot;
         }

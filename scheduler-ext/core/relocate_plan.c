@@ -32,7 +32,7 @@ static bool limit_places(const struct relocator *r, const struct move_item *item
 static bool promise_place(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
 {
     const struct gt_promise promise = {
-        .node = node, .owner = RELOCATE_OWNER, .mask = mask, .kind = GT_PROMISE_RESERVED};
+        .place.node = node, .owner = RELOCATE_OWNER, .place.mask = mask, .kind = GT_PROMISE_RESERVED};
     struct gt_promise_id id;
     return gt_cluster_promise(cluster, &promise, &id, NULL) >= 0;
 }
@@ -62,10 +62,10 @@ static bool plan_item(struct relocator *r, const struct move_item *item, const u
         return false;
     for (uint32_t i = 0; i < item->pods; i++) {
         uint32_t member = r->members[item->first + i];
-        if (!relocate_may_go(r, member, pods[i].node) ||
-            !promise_place(r->cluster, pods[i].node, pods[i].mask))
+        if (!relocate_may_go(r, member, pods[i].place.node) ||
+            !promise_place(r->cluster, pods[i].place.node, pods[i].place.mask))
             return false;
-        moves[i] = (struct gt_relocate_move){member, pods[i].node, pods[i].mask};
+        moves[i] = (struct gt_relocate_move){member, pods[i].place.node, pods[i].place.mask};
     }
     return true;
 }
@@ -91,7 +91,7 @@ static bool plan_job(struct relocator *r)
     for (uint32_t i = 0; i < r->best_count; i++)
         for (uint32_t k = 0; k < r->best[i]->pods; k++) {
             const struct gt_running_pod *pod = &r->pods[r->members[r->best[i]->first + k]];
-            freed[pod->node] |= pod->mask;
+            freed[pod->place.node] |= pod->place.mask;
         }
     const struct gt_plan_request request = {.units = units,
                                             .unit_count = unit_count,

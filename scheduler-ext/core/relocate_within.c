@@ -40,12 +40,12 @@ static void relocate_count_domains(const struct gt_cluster *cluster, const struc
             domains[domain].free += gt_bit_count(node.available);
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (!pods[i].movable || gt_node_set_has(spec->job_avoids, pods[i].node) ||
-            !gt_cluster_get_node(cluster, pods[i].node, &node))
+        if (!pods[i].movable || gt_node_set_has(spec->job_avoids, pods[i].place.node) ||
+            !gt_cluster_get_node(cluster, pods[i].place.node, &node))
             continue;
         uint32_t domain = gt_cluster_domain(cluster, node.supernode, spec->tier);
         if (domain != GT_NONE)
-            domains[domain].gain += gt_bit_count(pods[i].mask);
+            domains[domain].gain += gt_bit_count(pods[i].place.mask);
     }
 }
 

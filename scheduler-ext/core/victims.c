@@ -86,8 +86,8 @@ static void set_freed(struct victim_search *search, bool on)
 {
     for (uint32_t i = 0; i < search->set.count; i++) {
         const struct gt_running_pod *pod = &search->victims[search->set.list[i]];
-        uint64_t anyway = search->anyway ? search->anyway[pod->node] : 0;
-        search->freed[pod->node] = on ? search->freed[pod->node] | pod->mask : anyway;
+        uint64_t anyway = search->anyway ? search->anyway[pod->place.node] : 0;
+        search->freed[pod->place.node] = on ? search->freed[pod->place.node] | pod->place.mask : anyway;
     }
 }
 
@@ -97,7 +97,7 @@ static bool victims_fits(struct victim_search *search)
     struct gt_plan_failure failure;
     int64_t lacks = search->lacks;
     for (uint32_t i = 0; i < search->set.count && lacks > 0; i++)
-        lacks -= gt_bit_count(search->victims[search->set.list[i]].mask);
+        lacks -= gt_bit_count(search->victims[search->set.list[i]].place.mask);
     search->plans++;
     if (lacks > 0)
         return false;
@@ -115,11 +115,11 @@ static void keep_touched(struct victim_search *search)
     int64_t spare = -search->least;
     for (uint32_t i = 0; i < request->pod_count; i++)
         if (!request->pods[i].running)
-            search->used[request->pods[i].node] |= request->pods[i].mask;
+            search->used[request->pods[i].place.node] |= request->pods[i].place.mask;
     for (uint32_t i = 0; i < count; i++) {
         const struct gt_running_pod *pod = &search->victims[list[i]];
-        spare += gt_bit_count(pod->mask);
-        if (search->used[pod->node] & pod->mask)
+        spare += gt_bit_count(pod->place.mask);
+        if (search->used[pod->place.node] & pod->place.mask)
             victim_unit_of(search, list[i])->kept = true;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -137,7 +137,7 @@ static void keep_touched(struct victim_search *search)
         victim_unit_of(search, list[i])->kept = false;
     for (uint32_t i = 0; i < request->pod_count; i++)
         if (!request->pods[i].running)
-            search->used[request->pods[i].node] = 0;
+            search->used[request->pods[i].place.node] = 0;
 }
 
 /* Removes a unit, or all of its job, from the set if the job fits nevertheless. Says whether it does. */
@@ -167,7 +167,7 @@ static struct cost cost_of(struct victim_search *search)
         uint32_t job = search->units[search->set.list[i]].job;
         cost.jobs += !search->seen[job];
         search->seen[job] = true;
-        cost.gpus += gt_bit_count(search->victims[search->set.list[i]].mask);
+        cost.gpus += gt_bit_count(search->victims[search->set.list[i]].place.mask);
         int64_t priority = victim_unit_of(search, search->set.list[i])->priority;
         cost.priority = priority > cost.priority ? priority : cost.priority;
     }
@@ -280,8 +280,9 @@ static void victims_try_advice(struct victim_search *search)
         return;
     job.work = ADVISE_WORK;
     for (uint32_t i = 0; i < search->count; i++)
-        search->victims[i].movable = search->units[i].job != GT_NONE &&
-                                     !gt_node_set_has(search->request.excluded, search->victims[i].node);
+        search->victims[i].movable =
+            search->units[i].job != GT_NONE &&
+            !gt_node_set_has(search->request.excluded, search->victims[i].place.node);
     int r = gt_advise(search->cluster, search->victims, search->count, &job, &advice, NULL);
     for (uint32_t i = 0; i < search->count; i++)
         search->victims[i].movable = victim_unit_of(search, i)->priority != VICTIM_STAYS;
@@ -338,7 +339,7 @@ static void make_groups(struct victim_search *search, struct victim_groups *grou
                                               : search->victims[list[i]].job == search->victims[first].job);
              i++) {
             group->count++;
-            group->cost.gpus += gt_bit_count(search->victims[list[i]].mask);
+            group->cost.gpus += gt_bit_count(search->victims[list[i]].place.mask);
         }
         search->set.count = 0;
         if (supers)
@@ -487,7 +488,7 @@ static void victims_read_units(struct victim_search *search)
         const struct gt_running_pod *pod = &search->victims[i];
         search->units[i] = (struct victim_unit){.priority = pod->movable ? pod->priority : VICTIM_STAYS,
                                                 .first = i,
-                                                .gpus = gt_bit_count(pod->mask)};
+                                                .gpus = gt_bit_count(pod->place.mask)};
         if (pod->unit != GT_NONE)
             order[count++] = i;
     }
@@ -519,7 +520,7 @@ static void victims_read(struct victim_search *search)
         search->lacks = search->least;
     victims_read_units(search);
     for (uint32_t i = 0; i < search->count; i++) {
-        uint32_t at = search->victims[search->units[i].first].node;
+        uint32_t at = search->victims[search->units[i].first].place.node;
         search->units[i].super = gt_cluster_get_node(search->cluster, at, &node) ? node.supernode : GT_NONE;
     }
 }

@@ -202,11 +202,13 @@ static uint64_t attempt_gpus_of(const struct gt_job_view *view, uint32_t at)
 {
     const struct gt_cache_pod *pod = view->members[at].pod;
     if (view->members[at].state == GT_MEMBER_MOVING)
-        return view->reservations->reservations[at].place.mask;
+        return view->reservations->reservations[at].promise.place.mask;
     if (pod)
-        return pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING ? pod->plan_mask : 0;
-    return view->members[at].state == GT_MEMBER_RESERVED ? view->reservations->reservations[at].place.mask
-                                                         : 0;
+        return pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING ? pod->planned.mask
+                                                                                        : 0;
+    return view->members[at].state == GT_MEMBER_RESERVED
+               ? view->reservations->reservations[at].promise.place.mask
+               : 0;
 }
 
 /* Collects the supernodes of started runs with missing members. */
@@ -221,7 +223,7 @@ static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view 
         for (uint32_t i = first; i < end; i++) {
             struct gt_cluster_node info;
             lacks = lacks || !pods[i].running;
-            if (pods[i].running && gt_cluster_get_node(cluster, pods[i].node, &info))
+            if (pods[i].running && gt_cluster_get_node(cluster, pods[i].place.node, &info))
                 home = info.supernode;
         }
         if (lacks && home != GT_NONE)
@@ -287,10 +289,10 @@ int gt_attempt_make(const struct gt_job_view *view, const struct gt_node_set *av
     GT_NEED(pods, err, "plan");
     for (uint32_t i = 0; i < view->count; i++)
         if (gt_member_is_open(&view->members[i]))
-            pods[i].node = GT_NONE;
+            pods[i].place.node = GT_NONE;
         else
             pods[i] = (struct gt_plan_pod){
-                .running = true, .node = gt_job_view_place(view, i, NULL), .mask = attempt_gpus_of(view, i)};
+                .running = true, .place = {gt_job_view_place(view, i, NULL), attempt_gpus_of(view, i)}};
     for (uint32_t i = 0; i < view->count; i++)
         pods[i].requests = view->job->members[i].gpus.requests;
     const struct attempt_kinds kinds = kinds_of(view);
@@ -323,7 +325,7 @@ uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view 
             if (gt_member_is_open(&view->members[at]))
                 attempt->pods[at] = (struct gt_plan_pod){.running = !chosen,
                                                          .left_out = !chosen,
-                                                         .node = GT_NONE,
+                                                         .place.node = GT_NONE,
                                                          .requests = attempt->pods[at].requests};
         gpus += chosen ? gt_part_gpus(view, part->units[i]) : 0;
     }

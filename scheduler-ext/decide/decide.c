@@ -94,7 +94,7 @@ static int decide_find_places(const struct gt_job_view *view, const struct gt_de
 static bool lies_somewhere(const struct gt_attempt *attempt, const struct gt_plan_unit *unit)
 {
     for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
-        if (attempt->pods[i].node != GT_NONE)
+        if (attempt->pods[i].place.node != GT_NONE)
             return true;
     return false;
 }
@@ -113,7 +113,7 @@ static bool comes_home(struct gt_job_view *view, uint32_t at)
     struct gt_cache_pod *pod = view->members[at].pod;
     uint32_t first, end, node = gt_reservations_node(view->reservations, cluster, at);
     if (reservation->state != GT_RESERVATION_HELD || node == GT_NONE ||
-        gt_node_set_has(view->refused, node) || gt_bit_count(reservation->place.mask) != pod->gpus)
+        gt_node_set_has(view->refused, node) || gt_bit_count(reservation->promise.place.mask) != pod->gpus)
         return false;
     if ((gt_cache_pod_is_constrained(view->cache, pod) && !gt_cache_pod_fits_node(view->cache, pod, node)) ||
         gt_cache_peers_bar(view->cache, pod, node))
@@ -125,7 +125,7 @@ static bool comes_home(struct gt_job_view *view, uint32_t at)
             decide_supernode_of(cluster, other) != decide_supernode_of(cluster, node))
             return false;
     }
-    uint64_t mask = reservation->place.mask;
+    uint64_t mask = reservation->promise.place.mask;
     gt_reservations_release(view->reservations, cluster, at);
     if (!gt_cache_room_for(view->cache, node, gt_cache_pod_request(pod), GT_CACHE_ROOM_NOW) ||
         gt_cache_plan_pod(view->cache, pod, node, mask, NULL) < 0)
@@ -164,12 +164,11 @@ static int decide_commit(struct gt_job_view *view, const struct gt_plan_pod *pod
         if (pods[i].running) {
             view->left_gpus += gt_member_is_open(member) ? view->job->units.units[member->unit].gpus : 0;
         } else if (member->state == GT_MEMBER_TO_RESERVE) {
-            const struct gt_promise place = {
-                .node = pods[i].node, .mask = pods[i].mask, .requests = pods[i].requests};
-            gt_reservations_reserve(view->reservations, cluster, i, &place, reserve_until);
+            const struct gt_promise promise = {.place = pods[i].place, .requests = pods[i].requests};
+            gt_reservations_reserve(view->reservations, cluster, i, &promise, reserve_until);
             reserved = true;
         } else if (member->state == GT_MEMBER_TO_PLACE) {
-            int r = gt_cache_plan_pod(view->cache, member->pod, pods[i].node, pods[i].mask, err);
+            int r = gt_cache_plan_pod(view->cache, member->pod, pods[i].place.node, pods[i].place.mask, err);
             if (r < 0) {
                 undo(view, pods, i);
                 return r;

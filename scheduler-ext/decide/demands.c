@@ -135,11 +135,11 @@ static bool lower_limits(const struct gt_cache *cache, struct gt_demands *demand
         requests[k] = demands->list[k].request;
     for (uint32_t i = 0; i < request->pod_count; i++)
         if (!pods[i].running)
-            tally_of[pods[i].node] = 0;
+            tally_of[pods[i].place.node] = 0;
     for (uint32_t i = 0; i < request->pod_count; i++) {
         if (pods[i].running) /* it has a place, or a part is planned without it */
             continue;
-        uint32_t node = pods[i].node, *at = &tally_of[node];
+        uint32_t node = pods[i].place.node, *at = &tally_of[node];
         if (!*at) {
             tallies[count] = (struct tally){.gpus = 0};
             *at = ++count;

@@ -119,7 +119,7 @@ static uint32_t count_siblings(const struct gt_cluster *cluster, const struct gt
         struct gt_cluster_node node;
         struct gt_cluster_supernode super;
         uint32_t place = other->node != GT_NONE                 ? other->node
-                         : other->plan == GT_CACHE_PLAN_ASSUMED ? other->plan_node
+                         : other->plan == GT_CACHE_PLAN_ASSUMED ? other->planned.node
                                                                 : GT_NONE;
         if (other == pod || other->deleting || !gt_cluster_get_node(cluster, place, &node))
             continue;

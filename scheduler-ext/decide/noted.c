@@ -27,8 +27,7 @@ void gt_noted_read(struct gt_cluster *cluster, const char *note)
         gt_cluster_promise(
             cluster,
             &(struct gt_promise){.kind = word.is_whole ? GT_PROMISE_NOTED_NODE : GT_PROMISE_NOTED,
-                                 .node = gt_cluster_find_node(cluster, word.node),
-                                 .mask = word.mask},
+                                 .place = {gt_cluster_find_node(cluster, word.node), word.mask}},
             &id, NULL);
     }
 }

@@ -112,7 +112,7 @@ static int plan_texts_write_gpus(const struct plan_draft *draft, unsigned at_lea
 }
 
 int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod,
-                       const struct gt_planned_place *place, struct gt_plan_texts *ret, struct gt_err **err)
+                       const struct gt_planned_place *planned, struct gt_plan_texts *ret, struct gt_err **err)
 {
     struct gt_cluster *cluster = gt_cache_cluster((struct gt_cache *)(uintptr_t)cache);
     struct gt_cluster_node info;
@@ -120,23 +120,23 @@ int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *
     struct gt_plan_texts texts = {0};
     uint64_t masks[GT_POD_PLAN_CONTAINERS_MAX] = {0};
     gt_auto_buf struct gt_buf gpus = GT_BUF(GT_POD_PLAN_TEXT_MAX);
-    if (!gt_cluster_get_node(cluster, place->node, &info) ||
+    if (!gt_cluster_get_node(cluster, planned->place.node, &info) ||
         !gt_cluster_get_supernode(cluster, info.supernode, &supernode) ||
         !gt_text_copy(texts.node, sizeof(texts.node), info.name))
         return gt_fail(err, ENOENT, "the planned node is gone");
-    if (pod->gpus != gt_bit_count(place->mask) || pod->meta.containers > GT_POD_CONTAINERS_MAX)
+    if (pod->gpus != gt_bit_count(planned->place.mask) || pod->meta.containers > GT_POD_CONTAINERS_MAX)
         return gt_fail(err, EINVAL, "pod %s: its plan does not have its number of GPUs", pod->meta.name);
-    masks_of(info.class, pod, place->mask, masks);
+    masks_of(info.class, pod, planned->place.mask, masks);
     gt_auto_free struct plan_draft *draft = calloc(1, sizeof(*draft));
     GT_NEED(draft, err, "plan");
-    GT_TRY(add_containers(cache, pod, place->node, masks, draft, err));
+    GT_TRY(add_containers(cache, pod, planned->place.node, masks, draft, err));
     GT_TRY(plan_texts_write_gpus(draft, pod->meta.containers, &gpus, err));
     texts.supernode = supernode.name;
-    snprintf(texts.unit, sizeof(texts.unit), "%" PRIu32, place->unit);
-    snprintf(texts.unit_rank, sizeof(texts.unit_rank), "%" PRIu32, place->unit_rank);
-    snprintf(texts.rank, sizeof(texts.rank), "%" PRIu32, place->rank);
-    if (place->tier)
-        snprintf(texts.tier, sizeof(texts.tier), "%u", place->tier);
+    snprintf(texts.unit, sizeof(texts.unit), "%" PRIu32, planned->unit);
+    snprintf(texts.unit_rank, sizeof(texts.unit_rank), "%" PRIu32, planned->unit_rank);
+    snprintf(texts.rank, sizeof(texts.rank), "%" PRIu32, planned->rank);
+    if (planned->tier)
+        snprintf(texts.tier, sizeof(texts.tier), "%u", planned->tier);
     texts.gpus = gt_buf_take(&gpus);
     GT_NEED(texts.gpus, err, "plan");
     *ret = texts;

@@ -7,8 +7,7 @@
 
 /* The planned place of a pod, and its rank in the job. */
 struct gt_planned_place {
-    uint32_t node;
-    uint64_t mask; /* split over the pod's containers */
+    struct gt_place place; /* its GPUs are split over the pod's containers */
     uint32_t unit, unit_rank, rank;
     unsigned tier; /* 0: no supernode holds the unit */
 };
@@ -21,7 +20,8 @@ struct gt_plan_texts {
 };
 /* -ENOENT where the node or a GPU does not exist. gt_plan_texts_done() frees *ret. */
 int gt_plan_texts_make(const struct gt_cache *cache, const struct gt_cache_pod *pod,
-                       const struct gt_planned_place *place, struct gt_plan_texts *ret, struct gt_err **err);
+                       const struct gt_planned_place *planned, struct gt_plan_texts *ret,
+                       struct gt_err **err);
 void gt_plan_texts_done(struct gt_plan_texts *texts);
 
 /* The annotations of a plan as keys and values; they point into `texts`. */

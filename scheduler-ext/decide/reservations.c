@@ -19,8 +19,9 @@ uint32_t gt_reservations_node(const struct gt_reservations *reservations, const 
 {
     const struct gt_reservation *reservation = &reservations->reservations[at];
     return reservation->node_digest &&
-                   gt_reservations_node_digest(cluster, reservation->place.node) == reservation->node_digest
-               ? reservation->place.node
+                   gt_reservations_node_digest(cluster, reservation->promise.place.node) ==
+                       reservation->node_digest
+               ? reservation->promise.place.node
                : GT_NONE;
 }
 
@@ -33,7 +34,7 @@ static bool is_reserved(const struct gt_reservation *reservation)
 static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool reserved)
 {
     struct gt_reservation *reservation = &reservations->reservations[at];
-    uint32_t gpus = gt_bit_count(reservation->place.mask);
+    uint32_t gpus = gt_bit_count(reservation->promise.place.mask);
     if (reserved == is_reserved(reservation))
         return;
     reservation->state = reserved ? GT_RESERVATION_HELD : GT_RESERVATION_NONE;
@@ -44,7 +45,7 @@ static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool
         *reservations->charged += reserved ? gpus : -(uint64_t)gpus;
     if (reserved && reservations->cache)
         reservation->hold =
-            gt_cache_hold(reservations->cache, reservations->job, reservation->place.node, gpus);
+            gt_cache_hold(reservations->cache, reservations->job, reservation->promise.place.node, gpus);
     else if (!reserved)
         gt_cache_unhold(reservations->cache, gt_steal(reservation->hold));
 }
@@ -74,15 +75,16 @@ static bool reservations_is_sound(const struct gt_reservations *reservations,
                                   const struct gt_cluster *cluster, uint32_t at)
 {
     struct gt_cluster_node node;
-    return gt_cluster_get_node(cluster, reservations->reservations[at].place.node, &node) && node.eligible &&
-           !(reservations->reservations[at].place.mask & ~(node.free & node.healthy));
+    return gt_cluster_get_node(cluster, reservations->reservations[at].promise.place.node, &node) &&
+           node.eligible &&
+           !(reservations->reservations[at].promise.place.mask & ~(node.free & node.healthy));
 }
 
 static void reservations_keep(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at)
 {
     struct gt_reservation *reservation = &reservations->reservations[at];
-    bool ended = !gt_cluster_find_promise(cluster, reservation->promise);
-    if (ended && gt_cluster_promise(cluster, &reservation->place, &reservation->promise, NULL) == 0)
+    bool ended = !gt_cluster_find_promise(cluster, reservation->entry);
+    if (ended && gt_cluster_promise(cluster, &reservation->promise, &reservation->entry, NULL) == 0)
         set_reserved(reservations, at, true);
     else if (is_reserved(reservation) && (ended || !reservations_is_sound(reservations, cluster, at)))
         gt_reservations_release(reservations, cluster,
@@ -105,12 +107,12 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
 }
 
 void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at,
-                             const struct gt_promise *place, uint64_t until)
+                             const struct gt_promise *promise, uint64_t until)
 {
     gt_reservations_release(reservations, cluster, at);
     reservations->reservations[at] = (struct gt_reservation){
-        .place = {GT_PROMISE_RESERVED, place->node, reservations->owner, place->mask, place->requests},
-        .node_digest = gt_reservations_node_digest(cluster, place->node),
+        .promise = {GT_PROMISE_RESERVED, promise->place, reservations->owner, promise->requests},
+        .node_digest = gt_reservations_node_digest(cluster, promise->place.node),
         .until = until,
         .offered_ms = reservations->reservations[at].offered_ms};
     set_reserved(reservations, at, true);
@@ -126,7 +128,7 @@ bool gt_reservations_release(struct gt_reservations *reservations, struct gt_clu
 {
     GT_ASSERT(at < reservations->count);
     bool reserved = is_reserved(&reservations->reservations[at]);
-    gt_cluster_end_promise(cluster, reservations->reservations[at].promise);
+    gt_cluster_end_promise(cluster, reservations->reservations[at].entry);
     set_reserved(reservations, at, false);
     reservations->reservations[at].state = GT_RESERVATION_NONE;
     reservations->reservations[at].moves = false;

@@ -48,7 +48,7 @@ bool gt_decide_drain(const struct gt_job_view *view, struct gt_node_set *ret)
     bool found = gt_drain_plan(gt_cache_cluster(view->cache), &request);
     for (uint32_t i = 0; found && i < view->count; i++)
         if (gt_member_is_open(&view->members[i]) && !attempt.pods[i].running)
-            found = gt_node_set_add(&set, attempt.pods[i].node, NULL) == 0;
+            found = gt_node_set_add(&set, attempt.pods[i].place.node, NULL) == 0;
     if (!found) {
         gt_node_set_done(&set);
         return false;
@@ -62,7 +62,7 @@ static struct gt_plan_pod *take_places(const struct gt_job_view *view, struct gt
 {
     for (uint32_t i = 0; i < view->count; i++)
         if (!gt_member_is_open(&view->members[i]) || attempt->pods[i].running)
-            attempt->pods[i].node = GT_NONE;
+            attempt->pods[i].place.node = GT_NONE;
     return gt_steal(attempt->pods);
 }
 
@@ -92,7 +92,7 @@ static bool victims_suffice(struct gt_cluster *cluster, struct gt_plan_request *
         freed[n] = spec->freed[n];
     for (uint32_t i = 0; i < spec->count; i++)
         if (spec->victims[i].chosen)
-            freed[spec->victims[i].node] |= spec->victims[i].mask;
+            freed[spec->victims[i].place.node] |= spec->victims[i].place.mask;
     request->freed = freed;
     return gt_plan_ruled(cluster, request, &failure);
 }
@@ -136,7 +136,7 @@ static int stay_together(const struct gt_cluster *cluster, const struct gt_plan_
     struct gt_cluster_node node;
     uint32_t own = GT_NONE;
     for (uint32_t i = 0; request->within && own == GT_NONE && i < request->pod_count; i++)
-        if (request->pods[i].running && gt_cluster_get_node(cluster, request->pods[i].node, &node))
+        if (request->pods[i].running && gt_cluster_get_node(cluster, request->pods[i].place.node, &node))
             own = gt_cluster_domain(cluster, node.supernode, request->within);
     for (uint32_t n = 0; own != GT_NONE && n < gt_cluster_nodes(cluster); n++)
         if (gt_cluster_get_node(cluster, n, &node) &&
@@ -167,7 +167,7 @@ int gt_decide_moves(const struct gt_job_view *view, const struct gt_decide_moves
     relocate.tier = request.within;
     GT_TRY(gt_relocate_within(cluster, spec->pods, spec->count, &relocate, &found, err));
     for (uint32_t i = 0; i < found.count; i++)
-        freed[spec->pods[found.moves[i].pod].node] |= spec->pods[found.moves[i].pod].mask;
+        freed[spec->pods[found.moves[i].pod].place.node] |= spec->pods[found.moves[i].pod].place.mask;
     request.freed = freed;
     if (found.count && gt_relocate_promise(cluster, &found, false)) {
         /* Other resources and rules of the job count only here. */
@@ -176,7 +176,7 @@ int gt_decide_moves(const struct gt_job_view *view, const struct gt_decide_moves
     }
     for (uint32_t i = 0; spec->room && found.count && found.possible && i < view->count; i++)
         if (gt_member_is_open(&view->members[i]) && !attempt.pods[i].running &&
-            gt_node_set_add(spec->room, attempt.pods[i].node, NULL) < 0)
+            gt_node_set_add(spec->room, attempt.pods[i].place.node, NULL) < 0)
             found.possible = false;
     *ret = found;
     return 0;

@@ -25,11 +25,11 @@ static uint64_t slow_mask(const struct gt_cache *cache, const struct gt_cache_po
 {
     struct gt_cluster *cluster = gt_cache_cluster((struct gt_cache *)(uintptr_t)cache);
     struct gt_cluster_node node;
-    bool planned = pod->plan == GT_CACHE_PLAN_ASSUMED && pod->plan_node != GT_NONE;
-    *ret_node = planned ? pod->plan_node : pod->node;
+    bool planned = pod->plan == GT_CACHE_PLAN_ASSUMED && pod->planned.node != GT_NONE;
+    *ret_node = planned ? pod->planned.node : pod->node;
     if (pod->deleting || !gt_cluster_get_node(cluster, *ret_node, &node))
         return 0;
-    return (planned ? pod->plan_mask : gt_cache_pod_gpus(cache, pod)) & node.slow;
+    return (planned ? pod->planned.mask : gt_cache_pod_gpus(cache, pod)) & node.slow;
 }
 
 /* A node of the supernode that holds such a pod without slow GPUs; GT_NONE: there is none. */

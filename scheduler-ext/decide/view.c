@@ -133,13 +133,15 @@ static enum gt_member_state view_state_of(const struct gt_job_view_spec *spec, c
 static void take_reservations(struct gt_reservation *reservation, const struct gt_cluster *cluster,
                               const struct gt_cache_pod *pod)
 {
-    uint32_t node = pod->state >= GT_CACHE_BOUND ? pod->node : pod->plan_node;
-    uint64_t mask = pod->plan == GT_CACHE_PLAN_NONE || pod->plan_node != node ? 0 : pod->plan_mask;
-    *reservation = (struct gt_reservation){
-        .state = GT_RESERVATION_POD,
-        .place = {.kind = GT_PROMISE_RESERVED, .node = node, .owner = pod->job->number, .mask = mask},
-        .node_digest = gt_reservations_node_digest(cluster, node),
-        .offered_ms = reservation->offered_ms};
+    uint32_t node = pod->state >= GT_CACHE_BOUND ? pod->node : pod->planned.node;
+    uint64_t mask = pod->plan == GT_CACHE_PLAN_NONE || pod->planned.node != node ? 0 : pod->planned.mask;
+    *reservation = (struct gt_reservation){.state = GT_RESERVATION_POD,
+                                           .promise = {.kind = GT_PROMISE_RESERVED,
+                                                       .place.node = node,
+                                                       .owner = pod->job->number,
+                                                       .place.mask = mask},
+                                           .node_digest = gt_reservations_node_digest(cluster, node),
+                                           .offered_ms = reservation->offered_ms};
 }
 
 bool gt_job_view_has_ended(const struct gt_job_view *view, const struct gt_owner *owner, uint32_t at)
@@ -180,12 +182,12 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
                    (!pod && ((spec->none_come && !gt_reservation_is_offered(reservation, spec->now)) ||
                              gt_job_view_has_ended(view, spec->owner, i))))
             gt_reservations_release(reservations, cluster, i);
-        else if (reservation->state == GT_RESERVATION_POD && reservation->place.mask &&
+        else if (reservation->state == GT_RESERVATION_POD && reservation->promise.place.mask &&
                  (view->states[GT_MEMBER_PLACED] || reservation->moves) &&
                  view->members[i].state != GT_MEMBER_LOST) /* which may still exist, and get it again */
             *reservation = (struct gt_reservation){
                 .state = GT_RESERVATION_WANTED,
-                .place = reservation->place,
+                .promise = reservation->promise,
                 .node_digest = reservation->node_digest,
                 .moves = reservation->moves,
                 .returns =
@@ -306,16 +308,16 @@ uint32_t gt_job_view_place(const struct gt_job_view *view, uint32_t at, uint64_t
     *ret_mask = 0;
     switch (member->state) {
     case GT_MEMBER_PLACED:
-        *ret_mask = pod->plan != GT_CACHE_PLAN_NONE && pod->plan_node == pod->node ? pod->plan_mask : 0;
+        *ret_mask = pod->plan != GT_CACHE_PLAN_NONE && pod->planned.node == pod->node ? pod->planned.mask : 0;
         return pod->node;
     case GT_MEMBER_LIFTED:
     case GT_MEMBER_LOST: /* it cannot run elsewhere */
     case GT_MEMBER_PLANNED:
-        *ret_mask = pod->plan_mask;
-        return pod->plan_node;
+        *ret_mask = pod->planned.mask;
+        return pod->planned.node;
     case GT_MEMBER_RESERVED:
     case GT_MEMBER_MOVING:
-        *ret_mask = view->reservations->reservations[at].place.mask;
+        *ret_mask = view->reservations->reservations[at].promise.place.mask;
         return gt_reservations_node(view->reservations, gt_cache_cluster(view->cache), at);
     default:
         return GT_NONE;

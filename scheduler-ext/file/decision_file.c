@@ -265,8 +265,8 @@ static int read_promises(const struct decision *decision, const cJSON *state)
         struct gt_promise_id id;
         const cJSON *at = item->child;
         uint32_t kind;
-        if (!next_id(&at, decision->nodes, false, &promise.node) ||
-            !next_id(&at, GT_PROMISE_NODE, false, &kind) || !next_bits(&at, &promise.mask) ||
+        if (!next_id(&at, decision->nodes, false, &promise.place.node) ||
+            !next_id(&at, GT_PROMISE_NODE, false, &kind) || !next_bits(&at, &promise.place.mask) ||
             (at && !next_bits(&at, &promise.requests)))
             return decision_is_wrong(decision, "promises");
         promise.kind = (enum gt_promise_kind)kind;
@@ -370,7 +370,7 @@ static int read_units(struct decision *decision, const cJSON *json)
     decision->request.pods = calloc((size_t)decision->request.pod_count + 1, sizeof(struct gt_plan_pod));
     GT_NEED(decision->request.pods, decision->err, "decision");
     for (uint32_t i = 0; i < decision->request.pod_count; i++)
-        decision->request.pods[i].node = GT_NONE;
+        decision->request.pods[i].place.node = GT_NONE;
     return 0;
 }
 
@@ -381,8 +381,8 @@ static int read_running(const struct decision *decision, const cJSON *json)
         const cJSON *at = item->child;
         uint32_t number;
         if (!next_id(&at, decision->request.pod_count, false, &number) ||
-            !next_id(&at, decision->nodes, true, &pod.node) || !next_bits(&at, &pod.mask) ||
-            !cJSON_IsBool(at) || (pod.node != GT_NONE && !decision->exists[pod.node]))
+            !next_id(&at, decision->nodes, true, &pod.place.node) || !next_bits(&at, &pod.place.mask) ||
+            !cJSON_IsBool(at) || (pod.place.node != GT_NONE && !decision->exists[pod.place.node]))
             return decision_is_wrong(decision, "running");
         pod.left_out = cJSON_IsTrue(at);
         decision->request.pods[number] = pod;

@@ -402,29 +402,29 @@ static int file_pods_read(struct cluster_reader *reader, uint32_t i, const cJSON
     GT_TRY(gt_get_unsigned(&at, json, "unit", GT_CLUSTER_PODS_MAX, &unit));
     GT_TRY(gt_get_unsigned(&at, json, "restartCost", GT_MOVE_COST_MAX, &cost));
     GT_TRY(reader_name(&at, json, "node", node));
-    pod->node = gt_cluster_find_node(file->cluster, node);
-    if (pod->node == GT_NONE)
+    pod->place.node = gt_cluster_find_node(file->cluster, node);
+    if (pod->place.node == GT_NONE)
         return gt_at_fail(&at, "node", "there is no node \"%.100s\"", node);
     struct gt_cluster_node n;
-    gt_cluster_get_node(file->cluster, pod->node, &n);
-    GT_TRY(reader_gpus(&at, json, "gpus", gt_class_gpus(n.class), &pod->mask));
-    if (!pod->mask)
+    gt_cluster_get_node(file->cluster, pod->place.node, &n);
+    GT_TRY(reader_gpus(&at, json, "gpus", gt_class_gpus(n.class), &pod->place.mask));
+    if (!pod->place.mask)
         return gt_at_fail(&at, "gpus", "expected the GPUs that the pod uses, there are none");
-    if (pod->mask & used[pod->node])
+    if (pod->place.mask & used[pod->place.node])
         return gt_at_fail(&at, "gpus", "GPU %d of \"%.100s\" is used by another pod",
-                          gt_bit_first(pod->mask & used[pod->node]), node);
-    if (reader->free_given[pod->node] && pod->mask & n.free)
+                          gt_bit_first(pod->place.mask & used[pod->place.node]), node);
+    if (reader->free_given[pod->place.node] && pod->place.mask & n.free)
         return gt_at_fail(&at, "gpus", "GPU %d of \"%.100s\" is free, its node says",
-                          gt_bit_first(pod->mask & n.free), node);
-    used[pod->node] |= pod->mask;
+                          gt_bit_first(pod->place.mask & n.free), node);
+    used[pod->place.node] |= pod->place.mask;
     pod->cost = cost;
     pod->unit = unit;
     named->unit_gpus = atomic ? atomic : group;
-    if (named->unit_gpus <= gt_bit_count(pod->mask))
+    if (named->unit_gpus <= gt_bit_count(pod->place.mask))
         pod->unit = GT_NONE;
     if (!reader->sizes_given) {
-        gt_chain_came(file->cluster, group, gt_bit_count(pod->mask));
-        gt_chain_came(file->cluster, atomic, gt_bit_count(pod->mask));
+        gt_chain_came(file->cluster, group, gt_bit_count(pod->place.mask));
+        gt_chain_came(file->cluster, atomic, gt_bit_count(pod->place.mask));
     }
     return 0;
 }

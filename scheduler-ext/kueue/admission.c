@@ -281,7 +281,7 @@ static void forget(struct gt_cache *cache, struct admission_entry *entry)
     while (entry->assumed) {
         uint32_t i = --entry->assumed;
         gt_cluster_end_promise(gt_cache_cluster(cache), entry->places.promises[i]);
-        gt_cache_forget_room(cache, entry->places.pods[i].node, entry->places.requests[i]);
+        gt_cache_forget_room(cache, entry->places.pods[i].place.node, entry->places.requests[i]);
     }
 }
 
@@ -291,11 +291,11 @@ static bool assume(struct gt_cache *cache, struct admission_entry *entry)
     const struct gt_fit_places *places = &entry->places;
     for (uint32_t i = 0; i < places->count; i++) {
         const struct gt_plan_pod *pod = &places->pods[i];
-        const struct gt_promise promise = {GT_PROMISE_ADMITTED, pod->node, 0, pod->mask, pod->requests};
-        bool room = gt_cache_assume_room(cache, pod->node, places->requests[i]);
+        const struct gt_promise promise = {GT_PROMISE_ADMITTED, pod->place, 0, pod->requests};
+        bool room = gt_cache_assume_room(cache, pod->place.node, places->requests[i]);
         if (!room || gt_cluster_promise(gt_cache_cluster(cache), &promise, &places->promises[i], NULL) < 0) {
             if (room)
-                gt_cache_forget_room(cache, pod->node, places->requests[i]);
+                gt_cache_forget_room(cache, pod->place.node, places->requests[i]);
             forget(cache, entry);
             return false;
         }

@@ -205,7 +205,7 @@ static int begin_places(struct gt_cache *cache, const struct gt_workload *worklo
     to->count = job->member_count;
     for (uint32_t i = 0; i < to->count; i++) {
         const struct gt_job_template *template = job->members[i].template;
-        to->pods[i].node = GT_NONE;
+        to->pods[i].place.node = GT_NONE;
         to->pods[i].requests = job->members[i].gpus.requests;
         if (template == known) {
             to->requests[i] = gt_cache_request_ref(request);

@@ -34,7 +34,7 @@ enum gt_picture_state gt_picture_gpu(const struct gt_picture_node *node, unsigne
     uint64_t bit = UINT64_C(1) << gpu;
     const struct gt_picture_pod *pod = NULL;
     for (uint32_t i = 0; i < node->pod_count && !pod; i++)
-        if (node->pods[i].mask & bit)
+        if (node->pods[i].place.mask & bit)
             pod = &node->pods[i];
     if (ret_pod)
         *ret_pod = pod;

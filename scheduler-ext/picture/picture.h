@@ -49,11 +49,10 @@ enum {
 
 struct gt_picture_pod {
     const char *namespace_, *name;
-    const char *job;     /* its name or key; NULL: not known */
-    uint32_t job_number; /* index in the picture's jobs */
-    uint32_t node;       /* index in the picture's nodes */
-    uint64_t mask;
-    uint32_t unit, rank; /* GT_NONE: not planned */
+    const char *job;       /* its name or key; NULL: not known */
+    uint32_t job_number;   /* index in the picture's jobs */
+    struct gt_place place; /* node: index in the picture's nodes */
+    uint32_t unit, rank;   /* GT_NONE: not planned */
 };
 
 struct gt_picture_node {

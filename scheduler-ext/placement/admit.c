@@ -103,8 +103,7 @@ static int admit_make_texts(const struct gt_placement *placement, const struct r
     if (unit == units->count)
         return -ENOENT;
     const struct gt_planned_place place = {
-        .node = node,
-        .mask = reservations->reservations[reserved_nodes->at].place.mask,
+        .place = {node, reservations->reservations[reserved_nodes->at].promise.place.mask},
         .unit = unit,
         .unit_rank = reserved_nodes->at - units->units[unit].first,
         .rank = reserved_nodes->job->members[reserved_nodes->at].rank,
@@ -128,10 +127,11 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
     uint32_t node = gt_reservations_node(&place.pjob->place.reservations, cluster, place.at);
     if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible ||
         !gt_cache_successor_fits_node(placement->spec.cache, model, node) ||
-        reservation->place.mask & ~info.healthy ||
+        reservation->promise.place.mask & ~info.healthy ||
         !gt_cache_hold_is_sound(placement->spec.cache, reservation->hold) ||
         !gt_placement_is_acknowledged(cluster, &placement->objects, place.pjob->object,
-                                      place.job->members[place.at].rank, node, reservation->place.mask) ||
+                                      place.job->members[place.at].rank, node,
+                                      reservation->promise.place.mask) ||
         admit_make_texts(placement, &place, model, node, &ret->texts) < 0)
         return false;
     ret->reservation = reservation;
@@ -160,6 +160,6 @@ void gt_placement_admitted(struct gt_placement *placement, const struct gt_pod *
         gt_digest_keyed(pod->plan_node) != reservations->reservations[place.at].node_digest)
         return;
     gt_reservations_release(reservations, cluster, place.at);
-    placement->counters.pods_admitted++;
-    placement->counters.pods_planned++;
+    placement->counters.pods.admitted++;
+    placement->counters.pods.planned++;
 }

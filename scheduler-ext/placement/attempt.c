@@ -66,7 +66,7 @@ static uint32_t placed_node(const struct gt_job_view *view, uint32_t at)
     if (member->state == GT_MEMBER_TO_RESERVE)
         return gt_reservations_node(view->reservations, gt_cache_cluster(view->cache), at);
     bool is_planned = member->state == GT_MEMBER_TO_PLACE && member->pod->plan == GT_CACHE_PLAN_ASSUMED;
-    return is_planned ? member->pod->plan_node : GT_NONE;
+    return is_planned ? member->pod->planned.node : GT_NONE;
 }
 
 /* "2 units in rack-a, rack-b": what the page says of a plan. No Event: each pod's condition says its place.
@@ -113,7 +113,7 @@ static void say_too_many(const struct pjob *pjob, struct gt_buf *to)
         gt_buf_printf(to,
                       "; no nodes are reserved for it: they have %u GPUs, more than %llu%% of the cluster",
                       pjob->place.too_many_gpus,
-                      (unsigned long long)pjob->placement->spec.options.reserve_waiting_percent);
+                      (unsigned long long)pjob->placement->spec.options.reserve.waiting_percent);
 }
 
 /* Names the last to go of the pods that terminate where the job lacks room. The time is rounded up, so that
@@ -176,7 +176,7 @@ static const char *reason_name(enum gt_plan_reason reason)
 static bool is_scattered(const struct gt_plan_failure *failure)
 {
     return failure->reason == GT_PLAN_NO_SUPERNODE ||
-           (failure->reason == GT_PLAN_TOO_FEW_GPUS && failure->bound) ||
+           (failure->reason == GT_PLAN_TOO_FEW_GPUS && failure->domains.bound) ||
            failure->reason == GT_PLAN_NO_DOMAIN;
 }
 
@@ -367,7 +367,7 @@ static uint32_t beyond_limit(const struct gt_placement *placement, const struct 
         all += healthy_gpus(cluster, n);
         gpus += gt_node_set_has(nodes, n) ? healthy_gpus(cluster, n) : 0;
     }
-    bool fits = gpus * UINT64_C(100) <= all * placement->spec.options.reserve_waiting_percent;
+    bool fits = gpus * UINT64_C(100) <= all * placement->spec.options.reserve.waiting_percent;
     return fits || gt_node_set_count(nodes) <= 1 ? 0 : gpus;
 }
 

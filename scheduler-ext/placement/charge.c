@@ -107,7 +107,7 @@ static uint64_t own_limit(const struct pjob *pjob)
     const struct tenant *tenant = pjob->tenant;
     return tenant->yielded
                ? 0
-               : tenant->namespace_->bound + pjob->placement->spec.options.reserve_gpus_per_namespace;
+               : tenant->namespace_->bound + pjob->placement->spec.options.reserve.gpus_per_namespace;
 }
 
 /* The strictest limit. */
@@ -155,7 +155,7 @@ static uint64_t arrived_gpus(const struct reconcile *reconcile)
         const struct gt_reservation *reservation = &reservations->reservations[i];
         if (view->members[i].state == GT_MEMBER_TO_PLACE && reservation->state == GT_RESERVATION_HELD &&
             !reservation->moves)
-            gpus += gt_bit_count(reservation->place.mask);
+            gpus += gt_bit_count(reservation->promise.place.mask);
     }
     return gpus;
 }

@@ -30,11 +30,11 @@ static unsigned order_gpus(const struct reconcile *reconcile, const struct gt_ca
     uint64_t masks[GT_POD_CONTAINERS_MAX] = {0};
     struct gt_cluster_node info;
     unsigned count = 0;
-    if (!gt_cluster_get_node(gt_cache_cluster(reconcile->placement->spec.cache), pod->plan_node, &info) ||
-        gt_bit_count(pod->plan_mask) != pod->gpus || pod->gpus > GT_CLAIM_RESULTS_MAX ||
+    if (!gt_cluster_get_node(gt_cache_cluster(reconcile->placement->spec.cache), pod->planned.node, &info) ||
+        gt_bit_count(pod->planned.mask) != pod->gpus || pod->gpus > GT_CLAIM_RESULTS_MAX ||
         pod->meta.containers > GT_POD_CONTAINERS_MAX)
         return 0;
-    gt_plan_split(info.class, pod->plan_mask, pod->meta.gpus, pod->meta.containers, masks);
+    gt_plan_split(info.class, pod->planned.mask, pod->meta.gpus, pod->meta.containers, masks);
     for (unsigned c = 0; c < pod->meta.containers; c++)
         for (uint64_t left = masks[c]; left && count < GT_CLAIM_RESULTS_MAX; left &= left - 1)
             to[count++] = gt_bit_first(left);
@@ -50,7 +50,7 @@ static bool make_results(const struct reconcile *reconcile, const struct gt_cach
     for (unsigned i = 0; i < claim->request_count; i++)
         for (unsigned n = 0; n < claim->requests[i].count; n++, done++) {
             const char *device = done < count ? gt_cache_device_name(reconcile->placement->spec.cache,
-                                                                     pod->plan_node, gpus[done])
+                                                                     pod->planned.node, gpus[done])
                                               : NULL;
             if (!device || !*device)
                 return false;
@@ -78,7 +78,7 @@ static void placement_claims_write_next(struct reconcile *reconcile, const struc
         gt_write_claim(reconcile->pjob, record, WRITE_CLAIM_CLEARED, claim, NULL);
         return;
     }
-    if (!gt_cluster_get_node(gt_cache_cluster(reconcile->placement->spec.cache), pod->plan_node, &info) ||
+    if (!gt_cluster_get_node(gt_cache_cluster(reconcile->placement->spec.cache), pod->planned.node, &info) ||
         !make_results(reconcile, pod, info.name, claim, results, &allocation.count)) {
         placement_claims_say(reconcile, "ClaimUnfit", pod, "does not ask for what its limits were");
         return;
@@ -111,7 +111,7 @@ bool gt_claim_is_ready(struct reconcile *reconcile, const struct gt_cache_pod *p
         pod->claim_template ? gt_cache_claim_of(reconcile->placement->spec.cache, pod) : NULL;
     if (!pod->claim_template)
         return true;
-    if (claim && gt_cache_claim_holds(claim, pod->plan_node, pod->plan_mask))
+    if (claim && gt_cache_claim_holds(claim, pod->planned.node, pod->planned.mask))
         return placement_claims_is_settled(reconcile, pod);
     if (record)
         record->claim_seen_ms = 0;
@@ -175,7 +175,7 @@ static void handle_refused(struct reconcile *reconcile, const struct gt_cache_po
         gt_evict_pod(reconcile, pod);
     if (pjob->report.refused_ms == UINT64_MAX)
         return;
-    reconcile->placement->counters.lost++;
+    reconcile->placement->counters.pods.lost++;
     gt_placement_event(pjob, pod, true, "ClaimRefused", again ? "Recreate" : "Report", text);
 }
 

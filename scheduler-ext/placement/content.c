@@ -100,7 +100,7 @@ static uint32_t content_place_of(const struct gt_job_view *view, uint32_t at, ui
     if (view->members[at].state != GT_MEMBER_TO_PLACE || !reservation ||
         reservation->state != GT_RESERVATION_HELD)
         return gt_job_view_place(view, at, ret_mask);
-    *ret_mask = reservation->place.mask;
+    *ret_mask = reservation->promise.place.mask;
     return gt_reservations_node(view->reservations, gt_cache_cluster(view->cache), at);
 }
 
@@ -318,9 +318,9 @@ static bool adopt_place(const struct adoption *to, uint32_t at, uint32_t node, u
     struct gt_cluster_node info;
     if (!gt_cluster_get_node(to->cluster, node, &info) || mask & ~info.available)
         return false;
-    const struct gt_promise place = {
-        .node = node, .mask = mask, .requests = to->view->job->members[at].gpus.requests};
-    gt_reservations_reserve(to->view->reservations, to->cluster, at, &place, until);
+    const struct gt_promise promise = {.place = {node, mask},
+                                     .requests = to->view->job->members[at].gpus.requests};
+    gt_reservations_reserve(to->view->reservations, to->cluster, at, &promise, until);
     gt_job_view_set_state(to->view, at, GT_MEMBER_RESERVED);
     return true;
 }

@@ -338,19 +338,19 @@ static void set_defaults(struct gt_placement *placement)
 {
     struct gt_placement_options *options = &placement->spec.options;
     set_default(&options->patience_ms, 60000);
-    set_default(&options->reserve_waiting_ms, 600000);
-    set_default(&options->reserve_waiting_percent, 50);
+    set_default(&options->reserve.waiting_ms, 600000);
+    set_default(&options->reserve.waiting_percent, 50);
     set_default(&options->unschedulable_ms, 60000);
     set_default(&options->node_loss_ms, 300000);
     set_default(&options->brake_percent, GT_BRAKE_PERCENT);
     set_default(&options->taint_percent, 50);
     set_default(&options->moves_a_day, 10);
     set_default(&options->moves_at_once, 2);
-    set_default(&options->reserve_ms, 1800000);
-    set_default(&options->reserve_missing_ms, 60000);
-    set_default(&options->reserve_yield_ms, 5000);
-    set_default(&options->reserve_gpus, 512);
-    set_default(&options->reserve_gpus_per_namespace, 512);
+    set_default(&options->reserve.coming_ms, 1800000);
+    set_default(&options->reserve.missing_ms, 60000);
+    set_default(&options->reserve.yield_ms, 5000);
+    set_default(&options->reserve.gpus, 512);
+    set_default(&options->reserve.gpus_per_namespace, 512);
     placement->times = placement->spec.times ? *placement->spec.times : GT_PLACEMENT_TIMES;
     placement->nodes.brake = (struct gt_brake){.cache = placement->spec.cache,
                                                .option = "--brake",
@@ -366,7 +366,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     placement->pods.max = GT_CACHE_PODS_MAX;
     set_defaults(placement);
     const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
-                                        .reservation_ms = placement->spec.options.reserve_waiting_ms,
+                                        .reservation_ms = placement->spec.options.reserve.waiting_ms,
                                         .share = on_share,
                                         .try = on_try,
                                         .same = on_same,
@@ -392,9 +392,9 @@ void gt_placement_free(struct gt_placement *placement)
     gt_placement_objects_done(&placement->objects);
     gt_quotas_done(&placement->quotas);
     gt_records_done(placement);
-    struct gt_write_line *const lines[] = {&placement->lifts,       &placement->plans,
-                                           &placement->reports,     &placement->evictions,
-                                           &placement->node_taints, &placement->checkpoints};
+    struct gt_write_line *const lines[] = {&placement->lines.lifts,   &placement->lines.plans,
+                                           &placement->lines.reports, &placement->lines.evictions,
+                                           &placement->lines.taints,  &placement->lines.checkpoints};
     for (unsigned i = 0; i < GT_COUNT(lines); i++)
         gt_write_close(lines[i]);
     if (placement->queue)
@@ -457,7 +457,7 @@ void gt_placement_stop(struct gt_placement *placement)
         return;
     placement->round.started = placement->term.is_on = false;
     gt_placement_taint_stop(placement);
-    gt_write_clear(&placement->checkpoints);
+    gt_write_clear(&placement->lines.checkpoints);
     placement->round.running = true; /* no round is to be started */
     while (placement->jobs.first) {
         while (placement->jobs.first->lift.writes)
@@ -534,8 +534,8 @@ void gt_placement_counters(const struct gt_placement *placement, struct gt_place
     *ret = placement->counters;
     ret->leads = placement->round.started;
     ret->braked = placement->nodes.brake.held;
-    ret->writes_waiting = gt_write_count(&placement->lifts) + gt_write_count(&placement->plans) +
-                          gt_write_count(&placement->reports);
+    ret->writes.waiting = gt_write_count(&placement->lines.lifts) + gt_write_count(&placement->lines.plans) +
+                          gt_write_count(&placement->lines.reports);
     for (const struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {
         ret->jobs[pjob->state]++;
         ret->reserved_gpus += gt_reservations_gpus(&pjob->place.reservations);

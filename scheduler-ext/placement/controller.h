@@ -63,12 +63,6 @@ struct gt_placement_options {
     /* --patience: after so long, nodes are reserved for a waiting job; 60 s. Lower where large jobs must
      * start soon, higher where GPUs must not stay idle for them. */
     uint64_t patience_ms;
-    /* How long nodes are reserved for a waiting job; 10 min. Higher where pods run for
-     * longer, so that the nodes become empty in that time. */
-    uint64_t reserve_waiting_ms;
-    /* --reserve-waiting-percent: the most of the cluster's GPUs that these nodes may have (one node is always
-     * allowed); 50. Higher where a job that needs most of the cluster must start among smaller ones. */
-    uint64_t reserve_waiting_percent;
     /* --unschedulable: after so long, a planned pod that the scheduler refuses has lost its plan; 60 s.
      * Higher where the scheduler is slow, or preempts. */
     uint64_t unschedulable_ms;
@@ -85,22 +79,32 @@ struct gt_placement_options {
      * 50). */
     enum gt_node_taints taints;
     uint64_t taint_percent;
-    /* --reserve: where pods are created one by one, how long places are reserved after the last new pod; 30
-     * min. Higher where it takes longer until a pod is ready and the next one is created. */
-    uint64_t reserve_ms;
-    /* For other jobs, how long places for missing pods are reserved after the last new
-     * pod; 60 s. Higher where owners create pods slowly, lower where tenants are not trusted. */
-    uint64_t reserve_missing_ms;
-    /* After so long without new pods, such places are given to complete jobs of other
-     * namespaces that can start there; 5 s. Higher where owners create fewer than four pods a second. */
-    uint64_t reserve_yield_ms;
-    /* The same option: where pods are created one by one, the most GPUs of a job that are reserved for units
-     * without any pod; 512. Lower where such sets are large and filled late. */
-    uint64_t reserve_gpus;
-    /* --reserve-gpus: the most GPUs that are reserved for missing pods of all jobs of a
-     * namespace together, beyond as many as its pods run on; 512. With it a job of 64 nodes can be planned
-     * with its first pod; a larger one waits for more of its pods. Lower where tenants are not trusted. */
-    uint64_t reserve_gpus_per_namespace;
+    struct {
+        /* How long nodes are reserved for a waiting job; 10 min. Higher where pods run for
+         * longer, so that the nodes become empty in that time. */
+        uint64_t waiting_ms;
+        /* --reserve-waiting-percent: the most of the cluster's GPUs that these nodes may have (one node is
+         * always allowed); 50. Higher where a job that needs most of the cluster must start among smaller
+         * ones. */
+        uint64_t waiting_percent;
+        /* --reserve: where pods are created one by one, how long places are reserved after the last new pod;
+         * 30 min. Higher where it takes longer until a pod is ready and the next one is created. */
+        uint64_t coming_ms;
+        /* For other jobs, how long places for missing pods are reserved after the last new
+         * pod; 60 s. Higher where owners create pods slowly, lower where tenants are not trusted. */
+        uint64_t missing_ms;
+        /* After so long without new pods, such places are given to complete jobs of other
+         * namespaces that can start there; 5 s. Higher where owners create fewer than four pods a second. */
+        uint64_t yield_ms;
+        /* The same option: where pods are created one by one, the most GPUs of a job that are reserved for
+         * units without any pod; 512. Lower where such sets are large and filled late. */
+        uint64_t gpus;
+        /* --reserve-gpus: the most GPUs that are reserved for missing pods of all jobs of a
+         * namespace together, beyond as many as its pods run on; 512. With it a job of 64 nodes can be
+         * planned with its first pod; a larger one waits for more of its pods. Lower where tenants are not
+         * trusted. */
+        uint64_t gpus_per_namespace;
+    } reserve;
 };
 
 struct gt_placement_times; /* times.h */
@@ -266,21 +270,27 @@ extern const char *const gt_wait_size_names[GT_WAIT_SIZES];
 
 struct gt_placement_counters {
     bool leads;
-    uint64_t placed, pods_planned, pods_lifted, failed;
-    uint64_t pods_admitted;            /* the part of pods_planned that were created with their plan */
+    uint64_t placed, failed;
     uint64_t blocked[GT_PLAN_REASONS]; /* tries by reason */
     uint64_t refused;                  /* by a rule */
-    uint64_t lost, recreated, evicted; /* pods */
-    uint64_t preempted;                /* pods of them that were evicted for jobs of higher priority */
-    uint64_t braked;                   /* how often the brake has kept pods from being evicted */
-    uint64_t kubelet_refused;          /* pods */
-    uint64_t writes, conflicts, write_failures;
+    struct {
+        uint64_t planned, lifted;
+        uint64_t admitted; /* the part of `planned` that were created with their plan */
+        uint64_t lost, recreated, evicted;
+        uint64_t preempted;       /* those of `evicted` that made room for jobs of higher priority */
+        uint64_t kubelet_refused; /* by their kubelets */
+    } pods;
+    uint64_t braked; /* how often the brake has kept pods from being evicted */
+    struct {
+        uint64_t done, conflicts, failures;
+        uint32_t waiting;
+    } writes;
     uint64_t reconciles;                                   /* of one job, for any reason */
     uint64_t decisions[GT_PLACEMENT_BUCKETS], decision_us; /* duration of tries: histogram and sum */
     uint64_t waits[GT_WAIT_SIZES][GT_WAIT_BUCKETS];        /* of jobs whose plan is in force: histograms */
     double waited_s[GT_WAIT_SIZES];                        /* their sums */
     uint32_t jobs[GT_PLACEMENT_STATES];
-    uint32_t reserved_gpus, reserved_node_count, writes_waiting;
+    uint32_t reserved_gpus, reserved_node_count;
 };
 void gt_placement_counters(const struct gt_placement *placement, struct gt_placement_counters *ret);
 

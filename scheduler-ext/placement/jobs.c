@@ -221,12 +221,13 @@ static void adopt_moving(struct pjob *pjob, uint64_t now)
         return;
     for (uint32_t i = 0; i < reservations->count; i++) {
         struct gt_cluster_node node;
-        struct gt_promise place = {0};
-        place.node = gt_cluster_find_node(cluster, gt_placement_plan_at(&plan, i, &place.mask));
-        if (!gt_cluster_get_node(cluster, place.node, &node) || place.mask & ~node.available)
+        struct gt_promise promise = {0};
+        promise.place.node =
+            gt_cluster_find_node(cluster, gt_placement_plan_at(&plan, i, &promise.place.mask));
+        if (!gt_cluster_get_node(cluster, promise.place.node, &node) || promise.place.mask & ~node.available)
             continue;
-        gt_reservations_reserve(reservations, cluster, i, &place,
-                                now + 2 * placement->spec.options.reserve_missing_ms);
+        gt_reservations_reserve(reservations, cluster, i, &promise,
+                                now + 2 * placement->spec.options.reserve.missing_ms);
         gt_reservations_set_moving(reservations, i);
     }
     gt_reservations_sync(reservations, cluster, now);

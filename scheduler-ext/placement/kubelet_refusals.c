@@ -25,7 +25,7 @@ void gt_kubelet_refusals_see(struct gt_placement *placement, const struct gt_cac
     struct pjob *pjob = refusal.job ? refusal.job->user : NULL;
     if (!placement->round.started || !pjob)
         return;
-    placement->counters.kubelet_refused++;
+    placement->counters.pods.kubelet_refused++;
     gt_placement_event(pjob, known ? known : refusal.job->pods, true, "RefusedByKubelet", "Report",
                        refusal.text);
     gt_placement_mark(pjob);

@@ -37,8 +37,7 @@ static int lift_make_text(const struct reconcile *reconcile, uint32_t at, unsign
     const struct gt_job_view_member *member = &reconcile->view->members[at];
     const struct gt_plan_unit *unit =
         member->unit < job->units.count ? &job->units.units[member->unit] : NULL;
-    const struct gt_planned_place place = {.node = member->pod->plan_node,
-                                           .mask = member->pod->plan_mask,
+    const struct gt_planned_place place = {.place = member->pod->planned,
                                            .unit = member->unit,
                                            .unit_rank = unit ? at - unit->first : 0,
                                            .rank = job->members[at].rank,

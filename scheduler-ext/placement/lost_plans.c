@@ -97,7 +97,7 @@ static void say_refusal(const struct reconcile *reconcile, const struct gt_cache
 {
     struct gt_cluster_node node;
     bool there =
-        gt_cluster_get_node(gt_cache_cluster(reconcile->placement->spec.cache), pod->plan_node, &node);
+        gt_cluster_get_node(gt_cache_cluster(reconcile->placement->spec.cache), pod->planned.node, &node);
     const char *said = record ? record->object.refusal : NULL;
     snprintf(to, size,
              "the scheduler refuses %s, the planned node of pod %s; GPUs are no longer reserved there%s%s",
@@ -200,10 +200,10 @@ static void report_lost(struct reconcile *reconcile, const struct gt_job_view_me
     bool held = strcmp(reason, GT_CONDITION_HELD) == 0; /* its node has no problem */
     if (strcmp(reason, GT_CONDITION_REFUSED) == 0)
         gt_backoff_node(&placement->backoffs, gt_cache_cluster(placement->spec.cache),
-                        reconcile->pjob->job->key, member->pod->plan_node, reconcile->now);
+                        reconcile->pjob->job->key, member->pod->planned.node, reconcile->now);
     record->lost_reported = record->lost_reported || member->pod->refused;
     if (!record->lost_reported)
-        placement->counters.lost++;
+        placement->counters.pods.lost++;
     bool again = !held && gt_reconcile_recreate(reconcile, member->pod, record);
     if (!record->lost_reported) {
         const struct gt_condition_text condition = {.reason = reason, .message = text};
@@ -232,7 +232,7 @@ static bool await_verdicts(struct reconcile *reconcile)
         uint64_t since = record ? record->unschedulable_ms : 0;
         first = since && since < first ? since : first;
         open |= member->state == GT_MEMBER_LIFTED && !(since && reconcile->now >= since + limit) &&
-                !gt_node_set_has(&reconcile->refused, member->pod->plan_node);
+                !gt_node_set_has(&reconcile->refused, member->pod->planned.node);
     }
     if (!open || first == UINT64_MAX || reconcile->now >= first + 2 * limit)
         return false;

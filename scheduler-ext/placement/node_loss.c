@@ -27,7 +27,7 @@ uint64_t gt_node_loss_until(const struct reconcile *reconcile)
     while (pod && !pod->deleting)
         pod = pod->next;
     return pod || pjob->move.moving
-               ? reconcile->now + 2 * reconcile->placement->spec.options.reserve_missing_ms
+               ? reconcile->now + 2 * reconcile->placement->spec.options.reserve.missing_ms
                : 0;
 }
 
@@ -325,7 +325,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     struct gt_plan_failure failure = {0};
     char why[SAID_MAX], holder[PLACEMENT_HOLDER_SIZE], braked[GT_BRAKE_WHY_SIZE];
     struct gt_decide_spec spec = {.reserve_until =
-                                      reconcile->now + placement->spec.options.reserve_missing_ms,
+                                      reconcile->now + placement->spec.options.reserve.missing_ms,
                                   .avoid_for = holder,
                                   .log = placement->log,
                                   .name = pjob->job->key};
@@ -473,7 +473,7 @@ static bool may_leave_last(struct reconcile *reconcile)
     if (view->count - view->missing > view->states[GT_MEMBER_MOVING] || view->count == 1)
         return true;
     if (!pjob->move.last_leaves_ms)
-        pjob->move.last_leaves_ms = reconcile->now + reconcile->placement->spec.options.reserve_missing_ms;
+        pjob->move.last_leaves_ms = reconcile->now + reconcile->placement->spec.options.reserve.missing_ms;
     gt_placement_due(pjob, pjob->move.last_leaves_ms);
     return reconcile->now >= pjob->move.last_leaves_ms;
 }

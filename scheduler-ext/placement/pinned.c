@@ -22,9 +22,9 @@ int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct 
         if (other == pjob)
             continue;
         for (const struct gt_cache_pod *pod = other->job->pods; pod; pod = pod->next) {
-            if (pod->state != GT_CACHE_WAITING || pod->deleting || pod->plan_node == GT_NONE)
+            if (pod->state != GT_CACHE_WAITING || pod->deleting || pod->planned.node == GT_NONE)
                 continue;
-            GT_TRY(gt_node_set_add(to, pod->plan_node, err));
+            GT_TRY(gt_node_set_add(to, pod->planned.node, err));
         }
     }
     return 0;
@@ -36,7 +36,7 @@ static int pinned_add_supernodes(const struct gt_cluster *cluster, const struct 
 {
     int r = 0;
     for (const struct gt_cache_pod *pod = job->pods; pod && r >= 0; pod = pod->next) {
-        uint32_t node = pod->node != GT_NONE ? pod->node : pod->plan_node;
+        uint32_t node = pod->node != GT_NONE ? pod->node : pod->planned.node;
         struct gt_cluster_node info;
         if (!pod->deleting && node != GT_NONE && gt_cluster_get_node(cluster, node, &info))
             r = gt_node_set_add(to, info.supernode, err);

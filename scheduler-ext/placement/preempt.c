@@ -136,9 +136,9 @@ static bool collect_candidates(const struct reconcile *reconcile, int32_t priori
             to->freed[pod->node] |= mask;
         else if (mask && !pod->deleting && to->count < pods && (may_leave || unit != GT_NONE)) {
             to->pods[to->count] = pod;
-            to->running[to->count++] = (struct gt_running_pod){.node = pod->node,
+            to->running[to->count++] = (struct gt_running_pod){.place.node = pod->node,
                                                                .job = (uint32_t)pod->job->number,
-                                                               .mask = mask,
+                                                               .place.mask = mask,
                                                                .priority = pod->priority,
                                                                .unit = unit,
                                                                .movable = may_leave};
@@ -192,8 +192,8 @@ static bool preempt_any_leaves(const struct reconcile *reconcile, const struct p
             return true;
     for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));)
         for (uint32_t i = 0; pod->deleting && pod->priority < priority && i < reconcile->view->count; i++)
-            if (pod->node != GT_NONE && places[i].node == pod->node &&
-                places[i].mask & gt_cache_pod_gpus(cache, pod))
+            if (pod->node != GT_NONE && places[i].place.node == pod->node &&
+                places[i].place.mask & gt_cache_pod_gpus(cache, pod))
                 return true;
     return false;
 }
@@ -210,9 +210,9 @@ static bool preempt_keep(struct reconcile *reconcile, const struct preempt_candi
     preempt->places = calloc((size_t)preempt->place_count + 1, sizeof(*preempt->places));
     r = preempt->places ? 0 : -1;
     for (uint32_t i = 0; i < preempt->place_count && r >= 0; i++) {
-        preempt->places[i] = places[i].node;
-        if (places[i].node != GT_NONE)
-            r = gt_node_set_add(&preempt->nodes, places[i].node, NULL);
+        preempt->places[i] = places[i].place.node;
+        if (places[i].place.node != GT_NONE)
+            r = gt_node_set_add(&preempt->nodes, places[i].place.node, NULL);
     }
     for (uint32_t i = 0; i < candidates->count && r >= 0; i++)
         if (candidates->running[i].chosen)
@@ -436,7 +436,7 @@ void gt_preempt_evict(struct reconcile *reconcile)
             continue;
         if (!gt_evict_has_begun(pjob, pod)) {
             say_preempted(pjob, pod);
-            placement->counters.preempted++;
+            placement->counters.pods.preempted++;
             /* Its job is planned after this one, and nothing is reserved for its successor. */
             gt_backoff_job(&placement->backoffs, pod->job->key,
                            reconcile->now + placement->times.eviction_ms);

@@ -107,9 +107,9 @@ int gt_placement_movable_pods(const struct gt_placement *placement, bool planned
             to->pods[to->count] = pod;
             to->never[to->count] = never;
             to->running[to->count++] =
-                (struct gt_running_pod){.node = pod->node,
+                (struct gt_running_pod){.place.node = pod->node,
                                         .job = (uint32_t)job->number,
-                                        .mask = gt_cache_pod_gpus(cache, pod),
+                                        .place.mask = gt_cache_pod_gpus(cache, pod),
                                         .unit = size > pod->gpus ? (uint32_t)unit : GT_NONE,
                                         .cost = restart_cost(pod),
                                         .movable = true};

@@ -255,7 +255,7 @@ void gt_rebalance_end(struct gt_placement *placement, const char *why)
     moves->stopped = why ? strdup(why) : NULL;
     if (!why)
         return;
-    moves->rest_ms = gt_clock_ms() + placement->spec.options.reserve_waiting_ms;
+    moves->rest_ms = gt_clock_ms() + placement->spec.options.reserve.waiting_ms;
     placement->rebalance.next_ms = 0;
     gt_placement_event(pjob, pjob->job->pods, true, "MovesStopped", "Place", why);
 }
@@ -291,7 +291,7 @@ void gt_rebalance_refused(struct gt_placement *placement, const struct gt_cache_
     snprintf(why, sizeof(why), "pod %.63s/%.200s may not leave, so its unit stays: %.200s",
              pod->meta.namespace_, pod->meta.name, refusal);
     gt_rebalance_end(placement, why);
-    owner->move.stays_until_ms = gt_clock_ms() + placement->spec.options.reserve_waiting_ms;
+    owner->move.stays_until_ms = gt_clock_ms() + placement->spec.options.reserve.waiting_ms;
     moves->made.count -= begun < moves->made.count ? begun : moves->made.count; /* none has moved */
     moves->rest_ms = 0;                                                         /* others may */
 }
@@ -317,7 +317,7 @@ static bool checkpoint_is_asked(const struct gt_placement *placement, const char
 {
     int64_t when = asked ? gt_time_of_text(asked) : 0;
     return when > 0 &&
-           (uint64_t)when + placement->spec.options.reserve_waiting_ms / 1000 + 1 >= gt_placement_now_s();
+           (uint64_t)when + placement->spec.options.reserve.waiting_ms / 1000 + 1 >= gt_placement_now_s();
 }
 
 /* Once; without memory it is asked later. */
@@ -325,7 +325,7 @@ static void ask_for_checkpoint(struct gt_placement *placement, const struct gt_c
 {
     gt_auto_buf struct gt_buf body = GT_BUF(CHECKPOINT_BODY_MAX);
     char now[GT_TIME_TEXT_SIZE];
-    if (gt_write_find(&placement->checkpoints, pod->meta.namespace_, pod->meta.name))
+    if (gt_write_find(&placement->lines.checkpoints, pod->meta.namespace_, pod->meta.name))
         return;
     gt_time_text((int64_t)gt_placement_now_s(), now);
     const struct gt_pod_patch patch = {.uid = pod->uid,
@@ -340,7 +340,7 @@ static void ask_for_checkpoint(struct gt_placement *placement, const struct gt_c
                                             .field_manager = GT_MANAGER_COMPANION,
                                             .metadata_only = true};
     if (!body.failed)
-        gt_write_post(&placement->checkpoints, &request, NULL);
+        gt_write_post(&placement->lines.checkpoints, &request, NULL);
 }
 
 /* Whether any pod of its job has told that what was asked of this one is done. */
@@ -387,16 +387,16 @@ static bool on_checkpoint_asked(struct gt_write_key *key, enum gt_write_outcome 
 
 void gt_rebalance_open(struct gt_placement *placement)
 {
-    placement->checkpoints = (struct gt_write_line){.name = "checkpoints",
-                                                    .running_max = 2,
-                                                    .body_max = CHECKPOINT_BODY_MAX,
-                                                    .retry_ms = placement->times.retry_ms,
-                                                    .retry_max_ms = placement->times.retry_ms,
-                                                    .may_send = gt_placement_may_send,
-                                                    .arg = placement,
-                                                    .answered = on_checkpoint_asked};
+    placement->lines.checkpoints = (struct gt_write_line){.name = "checkpoints",
+                                                          .running_max = 2,
+                                                          .body_max = CHECKPOINT_BODY_MAX,
+                                                          .retry_ms = placement->times.retry_ms,
+                                                          .retry_max_ms = placement->times.retry_ms,
+                                                          .may_send = gt_placement_may_send,
+                                                          .arg = placement,
+                                                          .answered = on_checkpoint_asked};
     if (placement->spec.kube)
-        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->checkpoints);
+        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->lines.checkpoints);
 }
 
 /* ---- steps ---- */
@@ -556,7 +556,7 @@ void gt_rebalance_step(struct gt_placement *placement)
                                         : NULL); /* it has its places */
         return;
     }
-    if (now - moves->began_ms >= placement->spec.options.reserve_waiting_ms) {
+    if (now - moves->began_ms >= placement->spec.options.reserve.waiting_ms) {
         char why[GT_REBALANCE_WHY_SIZE];
         say_so_long(placement, why);
         gt_rebalance_end(placement, why);

@@ -115,7 +115,7 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
         .moving_until = gt_node_loss_until(reconcile),
         .none_come = gt_reserve_missing_none_come(reconcile) != GT_PODS_COME,
         .missing_until = gt_reserve_missing_end(reconcile),
-        .ahead_gpus = options->reserve_gpus,
+        .ahead_gpus = options->reserve.gpus,
         .missing_gpus = gt_placement_missing_room(reconcile->pjob)};
     int r = gt_job_view_make(reconcile->placement->spec.cache, reconcile->pjob->job, &spec,
                              &reconcile->pjob->place.reservations, &reconcile->view, err);

@@ -8,8 +8,8 @@
 uint64_t gt_reserve_missing_ms(const struct reconcile *reconcile)
 {
     const struct gt_placement_options *options = &reconcile->placement->spec.options;
-    return reconcile->owner && reconcile->owner->sequential ? options->reserve_ms
-                                                            : options->reserve_missing_ms;
+    return reconcile->owner && reconcile->owner->sequential ? options->reserve.coming_ms
+                                                            : options->reserve.missing_ms;
 }
 
 uint64_t gt_reserve_missing_end(const struct reconcile *reconcile)

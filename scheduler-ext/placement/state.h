@@ -315,8 +315,10 @@ struct gt_placement {
     struct placement_rebalance rebalance;
     struct placement_preempt preempt;
     struct placement_moves moves;
-    /* reports: only why a job waits; checkpoints: that pods are asked for one */
-    struct gt_write_line lifts, plans, reports, evictions, node_taints, checkpoints;
+    struct {
+        /* reports: only why a job waits; checkpoints: that pods are asked for one */
+        struct gt_write_line lifts, plans, reports, evictions, taints, checkpoints;
+    } lines;
     struct gt_placement_counters counters;
     struct gt_decision_log *log;
 };

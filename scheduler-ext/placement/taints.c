@@ -71,17 +71,17 @@ static bool on_node_tainted(struct gt_write_key *key, enum gt_write_outcome outc
 
 void gt_placement_taint_open(struct gt_placement *placement)
 {
-    placement->node_taints = (struct gt_write_line){.name = "taints",
-                                                    .order = GT_WRITE_LAST,
-                                                    .running_max = 1,
-                                                    .body_max = TAINT_BODY_MAX,
-                                                    .retry_ms = placement->times.retry_ms,
-                                                    .retry_max_ms = placement->times.retry_ms,
-                                                    .may_send = gt_placement_may_send,
-                                                    .arg = placement,
-                                                    .answered = on_node_tainted};
+    placement->lines.taints = (struct gt_write_line){.name = "taints",
+                                                     .order = GT_WRITE_LAST,
+                                                     .running_max = 1,
+                                                     .body_max = TAINT_BODY_MAX,
+                                                     .retry_ms = placement->times.retry_ms,
+                                                     .retry_max_ms = placement->times.retry_ms,
+                                                     .may_send = gt_placement_may_send,
+                                                     .arg = placement,
+                                                     .answered = on_node_tainted};
     if (placement->spec.kube)
-        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->node_taints);
+        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->lines.taints);
 }
 
 static void on_node_read(void *arg, struct gt_kube_answer *answer)
@@ -103,7 +103,7 @@ static void on_node_read(void *arg, struct gt_kube_answer *answer)
                                             .body = body.data,
                                             .field_manager = GT_MANAGER_COMPANION,
                                             .metadata_only = true};
-    gt_write_post(&placement->node_taints, &request, NULL); /* without memory the Node is looked at again */
+    gt_write_post(&placement->lines.taints, &request, NULL); /* without memory the Node is looked at again */
 }
 
 static void taint_begin(struct gt_placement *placement, uint32_t id, const struct gt_cluster_node *node,
@@ -123,7 +123,7 @@ static void taint_begin(struct gt_placement *placement, uint32_t id, const struc
 
 static bool taint_is_busy(const struct gt_placement *placement)
 {
-    return placement->taints.call || gt_write_count(&placement->node_taints);
+    return placement->taints.call || gt_write_count(&placement->lines.taints);
 }
 
 /* ---- all of them ---- */
@@ -174,6 +174,6 @@ void gt_placement_taint(struct gt_placement *placement)
 void gt_placement_taint_stop(struct gt_placement *placement)
 {
     gt_kube_cancel(gt_steal(placement->taints.call));
-    gt_write_clear(&placement->node_taints);
+    gt_write_clear(&placement->lines.taints);
     placement->taints = (struct placement_taints){0};
 }

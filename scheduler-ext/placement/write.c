@@ -51,9 +51,9 @@ static bool write_is_plan(const struct write *write)
 static struct gt_write_line *write_line_of(const struct write *write)
 {
     struct gt_placement *placement = write->placement;
-    return only_reports(write)    ? &placement->reports
-           : write_is_plan(write) ? &placement->plans
-                                  : &placement->lifts;
+    return only_reports(write)    ? &placement->lines.reports
+           : write_is_plan(write) ? &placement->lines.plans
+                                  : &placement->lines.lifts;
 }
 
 /* The pointer to the waiting or running write of its pod or object. */
@@ -198,7 +198,7 @@ void gt_write_object(struct pjob *pjob, struct placement_object *object,
 bool gt_write_has_room(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
-    if (gt_write_count(&placement->plans) < PLANS_WAITING_MAX)
+    if (gt_write_count(&placement->lines.plans) < PLANS_WAITING_MAX)
         return true;
     gt_placement_list(pjob, PJOBS_DELAYED, true);
     return false;
@@ -206,7 +206,7 @@ bool gt_write_has_room(struct pjob *pjob)
 
 void gt_writes_resume(struct gt_placement *placement)
 {
-    for (unsigned i = gt_write_count(&placement->plans);
+    for (unsigned i = gt_write_count(&placement->lines.plans);
          i < PLANS_WAITING_MAX && placement->jobs.lists[PJOBS_DELAYED].first; i++) {
         struct pjob *pjob = placement->jobs.lists[PJOBS_DELAYED].first;
         gt_placement_list(pjob, PJOBS_DELAYED, false);
@@ -242,9 +242,9 @@ static void write_take_version(struct record *record, const char *version)
 static void write_count_done(const struct write *write)
 {
     struct gt_placement_counters *counters = &write->placement->counters;
-    counters->pods_planned += write->plans;
-    counters->pods_lifted += write->kind == WRITE_LIFT;
-    counters->recreated += write->kind == WRITE_DELETE;
+    counters->pods.planned += write->plans;
+    counters->pods.lifted += write->kind == WRITE_LIFT;
+    counters->pods.recreated += write->kind == WRITE_DELETE;
 }
 
 void gt_write_worked(const struct write *write, enum write_kind kind)
@@ -315,7 +315,7 @@ static void write_report_text(const struct write *write, const char *text)
 static void note_problems(struct write *write, const struct gt_err *error)
 {
     struct gt_placement *placement = write->placement;
-    placement->counters.write_failures++;
+    placement->counters.writes.failures++;
     if (write->job)
         write->job->lift.retry_ms = gt_clock_ms() + placement->times.retry_ms;
     else
@@ -328,7 +328,7 @@ static void note_problems(struct write *write, const struct gt_err *error)
 static uint64_t write_note_refusal(const struct write *write, unsigned *refusals,
                                    const struct gt_cache_pod *pod, const struct gt_err *error)
 {
-    write->placement->counters.write_failures++;
+    write->placement->counters.writes.failures++;
     if (write->job)
         gt_placement_write_refused(write->job, pod, "Place", error);
     else if (!*refusals)
@@ -349,7 +349,7 @@ static void note_failure(struct write *write, const struct gt_kube_answer *answe
     switch (answer->status) {
     case 404: /* it has changed, or was deleted: the watch will show it */
     case 409:
-        write->placement->counters.conflicts++;
+        write->placement->counters.writes.conflicts++;
         wait_for_change(write, write->placement->times.retry_ms);
         break;
     case 400:
@@ -414,7 +414,7 @@ static void note_object_failure(struct write *write, const struct gt_kube_answer
             object_unknown(write, write->creates ? write->placement->times.retry_ms : 0);
         break;
     case 409:
-        write->placement->counters.conflicts++;
+        write->placement->counters.writes.conflicts++;
         object_unknown(write, 0);
         break;
     case 400:
@@ -424,7 +424,7 @@ static void note_object_failure(struct write *write, const struct gt_kube_answer
         note_object_refusal(write, answer->error);
         break;
     default:
-        write->placement->counters.write_failures++;
+        write->placement->counters.writes.failures++;
         object_unknown(write, write->placement->times.retry_ms);
         write_report_text(write, gt_err_text(answer->error));
     }
@@ -497,7 +497,7 @@ static int write_make(struct gt_write_key *key, struct gt_kube_request *ret, str
     if (write->body.data)
         gt_buf_add(body, write->body.data, write->body.len);
     *ret = write_request(write);
-    write->placement->counters.writes++;
+    write->placement->counters.writes.done++;
     return GT_WRITE_SEND;
 }
 
@@ -512,16 +512,16 @@ void gt_writes_open(struct gt_placement *placement)
                                  .arg = placement,
                                  .make = write_make,
                                  .answered = write_on_answer};
-    placement->lifts = placement->plans = placement->reports = line;
-    placement->lifts.name = "pods";
-    placement->plans.name = "plans";
-    placement->reports.name = "reports";
-    placement->reports.order = GT_WRITE_LAST;
-    placement->reports.running_max = REPORTS_RUNNING_MAX;
+    placement->lines.lifts = placement->lines.plans = placement->lines.reports = line;
+    placement->lines.lifts.name = "pods";
+    placement->lines.plans.name = "plans";
+    placement->lines.reports.name = "reports";
+    placement->lines.reports.order = GT_WRITE_LAST;
+    placement->lines.reports.running_max = REPORTS_RUNNING_MAX;
     if (!placement->spec.kube)
         return;
     struct gt_writer *writer = gt_kube_writer(placement->spec.kube);
-    gt_write_open(writer, &placement->lifts);
-    gt_write_open(writer, &placement->plans);
-    gt_write_open(writer, &placement->reports);
+    gt_write_open(writer, &placement->lines.lifts);
+    gt_write_open(writer, &placement->lines.plans);
+    gt_write_open(writer, &placement->lines.reports);
 }

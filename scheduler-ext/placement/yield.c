@@ -19,9 +19,9 @@ enum { POD_MS = 250 }; /* owners that make four pods a second are never silent *
 static uint64_t silence_max_ms(const struct pjob *pjob)
 {
     const struct gt_placement_options *options = &pjob->placement->spec.options;
-    return pjob->move.is_sequential && options->reserve_missing_ms > options->reserve_yield_ms
-               ? options->reserve_missing_ms
-               : options->reserve_yield_ms;
+    return pjob->move.is_sequential && options->reserve.missing_ms > options->reserve.yield_ms
+               ? options->reserve.missing_ms
+               : options->reserve.yield_ms;
 }
 
 static void count_silence(const struct pjob *pjob, uint64_t now)
@@ -125,7 +125,8 @@ static uint32_t list_yielding(const struct reconcile *reconcile, struct yielding
 static bool yield_is_used(const struct yielding *place, const struct gt_plan_pod *pods, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (pods[i].node == place->was.place.node && pods[i].mask & place->was.place.mask)
+        if (pods[i].place.node == place->was.promise.place.node &&
+            pods[i].place.mask & place->was.promise.place.mask)
             return true;
     return false;
 }
@@ -143,7 +144,7 @@ static bool fits_there(struct reconcile *reconcile, const struct yielding *list,
     bool fits = gt_decide_fits(reconcile->view, is_holder ? NULL : &placement->nodes.reserved, ret_places);
     for (uint32_t i = 0; i < count; i++) {
         struct gt_reservations *reservations = &list[i].pjob->place.reservations;
-        gt_reservations_reserve(reservations, cluster, list[i].at, &list[i].was.place, list[i].was.until);
+        gt_reservations_reserve(reservations, cluster, list[i].at, &list[i].was.promise, list[i].was.until);
         reservations->reservations[list[i].at].offered = list[i].was.offered;
         if (i + 1 == count || list[i + 1].pjob != list[i].pjob)
             gt_reservations_sync(reservations, cluster, 0);

@@ -56,13 +56,13 @@ uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cac
 {
     struct gt_cluster_node node;
     bool planned = pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING;
-    *ret_node = planned && pod->plan_node != GT_NONE ? pod->plan_node : pod->node;
+    *ret_node = planned && pod->planned.node != GT_NONE ? pod->planned.node : pod->node;
     if (!gt_cluster_get_node(gt_cache_cluster(view->cache), *ret_node, &node)) {
         *ret_node = GT_NONE;
         return 0;
     }
-    if (planned && pod->plan_node != GT_NONE)
-        return pod->plan_mask;
+    if (planned && pod->planned.node != GT_NONE)
+        return pod->planned.mask;
     return gt_cache_pod_gpus(view->cache, pod);
 }
 

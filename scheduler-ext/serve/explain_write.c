@@ -522,7 +522,7 @@ static void say_promise(const struct gt_debug_view *view, const struct gt_promis
         gt_buf_puts(to, "left free as a spare node, for pods that lose theirs");
         return;
     case GT_PROMISE_PEOPLE:
-        gt_cache_say_reserved(view->cache, promise->node, to);
+        gt_cache_say_reserved(view->cache, promise->place.node, to);
         return;
     case GT_PROMISE_ADMITTED:
         gt_buf_puts(to, "reserved for a Workload that Kueue has let in");

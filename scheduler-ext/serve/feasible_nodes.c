@@ -20,7 +20,7 @@ void gt_extender_pod_find(const struct gt_cache *cache, struct gt_extender_pod *
         pod->gpus = known->gpus;
     } else
         pod->asked.gpus = pod->gpus;
-    pod->planned = known && known->plan == GT_CACHE_PLAN_ASSUMED ? known->plan_node : GT_NONE;
+    pod->planned = known && known->plan == GT_CACHE_PLAN_ASSUMED ? known->planned.node : GT_NONE;
 }
 
 /* Reserved by people, and not for it. */

@@ -154,13 +154,13 @@ static void write_placement(const struct gt_debug_view *view, struct gt_buf *to)
     gt_json_begin(to, "placement", '{');
     gt_json_add_bool(to, "acts", counters.leads);
     gt_json_add_unsigned(to, "jobsPlaced", counters.placed);
-    gt_json_add_unsigned(to, "podsPlanned", counters.pods_planned);
-    gt_json_add_unsigned(to, "podsLifted", counters.pods_lifted);
+    gt_json_add_unsigned(to, "podsPlanned", counters.pods.planned);
+    gt_json_add_unsigned(to, "podsLifted", counters.pods.lifted);
     gt_json_add_unsigned(to, "jobsRefused", counters.refused);
-    gt_json_add_unsigned(to, "podsLost", counters.lost);
+    gt_json_add_unsigned(to, "podsLost", counters.pods.lost);
     gt_json_add_unsigned(to, "reservedGpus", counters.reserved_gpus);
     gt_json_add_unsigned(to, "reservedNodes", counters.reserved_node_count);
-    gt_json_add_unsigned(to, "writesWaiting", counters.writes_waiting);
+    gt_json_add_unsigned(to, "writesWaiting", counters.writes.waiting);
     gt_json_begin(to, "jobs", '{');
     for (unsigned s = 0; s < GT_PLACEMENT_STATES; s++)
         gt_json_add_unsigned(to, gt_placement_state_name((enum gt_placement_state)s), counters.jobs[s]);

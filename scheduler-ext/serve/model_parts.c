@@ -51,7 +51,7 @@ static void model_parts_find_pods(const struct gt_debug_view *view, uint32_t id,
                                         .rank = gt_cache_pod_number(user, GT_KEY_PLAN_RANK)};
         }
         if (user)
-            pods[i].mask |= UINT64_C(1) << gpu;
+            pods[i].place.mask |= UINT64_C(1) << gpu;
     }
 }
 

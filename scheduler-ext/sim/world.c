@@ -138,7 +138,7 @@ void gt_group_request(const struct gt_sim_job *job, bool keeps_groups, struct gt
         units[u] = (struct gt_plan_unit){
             .first = u * unit, .pods = unit, .gpus = job->gpus, .atom = keeps_groups ? job->atom : 0};
     for (uint32_t i = 0; i < job->pods; i++)
-        pods[i] = (struct gt_plan_pod){.node = GT_NONE};
+        pods[i] = (struct gt_plan_pod){.place.node = GT_NONE};
     *ret =
         (struct gt_plan_request){.units = units, .unit_count = count, .pods = pods, .pod_count = job->pods};
 }

@@ -334,7 +334,8 @@ static int planned_node(const struct gt_volcano *volcano, const struct gt_cache_
                         char *error)
 {
     const struct volcano_session *session = &volcano->session;
-    uint32_t node = pod->plan_node < session->ids ? session->node_of[pod->plan_node] : GT_VOLCANO_NO_NODE;
+    uint32_t node =
+        pod->planned.node < session->ids ? session->node_of[pod->planned.node] : GT_VOLCANO_NO_NODE;
     if (node == GT_VOLCANO_NO_NODE)
         return gt_volcano_say(error, -EAGAIN, "the planned node is not in Volcano's session");
     *ret_node = node;
@@ -490,7 +491,7 @@ size_t gt_volcano_annotations(struct gt_volcano *volcano, uint32_t number, char 
     if (!job || pod->plan != GT_CACHE_PLAN_ASSUMED ||
         !gt_index_find(&volcano->own, pod->meta.namespace_, pod->meta.name))
         return 0;
-    struct gt_planned_place place = {.node = pod->plan_node, .mask = pod->plan_mask};
+    struct gt_planned_place place = {.place = pod->planned};
     if (grouped) {
         place.unit = job->view->members[task->at].unit;
         place.unit_rank = task->at - job->view->job->units.units[place.unit].first;

@@ -32,14 +32,14 @@ static void collect_victims(struct gt_volcano *volcano, const uint8_t *may_go, s
         uint32_t unit = gt_cache_pod_number(pod, GT_KEY_PLAN_UNIT);
         if (!may_go[i] && unit == GT_NONE)
             continue;
-        ret->pods[ret->count] = (struct gt_running_pod){.node = pod->node,
-                                                        .mask = gt_cache_pod_gpus(volcano->cache, pod),
-                                                        .priority = pod->priority,
-                                                        .job = task->group,
-                                                        .unit = unit,
-                                                        .movable = may_go[i]};
+        ret->pods[ret->count] =
+            (struct gt_running_pod){.place = {pod->node, gt_cache_pod_gpus(volcano->cache, pod)},
+                                    .priority = pod->priority,
+                                    .job = task->group,
+                                    .unit = unit,
+                                    .movable = may_go[i]};
         ret->tasks[ret->count] = i;
-        ret->count += ret->pods[ret->count].mask != 0;
+        ret->count += ret->pods[ret->count].place.mask != 0;
     }
 }
 
@@ -50,7 +50,7 @@ static uint32_t add_victims(const struct volcano_session *session, const struct 
     uint32_t steps = 0;
     for (uint32_t i = 0; i < victims->count; i++) {
         struct gt_running_pod *pod = &victims->pods[i];
-        if (!pod->chosen || (node != GT_VOLCANO_NO_NODE && session->node_of[pod->node] != node))
+        if (!pod->chosen || (node != GT_VOLCANO_NO_NODE && session->node_of[pod->place.node] != node))
             continue;
         pod->chosen = false;
         ret[steps++] = (struct gt_volcano_step){victims->tasks[i], GT_VOLCANO_GOES};

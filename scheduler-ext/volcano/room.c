@@ -92,13 +92,13 @@ static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *ro
 {
     struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
     struct gt_cluster_node node;
-    if (!gt_cluster_get_node(cluster, place->promise.node, &node) || !node.eligible ||
-        place->node_digest != gt_digest_keyed(node.name) || (place->promise.mask & ~node.healthy))
+    if (!gt_cluster_get_node(cluster, place->promise.place.node, &node) || !node.eligible ||
+        place->node_digest != gt_digest_keyed(node.name) || (place->promise.place.mask & ~node.healthy))
         return false;
     for (unsigned gpu = 0; gpu < gt_class_gpus(node.class); gpu++) {
-        if (!((place->promise.mask & ~node.available) >> gpu & 1))
+        if (!((place->promise.place.mask & ~node.available) >> gpu & 1))
             continue;
-        const struct gt_cache_pod *user = gt_cache_gpu_user(volcano->cache, place->promise.node, gpu);
+        const struct gt_cache_pod *user = gt_cache_gpu_user(volcano->cache, place->promise.place.node, gpu);
         /* Used by no known pod: its pod was deleted, and the agent has not reported it yet. */
         if (user ? !find_evicted_pod(room, user) && !gt_volcano_is_leaving(&volcano->session, user)
                  : node.assumed >> gpu & 1)
@@ -174,9 +174,9 @@ bool gt_volcano_room_place(const struct gt_volcano *volcano, const struct volcan
                            const struct gt_cache_pod *pod, uint32_t *ret_node)
 {
     const struct volcano_place *place = volcano_room_find_place(job, pod);
-    if (!place || place->promise.node >= volcano->session.ids)
+    if (!place || place->promise.place.node >= volcano->session.ids)
         return false;
-    *ret_node = volcano->session.node_of[place->promise.node];
+    *ret_node = volcano->session.node_of[place->promise.place.node];
     return *ret_node != GT_VOLCANO_NO_NODE;
 }
 
@@ -196,7 +196,7 @@ void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uin
     const struct volcano_session *session = &volcano->session;
     for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
         for (uint32_t i = 0; i < room->place_count; i++) {
-            uint32_t id = room->places[i].promise.node;
+            uint32_t id = room->places[i].promise.place.node;
             uint32_t at = id < session->ids ? session->node_of[id] : GT_VOLCANO_NO_NODE;
             struct gt_cluster_node node;
             if (at < count && gt_cluster_get_node(gt_cache_cluster(volcano->cache), id, &node) &&
@@ -232,11 +232,11 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
     if (!room->places || !room->evicted_pods)
         return -ENOMEM;
     for (uint32_t i = 0; i < view->count; i++)
-        if (plan[i].node != GT_NONE && view->members[i].pod)
-            room->places[room->place_count++] = (struct volcano_place){
-                gt_digest_keyed(view->members[i].pod->uid),
-                gt_reservations_node_digest(cluster, plan[i].node),
-                {GT_PROMISE_VACATED, plan[i].node, room->job->job->number, plan[i].mask, 0}};
+        if (plan[i].place.node != GT_NONE && view->members[i].pod)
+            room->places[room->place_count++] =
+                (struct volcano_place){gt_digest_keyed(view->members[i].pod->uid),
+                                       gt_reservations_node_digest(cluster, plan[i].place.node),
+                                       {GT_PROMISE_VACATED, plan[i].place, room->job->job->number, 0}};
     int r = room->place_count ? 0 : -EAGAIN;
     for (uint32_t i = 0; i < count && r >= 0; i++)
         if (victims->pods[i].chosen)

@@ -251,8 +251,8 @@ static void assume_bound(struct gt_volcano *volcano, const struct gt_volcano_tas
         struct gt_cache_pod *pod = session->tasks[i].pod;
         if (!pod || session->tasks[i].waits || pod->state != GT_CACHE_WAITING)
             continue;
-        bool held = pod->plan == GT_CACHE_PLAN_ASSUMED && pod->plan_node < session->ids &&
-                    session->node_of[pod->plan_node] == tasks[i].node;
+        bool held = pod->plan == GT_CACHE_PLAN_ASSUMED && pod->planned.node < session->ids &&
+                    session->node_of[pod->planned.node] == tasks[i].node;
         if (!held)
             gt_volcano_assume(volcano, pod, tasks[i].node);
     }
@@ -335,7 +335,7 @@ int gt_volcano_score_nodes(struct gt_volcano *volcano, uint32_t number, const ui
     }
     if (!task->pod)
         return 0;
-    uint32_t planned = task->pod->plan == GT_CACHE_PLAN_ASSUMED ? task->pod->plan_node : GT_NONE;
+    uint32_t planned = task->pod->plan == GT_CACHE_PLAN_ASSUMED ? task->pod->planned.node : GT_NONE;
     struct gt_mix_amounts asked;
     gt_cache_asked(volcano->cache, task->pod, &asked);
     gt_node_values(volcano->cache, &asked, planned, session->asked_names, NULL, count, ret,

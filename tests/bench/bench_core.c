@@ -301,10 +301,10 @@ static double plan_bound_ns(unsigned supers, unsigned per_super, unsigned units,
             for (unsigned n = 0; n < per_super; n++)
                 most += count[u % supers * per_super + n];
             for (unsigned p = 0; p < pods; p++)
-                places[u * pods + p] = (struct gt_plan_pod){.node = most, .mask = 255};
+                places[u * pods + p] = (struct gt_plan_pod){.place = {most, 255}};
         }
         took = now_ns() - before;
-        sink = places[units - 1].node ? slots : NULL;
+        sink = places[units - 1].place.node ? slots : NULL;
         least = took < least ? took : least;
     }
     free(slots);
@@ -382,8 +382,8 @@ static bool bind_group(struct gt_cluster *cluster, struct job *job, uint64_t own
         stop("assume", err);
     for (unsigned i = 0; i < GROUP; i++) {
         gt_cluster_confirm(cluster, assumptions[i]);
-        ret->node[i] = job->pods[i].node;
-        ret->mask[i] = job->pods[i].mask;
+        ret->node[i] = job->pods[i].place.node;
+        ret->mask[i] = job->pods[i].place.mask;
     }
     return true;
 }
@@ -683,8 +683,11 @@ static void preempting(void)
 
     leave_nodes(cluster, 0, 1);
     for (uint32_t i = 0; i < FULL_NODES * GPUS; i++)
-        pods[i] = (struct gt_running_pod){
-            .node = i / GPUS, .job = i, .mask = UINT64_C(1) << i % GPUS, .unit = GT_NONE, .movable = true};
+        pods[i] = (struct gt_running_pod){.place.node = i / GPUS,
+                                          .job = i,
+                                          .place.mask = UINT64_C(1) << i % GPUS,
+                                          .unit = GT_NONE,
+                                          .movable = true};
     printf("# 80,000 pods of 1 GPU on 10,000 nodes, a job of 2 units of 4 pods of 8\n");
     double before = now_ns();
     if (!gt_victims_choose(cluster, &request, pods, FULL_NODES * GPUS, 0))

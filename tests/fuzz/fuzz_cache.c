@@ -38,7 +38,7 @@ static void plan(struct gt_cache *cache, const char *name)
             !gt_choose(node.class, node.available, 0, pod->gpus, 100, &choice))
             continue;
         if (gt_cache_plan_pod(cache, pod, id, choice.mask, NULL) < 0 || pod->plan != GT_CACHE_PLAN_ASSUMED ||
-            pod->plan_mask != choice.mask)
+            pod->planned.mask != choice.mask)
             fail_with("a plan of available GPUs was not held");
         return;
     }
@@ -132,7 +132,7 @@ static void ask(struct gt_cache *cache)
         pods++;
         for (unsigned i = 0; i < pod->meta.containers; i++)
             gpus += pod->container_names[i][0] ? pod->meta.gpus[i] : 0;
-        if (!pod->gpus || gpus != pod->gpus || (pod->plan == GT_CACHE_PLAN_ASSUMED && !pod->plan_mask))
+        if (!pod->gpus || gpus != pod->gpus || (pod->plan == GT_CACHE_PLAN_ASSUMED && !pod->planned.mask))
             fail_with("a pod's GPUs do not add up");
         bool constrained = gt_cache_pod_is_constrained(cache, pod);
         for (uint32_t id = 0; id < nodes; id++) {

@@ -119,7 +119,8 @@ static void assume(struct world *world, struct input *input)
     enum gt_promise_kind kind = (enum gt_promise_kind)(next(input) % (GT_PROMISE_NOTED_NODE + 1));
     struct gt_promise_id id;
     if (node != GT_NONE && world->assumption_count < ASSUMPTIONS &&
-        gt_cluster_promise(world->cluster, &(struct gt_promise){kind, node, owner, mask, 0}, &id, &err) == 0)
+        gt_cluster_promise(world->cluster, &(struct gt_promise){kind, {node, mask}, owner, 0}, &id, &err) ==
+            0)
         world->assumptions[world->assumption_count++] = id;
 }
 
@@ -177,7 +178,7 @@ static void plan(struct world *world, struct input *input)
     }
     if (running < first) {
         pods[running].running = true;
-        pods[running].node = some_node(world, input);
+        pods[running].place.node = some_node(world, input);
     }
     struct gt_plan_failure failure;
     uint64_t bits = 0;
@@ -209,9 +210,10 @@ static void advise(struct world *world, struct input *input)
     struct gt_cluster_node node;
     uint32_t count = next(input) % 9, kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        struct gt_running_pod pod = {
-            .node = next(input) % 64, .mask = next(input), .movable = next(input) % 4 != 0};
-        if (gt_cluster_get_node(world->cluster, pod.node, &node) && (pod.mask &= node.all & ~node.free))
+        struct gt_running_pod pod = {.place = {next(input) % 64, next(input)},
+                                     .movable = next(input) % 4 != 0};
+        if (gt_cluster_get_node(world->cluster, pod.place.node, &node) &&
+            (pod.place.mask &= node.all & ~node.free))
             pods[kept++] = pod;
     }
     struct gt_advise_job job = {.runs = 1 + next(input) % 4,
@@ -227,8 +229,7 @@ static void advise(struct world *world, struct input *input)
     struct gt_running_pod candidates[8];
     struct gt_relocation relocation = {0};
     for (uint32_t i = 0; i < kept; i++)
-        candidates[i] = (struct gt_running_pod){.node = pods[i].node,
-                                                .mask = pods[i].mask,
+        candidates[i] = (struct gt_running_pod){.place = pods[i].place,
                                                 .job = i % 3 ? i / 3 : GT_NONE,
                                                 .unit = i % 3 ? i / 3 : GT_NONE,
                                                 .cost = i % 2,

@@ -29,8 +29,8 @@ static void plan_on(struct gt_cluster *cluster)
         return;
     struct gt_cluster_node node;
     for (unsigned i = 0; i < 4; i++)
-        if (!gt_cluster_get_node(cluster, pods[i].node, &node) || pods[i].mask & ~node.available ||
-            __builtin_popcountll(pods[i].mask) != 2)
+        if (!gt_cluster_get_node(cluster, pods[i].place.node, &node) ||
+            pods[i].place.mask & ~node.available || __builtin_popcountll(pods[i].place.mask) != 2)
             abort();
 }
 
@@ -49,8 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fail_with("unsound", err);
     struct gt_cluster_node node;
     for (uint32_t i = 0; i < file->pod_count; i++)
-        if (!gt_cluster_get_node(file->cluster, file->running[i].node, &node) || !file->running[i].mask ||
-            file->running[i].mask & (node.free | ~node.all))
+        if (!gt_cluster_get_node(file->cluster, file->running[i].place.node, &node) ||
+            !file->running[i].place.mask || file->running[i].place.mask & (node.free | ~node.all))
             abort();
     plan_on(file->cluster);
     if (gt_cluster_check(file->cluster, &err) < 0)

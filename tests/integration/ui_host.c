@@ -388,7 +388,7 @@ static int start(struct gt_err **err)
                                                 .cache = host.cache,
                                                 .owners = host.owners,
                                                 .options = {.patience_ms = host.patience_ms,
-                                                            .reserve_waiting_percent = 100,
+                                                            .reserve.waiting_percent = 100,
                                                             .spare_nodes = host.spares},
                                                 .times = &times};
     if (r == 0 && !host.no_placement)

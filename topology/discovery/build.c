@@ -20,12 +20,12 @@ static void fill_gpu(struct gt_gpu *gpu, const struct gt_fact *fact)
     copy_clean(gpu->serial, sizeof(gpu->serial), fact->serial);
     if (fact->cpu_set[strspn(fact->cpu_set, "0123456789,-")] == '\0')
         gt_text_copy(gpu->cpu_set, sizeof(gpu->cpu_set), fact->cpu_set);
-    gpu->pci_vendor = fact->vendor;
-    gpu->pci_device = fact->device;
+    gpu->pci.vendor = fact->vendor;
+    gpu->pci.device = fact->device;
     gpu->numa_node = fact->numa_node;
-    gpu->pcie_now = fact->now;
-    gpu->pcie_max = fact->max;
-    gpu->path = fact->path;
+    gpu->pci.now = fact->now;
+    gpu->pci.max = fact->max;
+    gpu->pci.path = fact->path;
     gpu->drm_card = fact->drm_card;
     gpu->drm_render = fact->drm_render;
     if (strcmp(fact->driver, "vfio-pci") == 0)
@@ -67,13 +67,13 @@ static bool build_lacks(const struct gt_gpu *gpu, enum attribute attribute)
 {
     switch (attribute) {
     case LINK_SPEED:
-        return gpu->pcie_now.speed == 0 || gpu->pcie_now.width == 0;
+        return gpu->pci.now.speed == 0 || gpu->pci.now.width == 0;
     case NUMA_NODE:
         return gpu->numa_node < 0;
     case CPU_SET:
         return gpu->cpu_set[0] == '\0';
     case PCIE_PATH:
-        return gpu->path.root[0] == '\0';
+        return gpu->pci.path.root[0] == '\0';
     case DRM_NUMBERS:
         return gpu->drm_card < 0 && gpu->drm_render < 0 && gpu->mode != GT_GPU_VFIO;
     case ATTRIBUTES:

@@ -28,8 +28,8 @@ static int take_answers(const char *log, struct gt_node *node, struct gt_err **e
     GT_TRY(gt_node_new(node->gpu_count, 0, &bare, err));
     for (unsigned i = 0; i < node->gpu_count; i++) {
         memcpy(bare->gpus[i].bdf, node->gpus[i].bdf, sizeof(bare->gpus[i].bdf));
-        bare->gpus[i].pci_vendor = node->gpus[i].pci_vendor;
-        bare->gpus[i].pci_device = node->gpus[i].pci_device;
+        bare->gpus[i].pci.vendor = node->gpus[i].pci.vendor;
+        bare->gpus[i].pci.device = node->gpus[i].pci.device;
     }
     int r = gt_answers_apply(log, strlen(log), bare, &unmatched, err);
     for (unsigned i = 0; r >= 0 && i < node->gpu_count; i++)

@@ -84,12 +84,14 @@ struct gt_gpu {
     char bdf[GT_BDF_SIZE];
     char product[64];
     char serial[64];
-    unsigned pci_vendor, pci_device; /* PCI ids, 0 unknown */
-    uint64_t memory_bytes;           /* 0 unknown */
-    int numa_node;                   /* -1 unknown */
-    char cpu_set[256];               /* local CPUs as a list, "0-31,64-95"; "" unknown */
-    struct gt_pcie_link pcie_now, pcie_max;
-    struct gt_pcie_path path;
+    struct {
+        unsigned vendor, device; /* ids, 0 unknown */
+        struct gt_pcie_link now, max;
+        struct gt_pcie_path path;
+    } pci;
+    uint64_t memory_bytes;    /* 0 unknown */
+    int numa_node;            /* -1 unknown */
+    char cpu_set[256];        /* local CPUs as a list, "0-31,64-95"; "" unknown */
     int drm_card, drm_render; /* N of /dev/dri/cardN and renderDN, -1 none */
     enum gt_gpu_mode mode;
     enum gt_gpu_health health;

@@ -84,7 +84,7 @@ static int check_gpus(const struct gt_node *node, struct gt_err **err)
             if (!strcmp(node->gpus[j].uuid, gpu->uuid))
                 return gt_fail(err, EINVAL, "gpus[%u].uuid: %s is that of %s too", i, gpu->uuid,
                                node->gpus[j].bdf);
-        GT_TRY(node_finish_check_path(&gpu->path, "gpus", i, err));
+        GT_TRY(node_finish_check_path(&gpu->pci.path, "gpus", i, err));
     }
     return 0;
 }
@@ -158,7 +158,7 @@ static void derive_links(struct gt_node *node)
         if (link->kind != GT_LINK_MX && link->kind != GT_LINK_UNKNOWN)
             link->path_kind = link->kind;
         else if (link->path_kind == GT_LINK_UNKNOWN)
-            link->path_kind = gt_pcie_kind(&a->path, a->numa_node, &b->path, b->numa_node);
+            link->path_kind = gt_pcie_kind(&a->pci.path, a->numa_node, &b->pci.path, b->numa_node);
         if (link->kind == GT_LINK_UNKNOWN)
             link->kind = link->path_kind;
         link->weight = gt_link_weight(link);
@@ -208,7 +208,7 @@ void gt_gpu_withhold_vfio(struct gt_gpu *gpu)
 /* Values that no hardware can have count as unknown. */
 static void drop_nonsense(struct gt_gpu *gpu)
 {
-    struct gt_pcie_link *links[] = {&gpu->pcie_now, &gpu->pcie_max};
+    struct gt_pcie_link *links[] = {&gpu->pci.now, &gpu->pci.max};
     for (unsigned i = 0; i < GT_COUNT(links); i++) {
         if (!(links[i]->speed > 0 && links[i]->speed <= GT_SPEED_MAX))
             links[i]->speed = 0;
@@ -241,8 +241,8 @@ int gt_node_finish(struct gt_node *node, struct gt_err **err)
         struct gt_nic *nic = &node->nics[i];
         for (unsigned g = 0; g < node->gpu_count; g++)
             if (nic->kind[g] == GT_LINK_UNKNOWN)
-                nic->kind[g] =
-                    gt_pcie_kind(&nic->path, nic->numa_node, &node->gpus[g].path, node->gpus[g].numa_node);
+                nic->kind[g] = gt_pcie_kind(&nic->path, nic->numa_node, &node->gpus[g].pci.path,
+                                            node->gpus[g].numa_node);
     }
     return 0;
 }

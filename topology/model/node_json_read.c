@@ -105,11 +105,11 @@ static int node_json_read_pcie(const struct node_reader *r, const struct gt_at *
     if (pcie) {
         snprintf(path, sizeof(path), "%s.pcie", at->path);
         struct gt_at below = {r->source, path, r->err};
-        GT_TRY(gt_get_number(&below, pcie, "speedGTs", GT_SPEED_MAX, &gpu->pcie_now.speed));
-        GT_TRY(gt_get_unsigned(&below, pcie, "width", GT_WIDTH_MAX, &gpu->pcie_now.width));
-        GT_TRY(gt_get_number(&below, pcie, "maxSpeedGTs", GT_SPEED_MAX, &gpu->pcie_max.speed));
-        GT_TRY(gt_get_unsigned(&below, pcie, "maxWidth", GT_WIDTH_MAX, &gpu->pcie_max.width));
-        GT_TRY(read_path(&below, pcie, &gpu->path));
+        GT_TRY(gt_get_number(&below, pcie, "speedGTs", GT_SPEED_MAX, &gpu->pci.now.speed));
+        GT_TRY(gt_get_unsigned(&below, pcie, "width", GT_WIDTH_MAX, &gpu->pci.now.width));
+        GT_TRY(gt_get_number(&below, pcie, "maxSpeedGTs", GT_SPEED_MAX, &gpu->pci.max.speed));
+        GT_TRY(gt_get_unsigned(&below, pcie, "maxWidth", GT_WIDTH_MAX, &gpu->pci.max.width));
+        GT_TRY(read_path(&below, pcie, &gpu->pci.path));
     }
     GT_TRY(gt_get_object(at, object, "drm", &drm));
     if (drm) {
@@ -169,8 +169,8 @@ static int node_json_read_gpu(const struct node_reader *r, unsigned i, const cJS
     GT_TRY(gt_get_text(at, json, "cpuSet", gpu->cpu_set, sizeof(gpu->cpu_set)));
     if (strspn(gpu->cpu_set, "0123456789,-") != strlen(gpu->cpu_set))
         return gt_at_fail(at, "cpuSet", "\"%.40s\" is no list such as 0-31,64-95", gpu->cpu_set);
-    GT_TRY(read_pci_id(at, json, "pciVendor", &gpu->pci_vendor));
-    GT_TRY(read_pci_id(at, json, "pciDevice", &gpu->pci_device));
+    GT_TRY(read_pci_id(at, json, "pciVendor", &gpu->pci.vendor));
+    GT_TRY(read_pci_id(at, json, "pciDevice", &gpu->pci.device));
     GT_TRY(node_json_read_pcie(r, at, json, gpu));
     GT_TRY(read_mode(at, json, &gpu->mode));
     GT_TRY(read_health(at, json, &gpu->health));

@@ -79,16 +79,16 @@ static void node_json_write_gpu(struct gt_buf *to, const struct gt_gpu *gpu)
     add_number_if(to, "memoryBytes", gpu->memory_bytes);
     add_numa(to, gpu->numa_node);
     gt_json_add_text_if(to, "cpuSet", gpu->cpu_set);
-    add_pci_id(to, "pciVendor", gpu->pci_vendor);
-    add_pci_id(to, "pciDevice", gpu->pci_device);
-    if (gpu->pcie_now.speed > 0 || gpu->pcie_now.width || gpu->pcie_max.speed > 0 || gpu->pcie_max.width ||
-        path_known(&gpu->path)) {
+    add_pci_id(to, "pciVendor", gpu->pci.vendor);
+    add_pci_id(to, "pciDevice", gpu->pci.device);
+    if (gpu->pci.now.speed > 0 || gpu->pci.now.width || gpu->pci.max.speed > 0 || gpu->pci.max.width ||
+        path_known(&gpu->pci.path)) {
         gt_json_begin(to, "pcie", '{');
-        add_real_if(to, "speedGTs", gpu->pcie_now.speed);
-        add_number_if(to, "width", gpu->pcie_now.width);
-        add_real_if(to, "maxSpeedGTs", gpu->pcie_max.speed);
-        add_number_if(to, "maxWidth", gpu->pcie_max.width);
-        node_json_write_path(to, &gpu->path);
+        add_real_if(to, "speedGTs", gpu->pci.now.speed);
+        add_number_if(to, "width", gpu->pci.now.width);
+        add_real_if(to, "maxSpeedGTs", gpu->pci.max.speed);
+        add_number_if(to, "maxWidth", gpu->pci.max.width);
+        node_json_write_path(to, &gpu->pci.path);
         gt_json_end(to, '}');
     }
     if (gpu->drm_card >= 0 || gpu->drm_render >= 0) {

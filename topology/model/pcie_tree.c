@@ -40,7 +40,7 @@ static unsigned add_panel(struct gt_tree *tree, const struct gt_node *node, int 
                           const struct gt_pcie_path *path, unsigned gpu)
 {
     for (unsigned i = 0; path->root[0] && i < gpu; i++)
-        if (!strcmp(path->root, node->gpus[i].path.root))
+        if (!strcmp(path->root, node->gpus[i].pci.path.root))
             gpu = i;
     bool further = numa < 0 && gpu >= PANEL_GPUS && gpu < node->gpu_count;
     return pcie_tree_find_or_add(tree, 0, GT_TREE_NUMA, numa, further ? "further" : "");
@@ -124,8 +124,8 @@ bool gt_tree_make(const struct gt_node *node, struct gt_tree *ret)
     }
     for (unsigned i = 0; i < node->gpu_count; i++) {
         const struct gt_gpu *gpu = &node->gpus[i];
-        unsigned panel = add_panel(&full, node, gpu->numa_node, &gpu->path, i);
-        pcie_tree_add_device(&full, panel, GT_TREE_GPU, i, &gpu->path, gpu->bdf);
+        unsigned panel = add_panel(&full, node, gpu->numa_node, &gpu->pci.path, i);
+        pcie_tree_add_device(&full, panel, GT_TREE_GPU, i, &gpu->pci.path, gpu->bdf);
     }
     for (unsigned i = 0; i < node->nic_count; i++) {
         const struct gt_nic *nic = &node->nics[i];

@@ -40,8 +40,8 @@ void gt_pcie_link_text(const struct gt_pcie_link *link, char *to, size_t size)
 
 bool gt_pcie_degraded(const struct gt_gpu *gpu)
 {
-    return (gpu->pcie_now.speed > 0 && gpu->pcie_now.speed < gpu->pcie_max.speed) ||
-           (gpu->pcie_now.width && gpu->pcie_now.width < gpu->pcie_max.width);
+    return (gpu->pci.now.speed > 0 && gpu->pci.now.speed < gpu->pci.max.speed) ||
+           (gpu->pci.now.width && gpu->pci.now.width < gpu->pci.max.width);
 }
 
 void gt_products_text(const struct gt_node *node, char *to, size_t size)

@@ -61,8 +61,8 @@ static void print_table(struct gt_buf *to, const struct table *table)
 static void pcie_cell(const struct gt_gpu *gpu, char *to)
 {
     char now[48], max[48];
-    gt_pcie_link_text(&gpu->pcie_now, now, sizeof(now));
-    gt_pcie_link_text(&gpu->pcie_max, max, sizeof(max));
+    gt_pcie_link_text(&gpu->pci.now, now, sizeof(now));
+    gt_pcie_link_text(&gpu->pci.max, max, sizeof(max));
     if (gt_pcie_degraded(gpu))
         snprintf(to, CELL_MAX, "%s (of %s)", now, max);
     else

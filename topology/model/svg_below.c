@@ -254,8 +254,8 @@ static void svg_below_draw_notes(struct svg_pen *pen, const struct svg_layout *l
                      node->links[i].a, node->links[i].b, gt_link_kind_name(node->links[i].path_kind));
     for (unsigned i = 0; i < node->gpu_count; i++) {
         char now[48], max[48];
-        gt_pcie_link_text(&node->gpus[i].pcie_now, now, sizeof(now));
-        gt_pcie_link_text(&node->gpus[i].pcie_max, max, sizeof(max));
+        gt_pcie_link_text(&node->gpus[i].pci.now, now, sizeof(now));
+        gt_pcie_link_text(&node->gpus[i].pci.max, max, sizeof(max));
         if (gt_pcie_degraded(&node->gpus[i]))
             add_note(pen, &count, width, SVG_WARN, "GPU %u runs at PCIe %s of %s", i, now, max);
     }

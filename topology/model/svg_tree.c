@@ -258,7 +258,7 @@ static void draw_card_text(struct gt_buf *to, const struct gt_gpu *gpu, const st
         svg_text(to, (struct svg_text){x, y, 11, SVG_MUTED, mono}, "%s", text);
         y += 18;
     }
-    gt_pcie_link_text(&gpu->pcie_now, link, sizeof(link));
+    gt_pcie_link_text(&gpu->pci.now, link, sizeof(link));
     gt_shorten(link, (unsigned)room + 2, text, sizeof(text));
     if (gpu->mode != GT_GPU_NATIVE)
         svg_text(to, (struct svg_text){x, y, 11, SVG_WARN, "font-weight=\"600\""}, "mode %s",
@@ -280,7 +280,7 @@ static void draw_gpu(struct gt_buf *to, const struct svg_layout *l, const struct
     const struct svg_health *style = svg_health(gpu->health);
     char memory[32], link[48];
     gt_memory_text(gpu->memory_bytes, memory, sizeof(memory));
-    gt_pcie_link_text(&gpu->pcie_now, link, sizeof(link));
+    gt_pcie_link_text(&gpu->pci.now, link, sizeof(link));
     gt_buf_puts(to, "<g><title>");
     gt_buf_printf(to, "GPU %u ", gpu->index);
     svg_escape(to, gpu->product);

@@ -166,9 +166,9 @@ static void answers_devices_read_device(struct gt_reading *reading, struct gt_gp
     else if (gt_answer_is(answer, "mxSmlGetMemoryInfo"))
         read_memory(reading, gpu, answer);
     else if (gt_answer_is(answer, "mxSmlGetPcieInfo"))
-        answers_devices_read_pcie(&gpu->pcie_now, answer);
+        answers_devices_read_pcie(&gpu->pci.now, answer);
     else if (gt_answer_is(answer, "mxSmlGetPcieMaxLinkInfo"))
-        answers_devices_read_pcie(&gpu->pcie_max, answer);
+        answers_devices_read_pcie(&gpu->pci.max, answer);
     else if (gt_answer_is(answer, "mxSmlGetCpuAffinity"))
         read_affinity(gpu, answer, true);
     else if (gt_answer_is(answer, "mxSmlGetNodeAffinity"))

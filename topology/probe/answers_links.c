@@ -274,7 +274,7 @@ static void answers_links_read_link(struct gt_reading *reading, const struct wir
     bool all_down = bundle.ports && bundle.down == bundle.ports;
 
     /* The PCIe path from the kernel has priority over the library's level. */
-    if (link->path_kind == GT_LINK_UNKNOWN && (!a->path.root[0] || !b->path.root[0]))
+    if (link->path_kind == GT_LINK_UNKNOWN && (!a->pci.path.root[0] || !b->pci.path.root[0]))
         link->path_kind = kind_of_level(level);
 
     /* If the library has no level for the pair, ports that name each other and are up are a direct link. */

@@ -98,7 +98,7 @@ static bool group_gputopo_place(void *p, struct gt_world *world, const struct gt
     if (!gt_plan_job(state->cluster, &request, &failure))
         return false;
     for (uint32_t i = 0; i < job->pods; i++) {
-        places[i] = (struct gt_place){state->pods[i].node, state->pods[i].mask};
+        places[i] = (struct gt_place){state->pods[i].place.node, state->pods[i].place.mask};
         gt_world_take(world, places[i].node, places[i].mask);
         group_gputopo_changed(state, world, places[i].node);
     }

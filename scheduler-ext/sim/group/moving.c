@@ -51,11 +51,11 @@ static int moving_collect(const struct group_run *run, struct gt_running_pod **r
     for (uint32_t n = 0; n < run->jobs->count; n++) {
         const struct gt_sim_job *job = &run->jobs->job[n];
         for (uint32_t i = 0; i < job->pods && moving_may_move(run, n); i++, at++) {
-            pods[at] = (struct gt_running_pod){.node = run->running[n].places[i].node,
-                                               .mask = run->running[n].places[i].mask,
-                                               .job = n,
-                                               .unit = job->unit > 1 ? i / job->unit : GT_NONE,
-                                               .movable = true};
+            pods[at] = (struct gt_running_pod){
+                .place = run->running[n].places[i],
+                .job = n,
+                .unit = job->unit > 1 ? i / job->unit : GT_NONE,
+                .movable = true};
             of[at] = i;
         }
     }
@@ -96,8 +96,8 @@ static int moving_apply(struct group_run *run, const struct gt_relocation *found
         struct running *running = &run->running[pod->job];
         running->places[of[found->moves[i].pod]] =
             (struct gt_place){found->moves[i].node, found->moves[i].mask};
-        gt_world_give(run->world, pod->node, pod->mask);
-        gt_run_changed(run, pod->node);
+        gt_world_give(run->world, pod->place.node, pod->place.mask);
+        gt_run_changed(run, pod->place.node);
         if (is_first_of_unit(found, pods, i)) {
             GT_NEED(GT_GROW(moves->times, moves->made, moves->capacity, 256), err, "moves");
             moves->times[moves->made++] = run->now;

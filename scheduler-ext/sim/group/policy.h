@@ -48,11 +48,6 @@ bool gt_world_check(const struct gt_world *world);
 
 /* What places jobs of groups: the rules of the product, each in a small file. Benchmarks add those of other
  * schedulers. */
-struct gt_place {
-    uint32_t node;
-    uint64_t mask;
-};
-
 struct gt_group_setup {
     const struct gt_chain_sizes *chain; /* of gputopo; NULL: it is learned */
     uint32_t pods_max;                  /* of a job */

@@ -66,7 +66,7 @@ static bool choose_nodes(struct group_run *run, const struct gt_sim_job *job, st
         return false;
     uint32_t gpus = 0;
     for (uint32_t i = 0; i < job->pods; i++) {
-        uint32_t node = holder->pods[i].node;
+        uint32_t node = holder->pods[i].place.node;
         gpus += gt_node_set_has(ret, node) ? 0 : world->site->nodes[node].gpus;
         if (gt_node_set_add(ret, node, &run->round.failed) < 0)
             return false;

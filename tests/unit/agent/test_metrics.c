@@ -82,7 +82,7 @@ static void test_plans(void **state)
 {
     const struct gt_plan_counts plans = {.pods = 2, .as_planned = 5, .otherwise = 1, .refused = 3};
     const struct gt_kube_recorder_counters events = {.written = 4, .dropped = 1};
-    struct gt_metrics metrics = {.has_plugin = true, .honours_plans = true, .api_wanted = true};
+    struct gt_metrics metrics = {.has_plugin = true, .honours_plans = true, .api.wanted = true};
     (void)state;
     metrics.plugin.plans[GT_PLAN_HIT] = 7;
     gt_auto_free char *without = text_of(&metrics);
@@ -92,8 +92,8 @@ static void test_plans(void **state)
     expect_line(without, "gputopo_api_server_known 0");
     assert_null(strstr(without, "gputopo_planned_pods"));
     metrics.plans = &plans;
-    metrics.events = &events;
-    metrics.plans_current = metrics.api_used = true;
+    metrics.api.events = &events;
+    metrics.plans_current = metrics.api.used = true;
     gt_auto_free char *text = text_of(&metrics);
     check_form(text);
     expect_line(text, "gputopo_plans_current 1");
@@ -108,7 +108,7 @@ static void test_plans(void **state)
 static void test_publish(void **state)
 {
     const struct gt_publish_stats stats = {.writes = {[GT_PUBLISH_USAGE] = 7}, .current = true};
-    const struct gt_metrics metrics = {.publish = &stats, .client = {.unauthorized = 2}};
+    const struct gt_metrics metrics = {.api.publish = &stats, .api.client = {.unauthorized = 2}};
     (void)state;
     gt_auto_free char *text = text_of(&metrics);
     check_form(text);

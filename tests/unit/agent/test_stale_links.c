@@ -17,8 +17,8 @@ static struct gt_node *machine(bool answers)
     for (unsigned i = 0; i < 3; i++) {
         struct gt_gpu *gpu = &node->gpus[i];
         snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:%02x:00.0", 0x10 + i);
-        snprintf(gpu->path.root, sizeof(gpu->path.root), "pci0000:%02x", 0x10 + i);
-        gpu->pci_device = 0x0a01;
+        snprintf(gpu->pci.path.root, sizeof(gpu->pci.path.root), "pci0000:%02x", 0x10 + i);
+        gpu->pci.device = 0x0a01;
         gpu->numa_node = 0;
         if (!answers)
             continue;
@@ -74,7 +74,7 @@ static void not_of_another_card(void **state)
     (void)state;
     gt_auto_node struct gt_node *before = machine(true), *device = machine(false), *uuid = machine(false),
                                 *place = machine(false);
-    device->gpus[1].pci_device = 0x0a02;
+    device->gpus[1].pci.device = 0x0a02;
     assert_false(keep(before, device)); /* nor the servers: it may be another machine's card */
     snprintf(uuid->gpus[0].uuid, sizeof(uuid->gpus[0].uuid), "GPU-7");
     assert_false(keep(before, uuid));

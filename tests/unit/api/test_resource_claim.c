@@ -133,7 +133,7 @@ static void slices_are_written(void **state)
         struct gt_gpu *gpu = &node->gpus[i];
         snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:1%u:00.0", i);
         snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%u", i);
-        snprintf(gpu->path.root, sizeof(gpu->path.root), "pci0000:10");
+        snprintf(gpu->pci.path.root, sizeof(gpu->pci.path.root), "pci0000:10");
         memset(gpu->product, 'x', sizeof(gpu->product) - 1);
         gpu->memory_bytes = i ? 64ULL << 30 : 1000;
         gpu->numa_node = (int)i - 1;
@@ -188,7 +188,7 @@ static void composites_are_written(void **state)
     for (unsigned i = 0; i < 3; i++) {
         struct gt_gpu *gpu = &node->gpus[i];
         snprintf(gpu->bdf, sizeof(gpu->bdf), "0000:1%u:00.0", i);
-        snprintf(gpu->path.root, sizeof(gpu->path.root), "pci0000:1%u", i);
+        snprintf(gpu->pci.path.root, sizeof(gpu->pci.path.root), "pci0000:1%u", i);
         snprintf(gpu->product, sizeof(gpu->product), "C500");
         gpu->memory_bytes = 64ULL << 30;
         gpu->numa_node = i / 2;

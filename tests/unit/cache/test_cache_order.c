@@ -196,7 +196,7 @@ static void write_state(struct gt_cache *cache, struct gt_buf *to)
         gt_buf_printf(to, "%s uid %s job %s of %u state %d on %s (%s) plan %d on %s of %" PRIx64 "%s\n",
                       pod->meta.name, pod->uid, pod->job->key, pod->job->pod_count, pod->state,
                       name_of(cache, pod->node), pod->node_name ? pod->node_name : "-", pod->plan,
-                      name_of(cache, pod->plan_node), pod->plan_mask,
+                      name_of(cache, pod->planned.node), pod->planned.mask,
                       gt_cluster_find_promise(gt_cache_cluster(cache), pod->promise) ? " assumed" : "");
     }
     gt_cache_counters(cache, &counters);
@@ -249,8 +249,8 @@ static void check_sense(struct gt_cache *cache, const struct world *world)
             if (pod && pod->node == id) {
                 asked += pod->gpus;
                 had += (unsigned)__builtin_popcountll(gpus_of(cache, node_names[n], pod_names[p]));
-            } else if (pod && pod->plan == GT_CACHE_PLAN_ASSUMED && pod->plan_node == id)
-                planned |= pod->plan_mask;
+            } else if (pod && pod->plan == GT_CACHE_PLAN_ASSUMED && pod->planned.node == id)
+                planned |= pod->planned.mask;
         }
         unsigned unnamed = (unsigned)__builtin_popcountll(topology->silent_on_usage ? 0 : topology->unnamed);
         if (had + unnamed < asked)
@@ -336,7 +336,7 @@ static void test_restart(void **unused)
             } else if (gt_choose(node.class, node.available, 0, pod->gpus, 0, &choice)) {
                 assert_int_equal(gt_cache_plan_pod(cache, pod, id, choice.mask, NULL), 0);
                 assert_int_equal(pod->plan, GT_CACHE_PLAN_ASSUMED);
-                assert_int_equal(pod->plan_mask, choice.mask);
+                assert_int_equal(pod->planned.mask, choice.mask);
                 reported->plan_node = node.name;
                 for (unsigned n = 0; n < NODES; n++)
                     if (strcmp(node_names[n], reported->plan_node) == 0)

@@ -65,8 +65,8 @@ static void test_life(void **state)
 
     assert_int_equal(gt_cache_plan_pod(cache, a, id_of(cache, "n1"), 0x0f, NULL), 0);
     assert_plan(cache, "a", GT_CACHE_GATED, GT_CACHE_PLAN_ASSUMED);
-    assert_int_equal(a->plan_node, id_of(cache, "n1"));
-    assert_int_equal(a->plan_mask, 0x0f);
+    assert_int_equal(a->planned.node, id_of(cache, "n1"));
+    assert_int_equal(a->planned.mask, 0x0f);
     assert_non_null(gt_cluster_find_promise(gt_cache_cluster(cache), a->promise));
     assert_int_equal(cluster_node(cache, "n1").available, 0xf0);
     /* An event from before the plan was written changes nothing. */
@@ -119,7 +119,7 @@ static void test_refusals(void **state)
     assert_int_equal(gt_cache_plan_pod(cache, a, n1, four, NULL), 0);
     assert_int_equal(gt_cache_plan_pod(cache, a, n1, other, NULL), 0);
     assert_int_equal(gt_cache_plan_pod(cache, a, n1, (other & ~UINT64_C(4)) | c, NULL), -EBUSY);
-    assert_int_equal(a->plan_mask, other);
+    assert_int_equal(a->planned.mask, other);
     assert_int_equal(cluster_node(cache, "n1").assumed, other | c);
     gt_cache_unplan_pod(cache, a);
     assert_int_equal(cluster_node(cache, "n1").assumed, c);
@@ -142,7 +142,7 @@ static void test_unplanned(void **state)
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_NONE);
     /* Another plan counts, and the same one when it was taken away in between. */
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x0c));
-    assert_int_equal(pod_of(cache, "a")->plan_mask, 0x0c);
+    assert_int_equal(pod_of(cache, "a")->planned.mask, 0x0c);
     gt_cache_unplan_pod(cache, pod_of(cache, "a"));
     give_pod(cache, POD(.name = "a", .gpus = 2));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_NONE);
@@ -152,10 +152,10 @@ static void test_unplanned(void **state)
     assert_int_equal(gt_cache_plan_pod(cache, pod_of(cache, "a"), id_of(cache, "n1"), 0x30, NULL), 0);
     give_pod(cache,
              POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x0c, .spec = "\"priority\":1,"));
-    assert_int_equal(pod_of(cache, "a")->plan_mask, 0x30);
+    assert_int_equal(pod_of(cache, "a")->planned.mask, 0x30);
     give_pod(cache,
              POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x30, .spec = "\"priority\":1,"));
-    assert_int_equal(pod_of(cache, "a")->plan_mask, 0x30);
+    assert_int_equal(pod_of(cache, "a")->planned.mask, 0x30);
     assert_int_equal(cluster_node(cache, "n1").assumed, 0x30);
 }
 
@@ -200,7 +200,7 @@ static void test_lost(void **state)
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 1), 4); /* GPU 1 is gone */
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
-    assert_int_equal(pod_of(cache, "a")->plan_mask, 0x01);
+    assert_int_equal(pod_of(cache, "a")->planned.mask, 0x01);
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8), 5);
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_ASSUMED);
     assert_int_equal(cluster_node(cache, "n1").available, 0xfc);
@@ -272,7 +272,7 @@ static void test_broken(void **state)
     assert_int_equal(cluster_node(cache, "n1").available, 0xf3);
     give_pod(cache, POD(.name = "b", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03, .node = "n2"));
     assert_plan(cache, "b", GT_CACHE_BOUND, GT_CACHE_PLAN_BROKEN);
-    assert_int_equal(pod_of(cache, "b")->plan_node, GT_NONE);
+    assert_int_equal(pod_of(cache, "b")->planned.node, GT_NONE);
     assert_int_equal(cluster_node(cache, "n1").assumed, 0);
     assert_int_equal(__builtin_popcountll(cluster_node(cache, "n2").assumed), 2);
     /* A bound pod whose GPU became unhealthy: it will get another. */
@@ -508,7 +508,7 @@ static void test_reserved_gpus_become_unhealthy(void **state)
     give_plain_node(cache, "n1");
     assert_int_equal(
         gt_cluster_promise(gt_cache_cluster(cache),
-                           &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f, 0}, &own,
+                           &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0x0f}, 1, 0}, &own,
                            NULL),
         0);
     received.room = 0;
@@ -549,8 +549,8 @@ static void test_others_assumptions(void **state)
     struct gt_promise_id own;
     give_plain_node(cache, "n1");
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f, 0},
-                           &own, NULL),
+        gt_cluster_promise(
+            cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0x0f}, 1, 0}, &own, NULL),
         0);
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
@@ -569,8 +569,8 @@ static void test_others_assumptions(void **state)
     gt_cache_pod_deleted(cache, "ns", "a");
     gt_cache_pod_deleted(cache, "ns", "b");
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0x0f, 0},
-                           &own, NULL),
+        gt_cluster_promise(
+            cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0x0f}, 1, 0}, &own, NULL),
         0);
     give_pod(cache, POD(.name = "b", .gpus = 6, .node = "n1"));
     assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, 1), 1);
@@ -589,7 +589,7 @@ static void test_assumptions_move(void **state)
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
     assert_int_equal(
         gt_cluster_promise(gt_cache_cluster(cache),
-                           &(struct gt_promise){GT_PROMISE_RESERVED, id_of(cache, "n1"), 1, 0xf0, 0}, &own,
+                           &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0xf0}, 1, 0}, &own,
                            NULL),
         0);
     give_supernode(cache, SUPERNODE(.name = "s1", .tier = 1, .parent = "top", .members = {"n1"}));

@@ -93,7 +93,7 @@ static void test_again(void **state)
     assert_string_equal(view.picture.nodes[1].name, "n10");
     assert_string_equal(view.picture.nodes[2].name, "loose");
     assert_int_equal(view.nodes[view.picture.nodes[2].source].supernode, GT_NONE);
-    assert_int_equal(view.picture.nodes[view.picture.pods[0].node].used, 4);
+    assert_int_equal(view.picture.nodes[view.picture.pods[0].place.node].used, 4);
     assert_int_equal(view.picture.counts.gpus, 9);
     assert_int_equal(view.picture.counts.free, 1);
     assert_int_equal(view.picture.supernodes[0].counts.gpus, 6);

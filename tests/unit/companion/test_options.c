@@ -30,16 +30,16 @@ static void test_defaults(void **state)
     struct gt_companion_options options;
     (void)state;
     assert_int_equal(parse(&options, NULL, NULL), 0);
-    assert_string_equal(options.http, "127.0.0.1:9401");
+    assert_string_equal(options.serve.http, "127.0.0.1:9401");
     assert_string_equal(options.supernode_label, "node-restriction.kubernetes.io/gputopo-supernode");
     assert_string_equal(options.supernodes_config, "gputopo-supernodes");
-    assert_int_equal(options.placement.reserve_gpus, 512);
+    assert_int_equal(options.placement.reserve.gpus, 512);
     assert_true(options.parts & 1);
     assert_true(options.leader_elect);
     assert_false(options.project_hypernodes || options.project_nodefeatures);
     assert_null(options.kubeconfig);
-    assert_string_equal(options.extender_clients, "kube-scheduler,system:kube-scheduler");
-    assert_string_equal(options.webhook_except, "kube-system");
+    assert_string_equal(options.serve.extender_clients, "kube-scheduler,system:kube-scheduler");
+    assert_string_equal(options.serve.webhook_except, "kube-system");
 }
 
 static void test_values(void **state)
@@ -52,11 +52,11 @@ static void test_values(void **state)
                            "--log-format=json", "--reserve=90", "--reserve-waiting-percent=80",
                            "--reserve-gpus", "64", NULL),
                      0);
-    assert_int_equal(options.placement.reserve_ms, 90000);
-    assert_int_equal(options.placement.reserve_waiting_percent, 80);
-    assert_int_equal(options.placement.reserve_gpus, 64);
-    assert_int_equal(options.placement.reserve_gpus_per_namespace, 64);
-    assert_null(options.http);
+    assert_int_equal(options.placement.reserve.coming_ms, 90000);
+    assert_int_equal(options.placement.reserve.waiting_percent, 80);
+    assert_int_equal(options.placement.reserve.gpus, 64);
+    assert_int_equal(options.placement.reserve.gpus_per_namespace, 64);
+    assert_null(options.serve.http);
     assert_null(options.supernode_label);
     assert_string_equal(options.supernodes_config, "./x");
     assert_true(options.project_hypernodes && options.project_nodefeatures);
@@ -64,8 +64,8 @@ static void test_values(void **state)
     assert_string_equal(options.namespace_, "a-b");
     assert_int_equal(options.log_level, GT_LOG_ERROR);
     assert_int_equal(parse(&options, NULL, "--webhook-except=none", "--extender-clients=a,b.c", NULL), 0);
-    assert_string_equal(options.webhook_except, "");
-    assert_string_equal(options.extender_clients, "a,b.c");
+    assert_string_equal(options.serve.webhook_except, "");
+    assert_string_equal(options.serve.extender_clients, "a,b.c");
     assert_int_equal(parse(&options, NULL, "--project=hypernodes,nodefeatures", "--project=none", NULL), 0);
     assert_false(options.project_hypernodes || options.project_nodefeatures);
 }

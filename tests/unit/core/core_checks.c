@@ -19,7 +19,7 @@ static int check_masks(const struct gt_cluster *cluster, uint32_t id, struct gt_
     uint32_t previous = GT_NONE;
     for (uint32_t a = cluster->first_promise[id]; a != GT_NONE; a = cluster->promises[a].next) {
         const struct promise *at = &cluster->promises[a];
-        if (at->told.node != id || at->taken & assumed || at->previous != previous)
+        if (at->told.place.node != id || at->taken & assumed || at->previous != previous)
             return gt_fail(err, EUCLEAN, "node %s: its assumptions overlap or are not its own", name);
         assumed |= at->taken;
         previous = a;
@@ -180,7 +180,7 @@ uint32_t gt_cluster_assumptions(const struct gt_cluster *cluster)
 {
     uint32_t live = 0;
     for (uint32_t a = 0; a < cluster->promise_count; a++)
-        live += cluster->promises[a].told.node != GT_NONE;
+        live += cluster->promises[a].told.place.node != GT_NONE;
     return live;
 }
 
@@ -190,7 +190,7 @@ void gt_cluster_confirm(struct gt_cluster *cluster, struct gt_promise_id assumpt
     if (!it)
         return;
     /* In this order nothing becomes available in between. */
-    gt_cluster_set_free(cluster, it->node, cluster->free[it->node] & ~it->mask);
+    gt_cluster_set_free(cluster, it->place.node, cluster->free[it->place.node] & ~it->place.mask);
     gt_cluster_end_promise(cluster, assumption);
 }
 
@@ -201,9 +201,8 @@ int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, u
         ret_assumptions[i] = (struct gt_promise_id){0};
         if (pods[i].running)
             continue;
-        int r = gt_cluster_promise(
-            cluster, &(struct gt_promise){GT_PROMISE_PLANNED, pods[i].node, owner, pods[i].mask, 0},
-            &ret_assumptions[i], err);
+        int r = gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, pods[i].place, owner, 0},
+                                   &ret_assumptions[i], err);
         if (r < 0) {
             while (i--)
                 gt_cluster_end_promise(cluster, ret_assumptions[i]);

@@ -165,17 +165,17 @@ static void check_plan(const struct gt_cluster *cluster, const struct world_job 
             const struct gt_plan_pod *pod = &job->pods[p];
             uint32_t super, i = 0;
 
-            assert_true(gt_cluster_get_node(cluster, pod->node, &node));
+            assert_true(gt_cluster_get_node(cluster, pod->place.node, &node));
             super = node.supernode;
             if (!pod->running) {
-                assert_int_equal(pod->mask & ~node.available, 0);
-                assert_int_equal(__builtin_popcountll(pod->mask), unit->gpus);
+                assert_int_equal(pod->place.mask & ~node.available, 0);
+                assert_int_equal(__builtin_popcountll(pod->place.mask), unit->gpus);
                 for (uint32_t other = 0; other < p; other++)
-                    if (!job->pods[other].running && job->pods[other].node == pod->node)
-                        assert_int_equal(job->pods[other].mask & pod->mask, 0);
+                    if (!job->pods[other].running && job->pods[other].place.node == pod->place.node)
+                        assert_int_equal(job->pods[other].place.mask & pod->place.mask, 0);
             }
             if ((p - unit->first) % run) {
-                gt_cluster_get_node(cluster, job->pods[p - 1].node, &node);
+                gt_cluster_get_node(cluster, job->pods[p - 1].place.node, &node);
                 assert_int_equal(node.supernode, super);
             }
             if (unit->supernode != GT_NONE)
@@ -322,7 +322,7 @@ unsigned world_domains(const struct gt_cluster *cluster, const struct world_job 
         struct gt_cluster_supernode at;
         unsigned i = 0;
 
-        assert_true(gt_cluster_get_node(cluster, job->pods[p].node, &node));
+        assert_true(gt_cluster_get_node(cluster, job->pods[p].place.node, &node));
         for (assert_true(gt_cluster_get_supernode(cluster, node.supernode, &at)); at.tier < tier;)
             assert_true(gt_cluster_get_supernode(cluster, node.supernode = at.parent, &at));
         if (node.supernode == last)

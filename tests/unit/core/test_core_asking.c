@@ -57,7 +57,7 @@ static struct gt_cluster *cluster_from(uint64_t random)
         if (draw % 11 == 0)
             gt_cluster_set_eligible(cluster, n, false);
         if (draw % 5 == 0) /* where it is not available, nothing is assumed */
-            gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, n, 1, 3, 0}, &assumption,
+            gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, {n, 3}, 1, 0}, &assumption,
                                NULL);
     }
     return cluster;
@@ -75,7 +75,7 @@ static void job_from(struct world_job *job, uint64_t random)
         unsigned pod = below(&random, job->pod_count);
 
         job->pods[pod].running = true;
-        job->pods[pod].node = below(&random, NODES + 2);
+        job->pods[pod].place.node = below(&random, NODES + 2);
     }
 }
 
@@ -112,9 +112,9 @@ static uint64_t digest_of(const struct gt_cluster *c, unsigned sizes)
         digest = gt_digest_bytes(digest, parts[i].bytes, parts[i].size);
     for (uint32_t i = 0; i < c->promise_count; i++) { /* without what only fills up the struct */
         const struct promise *promise = &c->promises[i];
-        const uint64_t members[] = {promise->told.kind,  promise->told.owner, promise->told.mask,
-                                    promise->told.node,  promise->next,       promise->previous,
-                                    promise->generation, promise->taken};
+        const uint64_t members[] = {promise->told.kind,       promise->told.owner, promise->told.place.mask,
+                                    promise->told.place.node, promise->next,       promise->previous,
+                                    promise->generation,      promise->taken};
         digest = gt_digest_bytes(digest, members, sizeof(members));
     }
     for (unsigned t = 0; t < sizes; t++) {
@@ -146,8 +146,8 @@ static void expect_equal(const struct world_job *a, const struct world_job *b)
         return;
     }
     for (uint32_t p = 0; p < a->pod_count; p++) {
-        assert_int_equal(a->pods[p].node, b->pods[p].node);
-        assert_int_equal(a->pods[p].mask, b->pods[p].mask);
+        assert_int_equal(a->pods[p].place.node, b->pods[p].place.node);
+        assert_int_equal(a->pods[p].place.mask, b->pods[p].place.mask);
     }
     for (uint32_t u = 0; u < a->unit_count; u++) {
         const struct gt_plan_unit *x = &a->units[u], *y = &b->units[u];
@@ -161,10 +161,10 @@ static void expect_equal(const struct world_job *a, const struct world_job *b)
         assert_int_equal(x->touched, y->touched);
         assert_int_equal(x->with, y->with);
         assert_int_equal(x->node_in_use, y->node_in_use);
-        assert_int_equal(x->next, y->next);
-        assert_int_equal(x->next_slots, y->next_slots);
-        assert_int_equal(x->next_lost, y->next_lost);
-        assert_int_equal(x->next_touched, y->next_touched);
+        assert_int_equal(x->next.supernode, y->next.supernode);
+        assert_int_equal(x->next.slots, y->next.slots);
+        assert_int_equal(x->next.levels_lost, y->next.levels_lost);
+        assert_int_equal(x->next.touched, y->next.touched);
         assert_int_equal(x->fewest, y->fewest);
     }
 }
@@ -285,13 +285,13 @@ static void limit_once(uint64_t seed)
             for (uint32_t p = job.units[u].first; p < job.units[u].first + job.units[u].pods; p++) {
                 struct gt_cluster_node node;
 
-                assert_int_equal(job.pods[p].node, other.pods[p].node);
+                assert_int_equal(job.pods[p].place.node, other.pods[p].place.node);
                 if (job.pods[p].running)
                     continue;
-                assert_true(gt_cluster_get_node(cluster, job.pods[p].node, &node));
-                assert_int_equal(gt_bit_count(job.pods[p].mask & node.available), job.units[u].gpus);
-                taken[job.pods[p].node] += job.units[u].gpus;
-                assert_true(taken[job.pods[p].node] <= most[job.pods[p].node]);
+                assert_true(gt_cluster_get_node(cluster, job.pods[p].place.node, &node));
+                assert_int_equal(gt_bit_count(job.pods[p].place.mask & node.available), job.units[u].gpus);
+                taken[job.pods[p].place.node] += job.units[u].gpus;
+                assert_true(taken[job.pods[p].place.node] <= most[job.pods[p].place.node]);
             }
         limited_placed += job.placed;
         limited_failed += !job.placed;

@@ -415,12 +415,12 @@ static void small_units(void **state)
                 continue;
             assert_int_equal(job.units[0].node_in_use, node != GT_NONE);
             for (unsigned p = 0; p < q && (node != GT_NONE || kind); p++)
-                assert_int_equal(job.pods[p].node, node != GT_NONE ? node : job.pods[0].node);
+                assert_int_equal(job.pods[p].place.node, node != GT_NONE ? node : job.pods[0].place.node);
             in_use += node != GT_NONE;
             if (node != GT_NONE || !kind)
                 continue;
             struct gt_cluster_node at;
-            assert_true(gt_cluster_get_node(site.cluster, job.pods[0].node, &at));
+            assert_true(gt_cluster_get_node(site.cluster, job.pods[0].place.node, &at));
             assert_true(at.available == at.all);
             assert_int_equal(__builtin_popcountll(at.all), kind);
             assert_int_equal(at.supernode, expect_idle(&site, kind));
@@ -457,8 +457,8 @@ static void several_small_units(void **state)
             assert_true(world_plan(site.cluster, &one));
             assert_int_equal(one.units[0].node_in_use, all.units[u].node_in_use);
             for (unsigned p = 0; p < q; p++)
-                assert_int_equal(one.pods[p].node, all.pods[u * q + p].node);
-            elsewhere += u && one.pods[0].node != all.pods[(u - 1) * q].node;
+                assert_int_equal(one.pods[p].place.node, all.pods[u * q + p].place.node);
+            elsewhere += u && one.pods[0].place.node != all.pods[(u - 1) * q].place.node;
             world_bind(site.cluster, &one, u + 1);
             placed++;
         }

@@ -74,7 +74,7 @@ static uint32_t super_of_pod(const struct gt_cluster *cluster, const struct gt_p
 {
     struct gt_cluster_node node;
 
-    assert_true(gt_cluster_get_node(cluster, pod->node, &node));
+    assert_true(gt_cluster_get_node(cluster, pod->place.node, &node));
     return node.supernode;
 }
 
@@ -404,9 +404,9 @@ static void small_units_come_together(void **state)
             uint32_t last = GT_NONE;
             world_job(&jobs[c], units, 1, GPUS / 2, 0);
             assert_int_equal(world_plan(of[c], &jobs[c]), all * 2 >= units);
-            for (uint32_t p = 0; jobs[c].placed && p < units; last = jobs[c].pods[p++].node) {
-                uint32_t super = jobs[c].pods[p].node / 2;
-                used[c][idle[super]] += jobs[c].pods[p].node != last;
+            for (uint32_t p = 0; jobs[c].placed && p < units; last = jobs[c].pods[p++].place.node) {
+                uint32_t super = jobs[c].pods[p].place.node / 2;
+                used[c][idle[super]] += jobs[c].pods[p].place.node != last;
                 touched[c] += !in[super / EACH];
                 in[super / EACH] = true;
             }
@@ -460,8 +460,8 @@ static void missing_units_come_to_the_others(void **state)
     uint32_t own = world_leaf(cluster, "own", 4, 0, class);
     world_job(&job, 2, 1, GPUS, 0);
     job.pods[0].running = true;
-    job.pods[0].node = gt_cluster_find_node(cluster, "own-3");
-    gt_cluster_set_free(cluster, job.pods[0].node, 0);
+    job.pods[0].place.node = gt_cluster_find_node(cluster, "own-3");
+    gt_cluster_set_free(cluster, job.pods[0].place.node, 0);
     assert_true(world_plan(cluster, &job));
     assert_int_equal(group_of(cluster, super_of_pod(cluster, &job.pods[1]), 2), own);
     gt_cluster_free(cluster);
@@ -487,7 +487,7 @@ static void missing_units_come_to_the_same_supernode(void **state)
     world_job(&job, 2, 2, GPUS, 0);
     for (unsigned p = 0; p < 2; p++) {
         job.pods[p].running = true;
-        job.pods[p].node = gt_cluster_nodes(cluster) - 1 - p;
+        job.pods[p].place.node = gt_cluster_nodes(cluster) - 1 - p;
     }
     assert_true(world_plan(cluster, &job));
     assert_int_equal(super_of_pod(cluster, &job.pods[2]), super);
@@ -590,8 +590,8 @@ static void restarts_keep_the_order(void **state)
                 for (unsigned p = u * PODS_EACH; p < (u + 1) * PODS_EACH; p++) {
                     again.pods[p].running = stays;
                     if (stays) {
-                        again.pods[p].node = same_node(cluster, job.pods[p].node, restarted);
-                        gt_cluster_set_free(restarted, again.pods[p].node, 0);
+                        again.pods[p].place.node = same_node(cluster, job.pods[p].place.node, restarted);
+                        gt_cluster_set_free(restarted, again.pods[p].place.node, 0);
                     }
                 }
                 for (unsigned s = 0; s < ALL_SUPERS; s++)

@@ -51,12 +51,12 @@ static void refuses_what_makes_no_sense(void **state)
     assert_true(gt_cluster_get_node(cluster, 0, &node));
     refused(gt_cluster_add_node(cluster, "m", class, node.supernode, &id, &err), &err, EINVAL, "supernode");
     refused(gt_cluster_remove_supernode(cluster, node.supernode, &err), &err, ENOENT, "no supernode");
-    refused(gt_cluster_promise(cluster, &(struct gt_promise){.node = 0, .mask = 0}, &promise, &err), &err,
-            EBUSY, "node n");
-    refused(gt_cluster_promise(cluster, &(struct gt_promise){.node = 0, .mask = 0x100}, &promise, &err), &err,
+    refused(gt_cluster_promise(cluster, &(struct gt_promise){.place = {0, 0}}, &promise, &err), &err, EBUSY,
+            "node n");
+    refused(gt_cluster_promise(cluster, &(struct gt_promise){.place = {0, 0x100}}, &promise, &err), &err,
             EBUSY, "not available");
-    refused(gt_cluster_promise(cluster, &(struct gt_promise){.node = 5, .mask = 1}, &promise, &err), &err,
-            ENOENT, "no node 5");
+    refused(gt_cluster_promise(cluster, &(struct gt_promise){.place = {5, 1}}, &promise, &err), &err, ENOENT,
+            "no node 5");
     assert_int_equal(id, 7);
     name[253] = '\0';
     world_node(cluster, name, class, low);
@@ -78,8 +78,8 @@ static void uses_ids_again(void **state)
     (void)state;
 
     world_nodes(cluster, "n", 4, class, zone);
-    assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){.node = 2, .mask = 1}, &assumption, NULL), 0);
+    assert_int_equal(gt_cluster_promise(cluster, &(struct gt_promise){.place = {2, 1}}, &assumption, NULL),
+                     0);
     gt_cluster_remove_node(cluster, 2);
     assert_int_equal(gt_cluster_assumptions(cluster), 0);
     assert_int_equal(gt_cluster_find_node(cluster, "n-2"), GT_NONE);
@@ -112,7 +112,7 @@ static void keeps_handles_apart(void **state)
     (void)state;
 
     world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
-    const struct gt_promise promise = {GT_PROMISE_RESERVED, 0, 1, 0x3, 0};
+    const struct gt_promise promise = {GT_PROMISE_RESERVED, {0, 0x3}, 1, 0};
     assert_int_equal(gt_cluster_promise(cluster, &promise, &old, NULL), 0);
     gt_cluster_end_promise(cluster, old);
     assert_int_equal(gt_cluster_promise(cluster, &promise, &new, NULL), 0);
@@ -124,7 +124,7 @@ static void keeps_handles_apart(void **state)
     /* Of GPUs that come free, those are taken that are available, and all of them are promised. */
     struct gt_cluster_node node;
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, 0, 2, 0xe, 0}, &old, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, {0, 0xe}, 2, 0}, &old, NULL), 0);
     assert_true(gt_cluster_get_node(cluster, 0, &node));
     assert_int_equal(node.assumed, 0xf);
     assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_VACATED), 0xe);
@@ -144,10 +144,10 @@ static void assumptions_end(void **state)
 
     world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
     for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(
-            gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, 0, i % 2, 3u << (2 * i), 0},
-                               &id[i], NULL),
-            0);
+        assert_int_equal(gt_cluster_promise(
+                             cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {0, 3u << (2 * i)}, i % 2, 0},
+                             &id[i], NULL),
+                         0);
     gt_cluster_get_node(cluster, 0, &node);
     assert_int_equal(node.available, 0);
     assert_int_equal(node.free, 0xff);
@@ -157,13 +157,13 @@ static void assumptions_end(void **state)
     const struct gt_promise *told = gt_cluster_promise_of(cluster, 0, 3);
     assert_non_null(told);
     assert_int_equal(told->kind, GT_PROMISE_RESERVED);
-    assert_int_equal(told->mask, 0x0c);
+    assert_int_equal(told->place.mask, 0x0c);
     assert_ptr_equal(gt_cluster_find_promise(cluster, id[1]), told);
     assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_RESERVED), 0xfc);
     assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_PLANNED), 0);
     struct gt_promise_id
         whole; /* for a waiting job: others go on there, and it is named where they are not */
-    const struct gt_promise node_promise = {GT_PROMISE_NODE, 0, 7, UINT64_MAX, 0};
+    const struct gt_promise node_promise = {GT_PROMISE_NODE, {0, UINT64_MAX}, 7, 0};
     assert_int_equal(gt_cluster_promise(cluster, &node_promise, &whole, NULL), 0);
     gt_cluster_get_node(cluster, 0, &node);
     assert_int_equal(node.available, 0x03);
@@ -306,8 +306,9 @@ static void moves_nodes(void **state)
         gt_cluster_set_eligible(cluster, node, random_next(&random) % 4);
         gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, node);
         gt_cluster_promise(
-            cluster, &(struct gt_promise){GT_PROMISE_PLANNED, node, node, 1u << random_next(&random) % 8, 0},
-            &id, NULL);
+            cluster,
+            &(struct gt_promise){GT_PROMISE_PLANNED, {node, 1u << random_next(&random) % 8}, node, 0}, &id,
+            NULL);
         assert_true(gt_cluster_get_node(cluster, node, &before));
         assert_int_equal(gt_cluster_move_node(cluster, node, super, NULL), 0);
         assert_true(gt_cluster_get_node(cluster, node, &after));

@@ -65,8 +65,9 @@ static void draw_state(struct gt_cluster *cluster, uint64_t *random)
         for (unsigned kind = 0; kind <= GT_PROMISE_SPARE; kind++)
             if (!draw(random, 6))
                 gt_cluster_promise(cluster,
-                                   &(struct gt_promise){(enum gt_promise_kind)kind, n, 1 + draw(random, 3),
-                                                        1 + draw(random, 15),
+                                   &(struct gt_promise){(enum gt_promise_kind)kind,
+                                                        {n, 1 + draw(random, 15)},
+                                                        1 + draw(random, 3),
                                                         kind ? 0 : draw(random, 2) * 0x0102},
                                    &id, NULL);
         if (!draw(random, 12)) {
@@ -170,7 +171,7 @@ static void draw_request(struct chance *chance, uint64_t *random)
         struct gt_cluster_node info;
         uint32_t node = draw(random, nodes);
         bool there = !draw(random, 8) && gt_cluster_get_node(chance->cluster, node, &info);
-        chance->pods[i] = (struct gt_plan_pod){.running = there, .node = there ? node : GT_NONE};
+        chance->pods[i] = (struct gt_plan_pod){.running = there, .place.node = there ? node : GT_NONE};
         if (draw(random, 3) == 0)
             chance->pods[i].requests = world_numa_pod(gpus, random).requests;
     }

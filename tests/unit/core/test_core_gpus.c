@@ -236,8 +236,8 @@ static void each_pod_has_its_mesh(void **state)
     for (unsigned units = 1; units <= 2; units++) {
         world_job(&job, units, 2 / units, 3, 0);
         assert_true(world_plan(cluster, &job));
-        assert_int_equal(job.pods[0].mask, 0x07);
-        assert_int_equal(job.pods[1].mask, 0x70);
+        assert_int_equal(job.pods[0].place.mask, 0x07);
+        assert_int_equal(job.pods[1].place.mask, 0x70);
     }
     gt_cluster_free(cluster);
 }
@@ -256,9 +256,9 @@ static void pods_of_two_templates_share_a_node(void **state)
     job.pod_count = 3;
     gt_cluster_set_free(cluster, 0, 0xf7); /* 0-2, 4-7 */
     assert_true(world_plan(cluster, &job));
-    assert_int_equal(job.pods[0].mask, 0x30);
-    assert_int_equal(job.pods[1].mask, 0xc0);
-    assert_int_equal(job.pods[2].mask, 0x07);
+    assert_int_equal(job.pods[0].place.mask, 0x30);
+    assert_int_equal(job.pods[1].place.mask, 0xc0);
+    assert_int_equal(job.pods[2].place.mask, 0x07);
     gt_cluster_free(cluster);
 }
 
@@ -271,13 +271,13 @@ static void a_later_pod_comes_near_its_job(void **state)
 
     world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
     world_job(&job, 1, 2, 2, 0);
-    job.pods[0] = (struct gt_plan_pod){.running = true, .node = 0, .mask = 0x30};
+    job.pods[0] = (struct gt_plan_pod){.running = true, .place = {0, 0x30}};
     gt_cluster_set_free(cluster, 0, 0xc3); /* 0, 1, 6, 7 */
     assert_true(world_plan(cluster, &job));
-    assert_int_equal(job.pods[1].mask, 0xc0);
-    job.pods[0].mask = 0; /* nobody knows where it runs */
+    assert_int_equal(job.pods[1].place.mask, 0xc0);
+    job.pods[0].place.mask = 0; /* nobody knows where it runs */
     assert_true(world_plan(cluster, &job));
-    assert_int_equal(job.pods[1].mask, 0x03);
+    assert_int_equal(job.pods[1].place.mask, 0x03);
     gt_cluster_free(cluster);
 }
 
@@ -329,7 +329,7 @@ static void large_nodes(void **state)
     world_job(&job, 1, 8, 3, 0);
     assert_true(world_plan(cluster, &job));
     for (unsigned p = 0; p < 8; p++)
-        assert_int_equal(job.pods[p].mask, UINT64_C(7) << 4 * p);
+        assert_int_equal(job.pods[p].place.mask, UINT64_C(7) << 4 * p);
     gt_cluster_free(cluster);
 }
 

@@ -45,7 +45,7 @@ static void make(struct mixed *mixed, uint64_t *random)
                  gpus = 1 + (unsigned)(random_next(random) % 5);
         mixed->units[u] = (struct gt_plan_unit){.first = mixed->pod_count, .pods = pods, .gpus = gpus};
         for (unsigned p = 0; p < pods; p++)
-            mixed->pods[mixed->pod_count++] = (struct gt_plan_pod){.node = GT_NONE};
+            mixed->pods[mixed->pod_count++] = (struct gt_plan_pod){.place.node = GT_NONE};
     }
 }
 
@@ -81,11 +81,11 @@ static void check(const struct mixed *mixed)
         for (unsigned p = 0; p < mixed->units[u].pods; p++) {
             const struct gt_plan_pod *pod = &mixed->pods[mixed->units[u].first + p];
             struct gt_cluster_node node;
-            assert_true(gt_cluster_get_node(mixed->cluster, pod->node, &node));
-            assert_int_equal(__builtin_popcountll(pod->mask), mixed->units[u].gpus);
-            assert_int_equal(pod->mask & ~(node.available & ~taken[pod->node]), 0);
+            assert_true(gt_cluster_get_node(mixed->cluster, pod->place.node, &node));
+            assert_int_equal(__builtin_popcountll(pod->place.mask), mixed->units[u].gpus);
+            assert_int_equal(pod->place.mask & ~(node.available & ~taken[pod->place.node]), 0);
             assert_int_equal(node.supernode, mixed->units[u].supernode);
-            taken[pod->node] |= pod->mask;
+            taken[pod->place.node] |= pod->place.mask;
         }
 }
 

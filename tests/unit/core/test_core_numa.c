@@ -53,11 +53,11 @@ static void no_pod_is_spread(void **state)
     assert_int_equal(gt_score_ids(cluster, 4, (const uint32_t[]){0}, 1, &value), 0);
     assert_true(isnan(value));
     assert_true(plans(cluster, &job, 2, 2));
-    assert_int_equal(job.pods[0].mask, 0x03);
-    assert_int_equal(job.pods[1].mask, 0x30);
+    assert_int_equal(job.pods[0].place.mask, 0x03);
+    assert_int_equal(job.pods[1].place.mask, 0x30);
     gt_cluster_set_free(cluster, 0, 0x3f);
     assert_true(plans(cluster, &job, 1, 4));
-    assert_int_equal(job.pods[0].mask, 0x0f);
+    assert_int_equal(job.pods[0].place.mask, 0x0f);
     gt_cluster_free(cluster);
 }
 
@@ -89,7 +89,7 @@ static bool plans_one(struct gt_cluster *cluster, unsigned gpus, uint64_t reques
     world_job(&job, 1, 1, gpus, 0);
     job.pods[0].requests = requests;
     bool placed = world_plan(cluster, &job);
-    *ret_mask = job.pods[0].mask;
+    *ret_mask = job.pods[0].place.mask;
     return placed;
 }
 
@@ -150,7 +150,7 @@ static void promised_pods_have_containers(void **state)
 {
     (void)state;
     struct gt_cluster *cluster = world_of(true, false, 1);
-    struct gt_promise promise = {.kind = GT_PROMISE_PLANNED, .owner = 7, .mask = 0xf0};
+    struct gt_promise promise = {.kind = GT_PROMISE_PLANNED, .owner = 7, .place.mask = 0xf0};
     struct gt_promise_id id;
     gt_cluster_set_free(cluster, 0, 0xf7);
     assert_return_code(gt_cluster_promise(cluster, &promise, &id, NULL), 0);
@@ -250,12 +250,12 @@ static void pods_to_come_are_served_in_any_order(void **state)
     gt_cluster_set_free(cluster, 0, 0x3f);
     assert_int_equal(gt_numa_pods(cluster, 0, 0x3f, (struct gt_numa_pod){2, 0}), 3);
     assert_return_code(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, 0, 7, 0x0f, 0}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, {0, 0x0f}, 7, 0}, &id, NULL), 0);
     assert_int_equal(gt_numa_pods(cluster, 0, 0x30, (struct gt_numa_pod){2, 0}), 0);
     gt_cluster_end_promise(cluster, id);
     gt_cluster_set_free(cluster, 0, 0xff);
     assert_return_code(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, 0, 7, 0x0f, 0}, &id, NULL), 0);
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, {0, 0x0f}, 7, 0}, &id, NULL), 0);
     assert_int_equal(gt_numa_pods(cluster, 0, 0xf0, (struct gt_numa_pod){2, 0}), 2);
     assert_int_equal(gt_numa_pods(cluster, 0, 0xf0, (struct gt_numa_pod){1, 0}), 4);
     gt_cluster_free(cluster);
@@ -276,7 +276,7 @@ static void places_of_pods_that_do_not_exist(void **state)
         struct gt_cluster *cluster = world_of(true, false, 1);
         struct gt_promise_id id;
         gt_cluster_set_free(cluster, 0, 0x3f);
-        const struct gt_promise promise = {.kind = cases[i].kind, .owner = 7, .mask = 0x0f};
+        const struct gt_promise promise = {.kind = cases[i].kind, .owner = 7, .place.mask = 0x0f};
         assert_return_code(gt_cluster_promise(cluster, &promise, &id, NULL), 0);
         assert_int_equal(gt_numa_pods(cluster, 0, 0x30, (struct gt_numa_pod){1, 0}), cases[i].pods);
         gt_cluster_free(cluster);
@@ -294,7 +294,7 @@ static void sizes_of_running_pods_do_not_count(void **state)
         gt_cluster_set_free(cluster, 1, 0);
         world_job(&job, 2, 1, 2, 0);
         job.units[0].gpus = gpus;
-        job.pods[0] = (struct gt_plan_pod){.running = true, .node = 1};
+        job.pods[0] = (struct gt_plan_pod){.running = true, .place.node = 1};
         assert_true(world_plan(cluster, &job));
         gt_cluster_free(cluster);
     }
@@ -347,7 +347,7 @@ static void idle_nodes_are_idle(void **state)
         uint32_t used = world_node(cluster, "used", world_class(cluster, 8, 4), GT_NONE);
         gt_cluster_set_free(cluster, used, single ? 0x1f : 0x3f);
         assert_true(plans(cluster, &job, 1, gpus));
-        assert_int_equal(job.pods[0].node, used);
+        assert_int_equal(job.pods[0].place.node, used);
         gt_cluster_set_free(cluster, used, 0);
         assert_true(plans(cluster, &job, 1, gpus));
         assert_false(job.units[0].node_in_use);
@@ -390,11 +390,10 @@ static void plans_are_admitted_in_any_order(void **state)
             for (uint32_t i = 0; i < job.pod_count; i++) {
                 struct gt_promise_id id;
                 const struct gt_plan_pod *at = &job.pods[i];
-                assert_true(gt_cluster_get_node(cluster, at->node, &node));
-                const struct gt_promise promise = {GT_PROMISE_PLANNED, at->node, jobs, at->mask,
-                                                   at->requests};
+                assert_true(gt_cluster_get_node(cluster, at->place.node, &node));
+                const struct gt_promise promise = {GT_PROMISE_PLANNED, at->place, jobs, at->requests};
                 assert_return_code(gt_cluster_promise(cluster, &promise, &id, NULL), 0);
-                come[at->node][count[at->node]++] = (struct gt_numa_pod){pod.gpus, at->requests};
+                come[at->place.node][count[at->place.node]++] = (struct gt_numa_pod){pod.gpus, at->requests};
                 placed++;
                 several += at->requests != 0;
             }

@@ -190,12 +190,12 @@ static void returns_to_its_supernode(void **state)
     world_job(&job, 2, 4, 8, 0);
     assert_true(world_plan(cluster, &job));
     world_bind(cluster, &job, 1);
-    uint32_t home = job.units[1].supernode, node = job.pods[6].node;
+    uint32_t home = job.units[1].supernode, node = job.pods[6].place.node;
     job.pods[6].running = false; /* its pod is replaced; the node is free again */
     gt_cluster_set_free(cluster, node, 0xff);
     assert_true(world_plan(cluster, &job));
     assert_int_equal(job.units[1].supernode, home);
-    assert_int_equal(job.pods[6].node, node);
+    assert_int_equal(job.pods[6].place.node, node);
     gt_auto_buf struct gt_buf text = GT_BUF(1000);
     gt_plan_unit_text(cluster, &job.units[0], 0, &text);
     assert_non_null(strstr(text.data, ", where its running pods are"));
@@ -210,13 +210,13 @@ static void says_torn_and_stuck(void **state)
 
     world_job(&job, 2, 4, 8, 0);
     job.pods[4].running = job.pods[5].running = true;
-    job.pods[4].node = node_named(cluster, "s1-0");
-    job.pods[5].node = node_named(cluster, "s2-0");
+    job.pods[4].place.node = node_named(cluster, "s1-0");
+    job.pods[5].place.node = node_named(cluster, "s2-0");
     assert_false(world_plan(cluster, &job));
     assert_int_equal(job.failure.reason, GT_PLAN_UNIT_TORN);
     expect_text(cluster, &job, "unit 1: running pods of one unit of 32 GPUs lie in different supernodes");
 
-    job.pods[5].node = node_named(cluster, "s1-1");
+    job.pods[5].place.node = node_named(cluster, "s1-1");
     gt_cluster_set_free(cluster, node_named(cluster, "s1-0"), 0);
     gt_cluster_set_free(cluster, node_named(cluster, "s1-1"), 0);
     gt_cluster_set_free(cluster, node_named(cluster, "s1-2"), 0x7f);
@@ -243,8 +243,8 @@ static void torn_unit_without_gaps_blocks_nobody(void **state)
     for (unsigned p = 4; p < 8; p++)
         job.pods[p].running = true;
     for (unsigned p = 4; p < 7; p++)
-        job.pods[p].node = node_named(cluster, "s1-0");
-    job.pods[7].node = node_named(cluster, "s2-0");
+        job.pods[p].place.node = node_named(cluster, "s1-0");
+    job.pods[7].place.node = node_named(cluster, "s2-0");
     struct gt_plan_request request = world_request(&job);
 
     assert_true(gt_plan_job(cluster, &request, &job.failure));
@@ -264,7 +264,7 @@ static void started_units_go_first(void **state)
     gt_cluster_set_free(cluster, node_named(cluster, "s1-0"), 0);
     world_job(&job, 2, 3, 8, 0);
     job.pods[4].running = true;
-    job.pods[4].node = node_named(cluster, "s1-0");
+    job.pods[4].place.node = node_named(cluster, "s1-0");
     assert_true(world_plan(cluster, &job));
     assert_int_equal(job.units[1].supernode, gt_cluster_find_supernode(cluster, "s1"));
     assert_int_equal(job.units[0].supernode, gt_cluster_find_supernode(cluster, "s2"));
@@ -279,14 +279,14 @@ static void a_pod_on_an_unknown_node_binds_nothing(void **state)
 
     world_job(&job, 1, 3, 8, 0);
     job.pods[0].running = true;
-    job.pods[0].node = 4711;
+    job.pods[0].place.node = 4711;
     struct gt_plan_request request = world_request(&job);
 
     assert_true(gt_plan_job(cluster, &request, &job.failure));
     assert_int_equal(job.units[0].supernodes, 1);
     for (unsigned p = 0; p < 3; p++)
         job.pods[p].running = true;
-    job.pods[1].node = job.pods[2].node = GT_NONE;
+    job.pods[1].place.node = job.pods[2].place.node = GT_NONE;
     assert_true(gt_plan_job(cluster, &request, &job.failure));
     assert_int_equal(job.units[0].supernodes, 0);
     gt_auto_buf struct gt_buf text = GT_BUF(1000);
@@ -311,14 +311,14 @@ static void ranks_lie_side_by_side(void **state)
     /* A whole node of 4 pods first, then the fullest node for the one that is left. */
     static const uint32_t nodes[] = {1, 1, 1, 1, 0};
     for (unsigned p = 0; p < 5; p++)
-        assert_int_equal(job.pods[p].node, nodes[p]);
+        assert_int_equal(job.pods[p].place.node, nodes[p]);
     /* Pairs stay in their mesh. */
     for (unsigned p = 0; p < 5; p++)
-        assert_true((job.pods[p].mask & 0x0f) == 0 || (job.pods[p].mask & 0xf0) == 0);
+        assert_true((job.pods[p].place.mask & 0x0f) == 0 || (job.pods[p].place.mask & 0xf0) == 0);
     world_job(&job, 1, 3, 2, 0);
     assert_true(world_plan(cluster, &job)); /* all on the fullest node that holds them */
     for (unsigned p = 0; p < 3; p++)
-        assert_int_equal(job.pods[p].node, 2);
+        assert_int_equal(job.pods[p].place.node, 2);
     gt_cluster_free(cluster);
 }
 
@@ -384,7 +384,7 @@ static void nodes_of_64_and_eight_tiers(void **state)
     assert_false(world_plan(cluster, &job));
     world_job(&job, 1, 1, 64, 0);
     assert_true(world_plan(cluster, &job));
-    assert_true(job.pods[0].mask == UINT64_MAX);
+    assert_true(job.pods[0].place.mask == UINT64_MAX);
     world_check(cluster);
     gt_cluster_free(cluster);
 }
@@ -399,11 +399,11 @@ static void assumes_all_or_nothing(void **state)
 
     world_job(&job, 1, 4, 8, 0);
     assert_true(world_plan(cluster, &job));
-    gt_cluster_set_healthy(cluster, job.pods[2].node, 0xfe); /* in the meantime */
+    gt_cluster_set_healthy(cluster, job.pods[2].place.node, 0xfe); /* in the meantime */
     assert_true(gt_plan_assume(cluster, job.pods, 4, 1, assumptions, &err) < 0);
     assert_non_null(strstr(gt_err_text(err), "not available"));
     assert_int_equal(gt_cluster_assumptions(cluster), 0);
-    gt_cluster_set_healthy(cluster, job.pods[2].node, 0xff);
+    gt_cluster_set_healthy(cluster, job.pods[2].place.node, 0xff);
     assert_int_equal(gt_plan_assume(cluster, job.pods, 4, 1, assumptions, NULL), 0);
     assert_int_equal(gt_cluster_assumptions(cluster), 4);
     world_check(cluster);

@@ -99,7 +99,7 @@ static void make(struct ruled *ruled, uint64_t *random)
             ruled->gpus[ruled->pod_count] = gpus;
             ruled->run[ruled->pod_count] = ruled->unit_count * 8 + (atom ? p / atom : 0);
             ruled->sort[ruled->pod_count] = (uint8_t)draw(random, sorts);
-            ruled->pods[ruled->pod_count++] = (struct gt_plan_pod){.node = draw(random, NODES)};
+            ruled->pods[ruled->pod_count++] = (struct gt_plan_pod){.place.node = draw(random, NODES)};
         }
         ruled->unit_count++;
     }
@@ -296,11 +296,11 @@ static void keeps_the_rules(void **state)
             uint64_t masks[NODES] = {0};
             for (unsigned i = 0; i < ruled.pod_count; i++) {
                 struct gt_cluster_node info;
-                node[i] = ruled.pods[i].node;
+                node[i] = ruled.pods[i].place.node;
                 assert_true(gt_cluster_get_node(ruled.cluster, node[i], &info));
-                assert_int_equal(__builtin_popcountll(ruled.pods[i].mask), ruled.gpus[i]);
-                assert_int_equal(ruled.pods[i].mask & ~(info.available & ~masks[node[i]]), 0);
-                masks[node[i]] |= ruled.pods[i].mask;
+                assert_int_equal(__builtin_popcountll(ruled.pods[i].place.mask), ruled.gpus[i]);
+                assert_int_equal(ruled.pods[i].place.mask & ~(info.available & ~masks[node[i]]), 0);
+                masks[node[i]] |= ruled.pods[i].place.mask;
             }
             assert_true(is_good(&ruled, node));
             placed++;
@@ -362,7 +362,7 @@ static void running_pods_take(void **state)
         uint32_t class = world_class(cluster, 8, 4);
         uint32_t node = world_node(cluster, "n", class, world_super(cluster, "s", 1, GT_NONE));
         struct gt_plan_unit unit = {.pods = 4, .gpus = 1};
-        struct gt_plan_pod pods[] = {{.running = true, .node = node}, {0}, {0}, {0}};
+        struct gt_plan_pod pods[] = {{.running = true, .place.node = node}, {0}, {0}, {0}};
         struct gt_plan_rules rules = {
             .sort = sort,
             .sorts = 1,
@@ -412,7 +412,7 @@ static void kinds_stay_in_the_domain(void **state)
         struct gt_plan_failure failure;
         assert_int_equal(gt_plan_ruled(cluster, &request, &failure), fits == 1);
         if (fits == 1)
-            assert_true(pods[0].node == node[2] && pods[1].node == node[3]);
+            assert_true(pods[0].place.node == node[2] && pods[1].place.node == node[3]);
         gt_node_set_done(&all);
         gt_node_set_done(&rules.barred[0]);
         gt_node_set_done(&rules.barred[1]);

@@ -66,12 +66,12 @@ static unsigned slow_of(const struct gt_cluster *cluster, const struct world_job
     uint64_t given[64] = {0};
     for (uint32_t i = 0; i < job->pod_count; i++) {
         struct gt_cluster_node node;
-        assert_true(gt_cluster_get_node(cluster, job->pods[i].node, &node));
-        assert_int_equal(job->pods[i].mask & ~node.available, 0);
-        assert_int_equal(job->pods[i].mask & given[job->pods[i].node], 0);
-        assert_int_equal(gt_bit_count(job->pods[i].mask), job->units[0].gpus);
-        given[job->pods[i].node] |= job->pods[i].mask;
-        slow += gt_bit_count(job->pods[i].mask & node.slow);
+        assert_true(gt_cluster_get_node(cluster, job->pods[i].place.node, &node));
+        assert_int_equal(job->pods[i].place.mask & ~node.available, 0);
+        assert_int_equal(job->pods[i].place.mask & given[job->pods[i].place.node], 0);
+        assert_int_equal(gt_bit_count(job->pods[i].place.mask), job->units[0].gpus);
+        given[job->pods[i].place.node] |= job->pods[i].place.mask;
+        slow += gt_bit_count(job->pods[i].place.mask & node.slow);
     }
     return slow;
 }
@@ -123,7 +123,7 @@ static bool has_places(const struct counts *counts, const unsigned *at_least)
 static void take(struct counts *counts, const struct world_job *job)
 {
     for (uint32_t i = 0; i < job->pod_count; i++)
-        counts->left[job->pods[i].node] -= job->units[0].gpus;
+        counts->left[job->pods[i].place.node] -= job->units[0].gpus;
 }
 
 /* The least number of slow GPUs of all ways to place `pods` more pods of whole nodes in a supernode, from
@@ -170,7 +170,7 @@ static void whole_nodes_are_chosen_exactly(void **state)
             struct counts before = counts_of(cluster), after = before;
             struct gt_cluster_node node;
             unsigned any = slow_of(cluster, &job), anywhere = UINT32_MAX;
-            assert_true(gt_cluster_get_node(cluster, job.pods[0].node, &node));
+            assert_true(gt_cluster_get_node(cluster, job.pods[0].place.node, &node));
             take(&after, &job);
             places_of(&after, places);
             unsigned there = least_whole(&before, node.supernode, 0, pods, places);
@@ -310,10 +310,10 @@ static void alike_supernodes_are_chosen_exactly(void **state)
         assert_true(plan_as(cluster, &job, GT_SLOW_ANY));
         unsigned any = slow_of(cluster, &job);
         for (uint32_t i = 0; i < job.pod_count; i++)
-            taken[job.pods[i].node / nodes]++;
+            taken[job.pods[i].place.node / nodes]++;
         bool unequal = false;
         for (unsigned s = 0; s < SUPERS; s++)
-            unequal |= taken[s] && taken[s] != taken[job.pods[0].node / nodes];
+            unequal |= taken[s] && taken[s] != taken[job.pods[0].place.node / nodes];
         assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
         unsigned least = least_permuted(taken, SUPERS, nodes, slow, 0, 0), given = slow_of(cluster, &job);
         if (given && !unequal)
@@ -322,7 +322,7 @@ static void alike_supernodes_are_chosen_exactly(void **state)
         assert_true(given <= any);
         for (unsigned u = 0; u < units; u++) {
             assert_int_equal(job.units[u].supernodes, 1);
-            assert_int_not_equal(job.units[u].next, job.units[u].supernode);
+            assert_int_not_equal(job.units[u].next.supernode, job.units[u].supernode);
         }
         some += given > 0;
         avoided += any > given;
@@ -345,8 +345,8 @@ static void a_job_stays_close_for_it(void **state)
         gt_cluster_set_slow(cluster, n, n == 4 ? 0 : 1);
     world_job(&job, 2, 1, GPUS, 0);
     assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
-    assert_int_equal(job.pods[0].node / 2, 0);
-    assert_int_equal(job.pods[1].node / 2, 0);
+    assert_int_equal(job.pods[0].place.node / 2, 0);
+    assert_int_equal(job.pods[1].place.node / 2, 0);
     assert_int_equal(slow_of(cluster, &job), 2);
 }
 
@@ -498,10 +498,10 @@ static void running_pods_stay(void **state)
     gt_cluster_set_free(cluster, 0, 0);
     gt_cluster_set_slow(cluster, 1, 1);
     world_job(&job, 1, 3, GPUS, 0);
-    job.pods[0] = (struct gt_plan_pod){.running = true, .node = 0, .mask = 15};
+    job.pods[0] = (struct gt_plan_pod){.running = true, .place = {0, 15}};
     assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
-    assert_int_equal(job.pods[0].node, 0);
-    assert_true(job.pods[1].node > 1 && job.pods[2].node > 1);
+    assert_int_equal(job.pods[0].place.node, 0);
+    assert_true(job.pods[1].place.node > 1 && job.pods[2].place.node > 1);
     gt_cluster_free(cluster);
 }
 
@@ -555,7 +555,7 @@ static void numa_nodes_are_not_ours_to_choose(void **state)
         world_job(&job, cases[i].pods, 1, cases[i].gpus, 0);
         assert_true(plan_as(cluster, &job, GT_SLOW_AVOID));
         for (unsigned p = 0; p < cases[i].pods; p++)
-            all |= job.pods[p].mask;
+            all |= job.pods[p].place.mask;
         assert_int_equal(all, cases[i].all);
         assert_false(plan_as(cluster, &job, GT_SLOW_NEVER));
         assert_true(isnan(

@@ -98,7 +98,7 @@ static void run_atom(const struct forest *forest, struct world_job *job, unsigne
 {
     for (unsigned i = first; i < first + forest->atom; i++) {
         job->pods[i].running = true;
-        job->pods[i].node = forest->first[super] + i % forest->nodes[super];
+        job->pods[i].place.node = forest->first[super] + i % forest->nodes[super];
     }
 }
 
@@ -298,13 +298,13 @@ static void rest_stays_near(void **state)
     gt_cluster_set_free(cluster, 0, 0);
     world_job(&job, 1, 4, GPUS, 1);
     job.pods[1].running = true;
-    job.pods[1].node = 0;
+    job.pods[1].place.node = 0;
     assert_true(world_plan(cluster, &job));
     assert_int_equal(job.units[0].supernode, a);
     assert_int_equal(job.units[0].supernodes, 3);
-    assert_int_equal(job.pods[0].node, 1); /* beside the one that runs */
-    assert_int_equal(job.pods[2].node, 2);
-    assert_int_equal(job.pods[3].node, 3);
+    assert_int_equal(job.pods[0].place.node, 1); /* beside the one that runs */
+    assert_int_equal(job.pods[2].place.node, 2);
+    assert_int_equal(job.pods[3].place.node, 3);
     gt_cluster_free(cluster);
 }
 
@@ -393,12 +393,12 @@ static void made_again_near_the_others(void **state)
     world_job(&job, 2, 2, GPUS, 1);
     for (unsigned p = 0; p < 2; p++) {
         job.pods[p].running = true;
-        job.pods[p].node = p;
+        job.pods[p].place.node = p;
         gt_cluster_set_free(cluster, p, 0);
     }
     assert_true(world_plan(cluster, &job));
     for (unsigned p = 2; p < 4; p++)
-        assert_in_range(job.pods[p].node, 2, 4);
+        assert_in_range(job.pods[p].place.node, 2, 4);
     gt_cluster_free(cluster);
 }
 

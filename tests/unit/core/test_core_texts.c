@@ -112,7 +112,7 @@ static void check_unit(const struct state *state, const struct world_job *job, u
          name_of(state, unit->supernode));
     says(text.data, "which had room for %u such pod", f);
     if (unit->node_in_use) {
-        uint32_t node = job->pods[unit->first].node;
+        uint32_t node = job->pods[unit->first].place.node;
         unsigned need = unit->pods * unit->gpus;
         for (uint32_t n = 0; n < state->nodes; n++)
             if (state->left[n] >= need && state->left[n] == state->size[n])
@@ -134,12 +134,13 @@ static void check_unit(const struct state *state, const struct world_job *job, u
     }
     assert_null(strstr(text.data, "no other supernode"));
     says(text.data, "; %u supernodes could hold it", feasible);
-    if (unit->next == GT_NONE)
+    if (unit->next.supernode == GT_NONE)
         return;
-    unsigned next = slots(state, unit->next, unit->gpus);
-    assert_true(unit->next != unit->supernode && next >= unit->pods);
+    unsigned next = slots(state, unit->next.supernode, unit->gpus);
+    assert_true(unit->next.supernode != unit->supernode && next >= unit->pods);
     char before[300];
-    snprintf(before, sizeof(before), ", next best %s with room for %u (", name_of(state, unit->next), next);
+    snprintf(before, sizeof(before), ", next best %s with room for %u (",
+             name_of(state, unit->next.supernode), next);
     says_lost(text.data, before, lost(next, unit->pods, unit->gpus));
 }
 
@@ -188,7 +189,7 @@ static void texts_are_true(void **unused)
                 check_unit(&state, &job, u);
                 small += job.units[u].node_in_use;
                 for (uint32_t i = job.units[u].first; i < job.units[u].first + pods; i++)
-                    state.left[job.pods[i].node] = (uint8_t)(state.left[job.pods[i].node] - gpus);
+                    state.left[job.pods[i].place.node] = (uint8_t)(state.left[job.pods[i].place.node] - gpus);
             }
         else
             check_failure(&state, &job);
@@ -216,7 +217,7 @@ static void room_beside_running_pods(void **unused)
             node++;
         for (uint32_t u = 0; u < job.unit_count; u++) {
             job.pods[job.units[u].first].running = true;
-            job.pods[job.units[u].first].node = node;
+            job.pods[job.units[u].first].place.node = node;
         }
         struct gt_plan_request request = world_request(&job);
         if (!gt_plan_job(state.cluster, &request, &job.failure) && job.failure.reason == GT_PLAN_UNIT_STUCK) {

@@ -187,7 +187,7 @@ static void draw_running(struct site *site, struct world_job *job, uint64_t *ran
             if (draw(random, 2))
                 continue;
             pod->running = true;
-            pod->node = GT_NONE;
+            pod->place.node = GT_NONE;
             if (part == 1)
                 continue; /* only unknown ones */
             node = draw(random, site->nodes);
@@ -195,7 +195,7 @@ static void draw_running(struct site *site, struct world_job *job, uint64_t *ran
             if (super != GT_NONE && super != info.supernode)
                 continue;
             super = info.supernode;
-            pod->node = node;
+            pod->place.node = node;
         }
     }
 }
@@ -313,7 +313,7 @@ static void expect_contiguous(const struct gt_cluster *cluster, const struct wor
         uint32_t seen[PODS], count = 0;
 
         for (uint32_t p = 0; p < job->pod_count; p++) {
-            uint32_t group = group_of(cluster, super_of(cluster, job->pods[p].node), tier);
+            uint32_t group = group_of(cluster, super_of(cluster, job->pods[p].place.node), tier);
 
             if (count && seen[count - 1] == group)
                 continue;
@@ -356,9 +356,9 @@ static void check_sound(const struct site *site, const struct gt_cluster *cluste
             const struct gt_plan_pod *pod = &job->pods[unit->first + i];
             if (i % run == 0)
                 super = GT_NONE;
-            if (pod->running && pod->node == GT_NONE)
+            if (pod->running && pod->place.node == GT_NONE)
                 continue;
-            uint32_t node = pod->node, own = super_of(cluster, node);
+            uint32_t node = pod->place.node, own = super_of(cluster, node);
             assert_true(super == GT_NONE || super == own);
             super = own;
             if (pod->running)
@@ -370,20 +370,20 @@ static void check_sound(const struct site *site, const struct gt_cluster *cluste
                 can = (info.free | site->freed[node]) & info.healthy & ~info.assumed;
                 assert_false(gt_node_set_has(&site->excluded, node));
             }
-            assert_int_equal(gt_bit_count(pod->mask), unit->gpus);
-            assert_int_equal(pod->mask & ~(can & ~taken[node]), 0);
+            assert_int_equal(gt_bit_count(pod->place.mask), unit->gpus);
+            assert_int_equal(pod->place.mask & ~(can & ~taken[node]), 0);
             const struct gt_numa *numa = gt_class_numa(info.class);
             unsigned parts = 0;
             for (unsigned d = 0; d < numa->count; d++)
-                parts += (pod->mask & numa->gpus[d]) != 0;
+                parts += (pod->place.mask & numa->gpus[d]) != 0;
             if (!gt_numa_by_request(numa, pod->requests) && unit->gpus <= gt_numa_largest(numa))
                 assert_int_equal(parts, 1);
-            taken[node] |= pod->mask;
+            taken[node] |= pod->place.mask;
             come[node][counts[node]++] = (struct gt_numa_pod){unit->gpus, pod->requests};
         }
         if (unit->supernode != GT_NONE)
             for (uint32_t i = 0; i < unit->pods; i++) {
-                uint32_t node = job->pods[unit->first + i].node, common = unit->supernode;
+                uint32_t node = job->pods[unit->first + i].place.node, common = unit->supernode;
                 assert_true(node == GT_NONE ||
                             (gt_cluster_widen(cluster, node, &common) && common == unit->supernode));
             }
@@ -408,7 +408,7 @@ static void check_rules(const struct site *site, const struct request *request)
     unsigned pods[NODES] = {0}, most = 0, least = UINT32_MAX, used = 0;
 
     for (uint32_t i = 0; i < request->job.pod_count; i++) {
-        uint32_t node = request->job.pods[i].node;
+        uint32_t node = request->job.pods[i].place.node;
         pods[rule->domain ? rule->domain[node] : node]++;
     }
     for (uint32_t d = 0; d < rule->domains; d++) {
@@ -438,7 +438,7 @@ static void kinds_of(const struct site *site, const struct gt_cluster *cluster, 
         ret[first] += gt_numa_pods(cluster, n, info.available, (struct gt_numa_pod){gpus, 0});
         ret[first] += (uint64_t)(gt_bit_count(info.healthy & info.all) / gpus) << 16;
         for (uint32_t i = 0; i < job->pod_count; i++)
-            ret[first] += (uint64_t)(job->pods[i].node == n) << 32;
+            ret[first] += (uint64_t)(job->pods[i].place.node == n) << 32;
     }
     for (uint32_t n = 0; n < NODES; n++) {
         ret[n] = ret[n] >> 32 ? ret[n] : 0;
@@ -455,7 +455,8 @@ static bool is_equal_plan(const struct world_job *a, const struct world_job *b)
     bool equal = a->placed == b->placed;
 
     for (uint32_t i = 0; i < a->pod_count && equal && a->placed; i++)
-        equal = a->pods[i].node == b->pods[i].node && a->pods[i].mask == b->pods[i].mask;
+        equal =
+            a->pods[i].place.node == b->pods[i].place.node && a->pods[i].place.mask == b->pods[i].place.mask;
     for (uint32_t u = 0; u < a->unit_count && equal && a->placed; u++)
         equal = a->units[u].supernode == b->units[u].supernode && a->units[u].with == b->units[u].with &&
                 a->units[u].atom == b->units[u].atom;
@@ -472,8 +473,8 @@ static void promise(struct site *site, const struct world_job *job, struct gt_pr
             continue;
         for (unsigned c = 0; c < 2; c++)
             assert_return_code(gt_cluster_promise(c ? site->flat : site->tree,
-                                                  &(struct gt_promise){GT_PROMISE_PLANNED, pod->node,
-                                                                       site->owner, pod->mask, pod->requests},
+                                                  &(struct gt_promise){GT_PROMISE_PLANNED, pod->place,
+                                                                       site->owner, pod->requests},
                                                   &ids[c][i], NULL),
                                0);
     }
@@ -526,13 +527,13 @@ static void plan_one(struct site *site, uint64_t *random)
             if (site->tiers)
                 expect_contiguous(site->tree, &tree.job);
         for (uint32_t i = 0; i < tree.job.pod_count; i++)
-            if (tree.job.pods[i].node != flat.job.pods[i].node) {
+            if (tree.job.pods[i].place.node != flat.job.pods[i].place.node) {
                 counts.exchanged++;
                 break;
             }
     }
     for (uint32_t i = 0; i < tree.job.pod_count && placed; i++)
-        if (!tree.job.pods[i].running && gt_class_numa(site->class[tree.job.pods[i].node])->count) {
+        if (!tree.job.pods[i].running && gt_class_numa(site->class[tree.job.pods[i].place.node])->count) {
             counts.judged++;
             break;
         }
@@ -560,9 +561,9 @@ static void plan_one(struct site *site, uint64_t *random)
     promise(site, &tree.job, ids);
     for (uint32_t i = 0; i < tree.job.pod_count; i++)
         if (!tree.job.pods[i].running) {
-            uint32_t node = tree.job.pods[i].node;
+            uint32_t node = tree.job.pods[i].place.node;
             site->come[node][site->coming[node]++] =
-                (struct gt_numa_pod){gt_bit_count(tree.job.pods[i].mask), tree.job.pods[i].requests};
+                (struct gt_numa_pod){gt_bit_count(tree.job.pods[i].place.mask), tree.job.pods[i].requests};
         }
 }
 
@@ -614,7 +615,7 @@ static void later_units_are_not_refused(void **state)
     super_of_free(cluster, "full", own, 1, 0);
     world_job(&job, 4, 1, 4, 0);
     job.units[2].gpus = job.units[3].gpus = 3;
-    job.pods[0] = (struct gt_plan_pod){.running = true, .node = 2};
+    job.pods[0] = (struct gt_plan_pod){.running = true, .place.node = 2};
     assert_true(world_plan(cluster, &job));
     gt_cluster_free(cluster);
 }
@@ -632,11 +633,11 @@ static void units_with_pods_elsewhere_fit(void **state)
     super_of_free(cluster, "four-1", own, 4, 0xff);
     super_of_free(cluster, "three", own, 3, 0xff);
     world_job(&job, 4, 2, 8, 0);
-    job.pods[0] = (struct gt_plan_pod){.running = true, .node = GT_NONE};
+    job.pods[0] = (struct gt_plan_pod){.running = true, .place.node = GT_NONE};
     const struct gt_plan_request request = world_request(&job);
     assert_true(gt_plan_job(cluster, &request, &job.failure));
     for (unsigned i = 1; i < 8; i++)
-        assert_true(group_of(cluster, super_of(cluster, job.pods[i].node), 2) == own);
+        assert_true(group_of(cluster, super_of(cluster, job.pods[i].place.node), 2) == own);
     gt_cluster_free(cluster);
 }
 
@@ -673,8 +674,8 @@ static void closeness_breaks_no_rule(void **state)
                           .units = units, .unit_count = 2, .pods = pods, .pod_count = ALL, .rules = &rules},
                       &failure));
     for (unsigned i = 0; i < ALL; i++) {
-        assert_true(gt_cluster_get_node(cluster, pods[i].node, &info));
-        assert_true(pods[i].node < 2 * IN_EACH);
+        assert_true(gt_cluster_get_node(cluster, pods[i].place.node, &info));
+        assert_true(pods[i].place.node < 2 * IN_EACH);
     }
     gt_plan_rules_done(&rules);
     free(pods);

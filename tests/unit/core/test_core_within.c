@@ -75,7 +75,7 @@ static uint32_t super_of_pod(const struct gt_cluster *cluster, const struct gt_p
 {
     struct gt_cluster_node node;
 
-    assert_true(gt_cluster_get_node(cluster, pod->node, &node));
+    assert_true(gt_cluster_get_node(cluster, pod->place.node, &node));
     return node.supernode;
 }
 
@@ -124,7 +124,7 @@ static uint32_t start(struct site *site, struct world_job *job, uint64_t *random
         if (gt_cluster_get_node(site->cluster, n, &node) && node.supernode == site->id[s] && node.available) {
             gt_cluster_set_free(site->cluster, n, 0);
             job->pods[pod].running = true;
-            job->pods[pod++].node = n;
+            job->pods[pod++].place.node = n;
         }
     site->slots[s] -= size;
     return job->within ? domain_of(site->cluster, site->id[s], job->within, false) : GT_NONE;
@@ -356,8 +356,8 @@ static void begun_units_come_first(void **state)
     world_job(&job, 2, 3, GPUS, 1);
     job.units[0].within = job.units[1].within = 2;
     job.pods[0].running = true;
-    job.pods[0].node = gt_cluster_find_node(cluster, "began-0");
-    gt_cluster_set_free(cluster, job.pods[0].node, 0);
+    job.pods[0].place.node = gt_cluster_find_node(cluster, "began-0");
+    gt_cluster_set_free(cluster, job.pods[0].place.node, 0);
     assert_true(world_plan(cluster, &job));
     check_within(cluster, &job);
     gt_cluster_free(cluster);
@@ -378,8 +378,8 @@ static void says_where_a_begun_unit_has_to_go(void **state)
     world_job(&job, 2, 3, GPUS, 1);
     job.units[0].within = job.units[1].within = 2;
     job.pods[0].running = true;
-    job.pods[0].node = gt_cluster_find_node(cluster, "began-0");
-    gt_cluster_set_free(cluster, job.pods[0].node, 0);
+    job.pods[0].place.node = gt_cluster_find_node(cluster, "began-0");
+    gt_cluster_set_free(cluster, job.pods[0].place.node, 0);
     assert_false(world_plan(cluster, &job));
     expect_text(cluster, &job,
                 "unit 0: 2 more pods of 8 GPUs must go to supernode own, where its running pods are; it has "

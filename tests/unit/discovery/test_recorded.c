@@ -73,7 +73,7 @@ static void dgx2(void **state)
     assert_string_equal(node->gpus[15].product, "Tesla V100-SXM3-32GB-H");
     assert_int_equal(node->gpus[0].numa_node, 0);
     assert_int_equal(node->gpus[15].numa_node, 1);
-    assert_int_equal(node->gpus[0].path.depth, 5);
+    assert_int_equal(node->gpus[0].pci.path.depth, 5);
     assert_int_equal(gt_node_link(node, 0, 1)->path_kind, GT_LINK_PIX);
     assert_int_equal(gt_node_link(node, 0, 15)->path_kind, GT_LINK_SYS);
     every_recording_replays(&options);
@@ -91,7 +91,7 @@ static void eight_vector_engines(void **state)
     assert_string_equal(node->gpus[0].bdf, "0000:1b:00.0");
     assert_string_equal(node->gpus[7].bdf, "0000:41:00.0");
     for (unsigned i = 0; i < 8; i++) {
-        assert_true(node->gpus[i].pcie_now.speed == 8 && node->gpus[i].pcie_now.width == 16);
+        assert_true(node->gpus[i].pci.now.speed == 8 && node->gpus[i].pci.now.width == 16);
         assert_int_equal(node->gpus[i].numa_node, 0);
         assert_string_equal(node->gpus[i].cpu_set, "0-7,16-23");
         assert_int_equal(node->nics[i / 4].kind[i], GT_LINK_PIX);

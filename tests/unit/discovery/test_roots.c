@@ -53,15 +53,15 @@ static void one_gpu_is_read(void **state)
     const struct gt_gpu *gpu = &node->gpus[0];
     assert_string_equal(gpu->bdf, "0000:01:00.0");
     assert_string_equal(gpu->uuid, "");
-    assert_int_equal(gpu->pci_vendor, 0x9999);
-    assert_int_equal(gpu->pci_device, 0x0a01);
+    assert_int_equal(gpu->pci.vendor, 0x9999);
+    assert_int_equal(gpu->pci.device, 0x0a01);
     assert_int_equal(gpu->numa_node, 0);
     assert_string_equal(gpu->cpu_set, "0-1");
-    assert_true(gpu->pcie_now.speed == 32 && gpu->pcie_now.width == 8);
-    assert_true(gpu->pcie_max.speed == 32 && gpu->pcie_max.width == 16);
-    assert_int_equal(gpu->path.depth, 1);
-    assert_string_equal(gpu->path.bridges[0], "0000:00:01.0");
-    assert_string_equal(gpu->path.root, "pci0000:00");
+    assert_true(gpu->pci.now.speed == 32 && gpu->pci.now.width == 8);
+    assert_true(gpu->pci.max.speed == 32 && gpu->pci.max.width == 16);
+    assert_int_equal(gpu->pci.path.depth, 1);
+    assert_string_equal(gpu->pci.path.bridges[0], "0000:00:01.0");
+    assert_string_equal(gpu->pci.path.root, "pci0000:00");
     assert_int_equal(gpu->drm_card, 3);
     assert_int_equal(gpu->drm_render, 131);
     assert_int_equal(gpu->mode, GT_GPU_NATIVE);
@@ -190,8 +190,8 @@ static void missing_attributes_are_noted_once(void **state)
     assert_int_equal(node->gpu_count, 3);
     assert_string_equal(missing_why(node, "PCIe link speed and width"),
                         "not given for 2 of 3 GPUs, first 0000:02:00.0");
-    assert_true(node->gpus[1].pcie_now.speed == 0);
-    assert_int_equal(node->gpus[1].pcie_max.width, 0);
+    assert_true(node->gpus[1].pci.now.speed == 0);
+    assert_int_equal(node->gpus[1].pci.max.width, 0);
 }
 
 static void odd_attributes_are_unknown(void **state)
@@ -205,8 +205,8 @@ static void odd_attributes_are_unknown(void **state)
     machine_write(&machine, GPU "numa_node", "-1\n");
     machine_write(&machine, GPU "local_cpulist", "0-1; rm\n");
     gt_auto_node struct gt_node *node = scan();
-    assert_true(node->gpus[0].pcie_now.speed == 0 && node->gpus[0].pcie_now.width == 0);
-    assert_true(node->gpus[0].pcie_max.speed == 0 && node->gpus[0].pcie_max.width == 0);
+    assert_true(node->gpus[0].pci.now.speed == 0 && node->gpus[0].pci.now.width == 0);
+    assert_true(node->gpus[0].pci.max.speed == 0 && node->gpus[0].pci.max.width == 0);
     assert_string_equal(node->gpus[0].cpu_set, "");
 }
 

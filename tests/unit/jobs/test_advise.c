@@ -46,7 +46,7 @@ static void add_pod(struct world *world, unsigned node, uint64_t mask, bool mova
 {
     mesh_cluster_take(world->cluster, world->nodes[node], mask);
     world->pods[world->pod_count++] =
-        (struct gt_running_pod){.node = world->nodes[node], .mask = mask, .movable = movable};
+        (struct gt_running_pod){.place = {world->nodes[node], mask}, .movable = movable};
 }
 
 static void fill(struct world *world, unsigned tries)
@@ -75,12 +75,13 @@ static void promise(struct world *world)
     for (unsigned k = 1 + below(3); k; k--)
         mask |= (n.available & ~mask) & -(n.available & ~mask);
     if (mask)
-        assert_int_equal(
-            gt_cluster_promise(
-                world->cluster,
-                &(struct gt_promise){.node = node, .owner = 1, .mask = mask, .kind = GT_PROMISE_PLANNED}, &id,
-                NULL),
-            0);
+        assert_int_equal(gt_cluster_promise(world->cluster,
+                                            &(struct gt_promise){.place.node = node,
+                                                                 .owner = 1,
+                                                                 .place.mask = mask,
+                                                                 .kind = GT_PROMISE_PLANNED},
+                                            &id, NULL),
+                         0);
 }
 
 /* Sets the pods of `set` free or in use again. */
@@ -90,9 +91,9 @@ static void set_gone(const struct world *world, unsigned set, bool gone)
         if (!(set >> i & 1))
             continue;
         struct gt_cluster_node n;
-        gt_cluster_get_node(world->cluster, world->pods[i].node, &n);
-        uint64_t mask = world->pods[i].mask;
-        gt_cluster_set_free(world->cluster, world->pods[i].node, gone ? n.free | mask : n.free & ~mask);
+        gt_cluster_get_node(world->cluster, world->pods[i].place.node, &n);
+        uint64_t mask = world->pods[i].place.mask;
+        gt_cluster_set_free(world->cluster, world->pods[i].place.node, gone ? n.free | mask : n.free & ~mask);
     }
 }
 
@@ -132,9 +133,9 @@ static unsigned freed_by(const struct world *world, unsigned set)
     unsigned freed = 0;
     for (uint32_t i = 0; i < world->pod_count; i++) {
         struct gt_cluster_node n;
-        gt_cluster_get_node(world->cluster, world->pods[i].node, &n);
+        gt_cluster_get_node(world->cluster, world->pods[i].place.node, &n);
         if (set >> i & 1)
-            freed += (unsigned)__builtin_popcountll(world->pods[i].mask & n.healthy);
+            freed += (unsigned)__builtin_popcountll(world->pods[i].place.mask & n.healthy);
     }
     return freed;
 }
@@ -245,9 +246,8 @@ static void test_fewest_then_smallest(void **state)
     assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL), 0);
     assert_false(advice.possible);
     /* Pods that claim the same GPUs or unknown nodes count once and not at all. */
-    world.pods[world.pod_count++] =
-        (struct gt_running_pod){.node = world.nodes[0], .mask = 0xff, .movable = true};
-    world.pods[world.pod_count++] = (struct gt_running_pod){.node = 77, .mask = 0xff, .movable = true};
+    world.pods[world.pod_count++] = (struct gt_running_pod){.place = {world.nodes[0], 0xff}, .movable = true};
+    world.pods[world.pod_count++] = (struct gt_running_pod){.place = {77, 0xff}, .movable = true};
     job = (struct gt_advise_job){.runs = 2, .pods = 1, .gpus = 8};
     assert_int_equal(gt_advise(world.cluster, world.pods, world.pod_count, &job, &advice, NULL), 0);
     assert_true(advice.possible);

@@ -171,7 +171,7 @@ static void test_pods(void **state)
     assert_true(file->running[0].movable);
     assert_false(file->running[1].movable);
     assert_string_equal(file->pods[1].job, "");
-    assert_int_equal(file->running[1].mask, 8);
+    assert_int_equal(file->running[1].place.mask, 8);
     assert_int_equal(node_of(file, "a").free, 0x7c); /* all but what the pods use */
     assert_int_equal(node_of(file, "b").free, 1);    /* what the file says */
 }

@@ -654,9 +654,9 @@ static void test_partial_plan(void **state)
     struct gt_plan_pod plan[8] = {{0}};
     for (uint32_t i = 0; i < 8; i++) {
         plan[i].running = job->members[i].pod != GT_NONE;
-        plan[i].node = nodes[i < 4 ? 4 + i : i - 4];
+        plan[i].place.node = nodes[i < 4 ? 4 + i : i - 4];
         if (plan[i].running)
-            gt_cluster_set_free(cluster, plan[i].node, 0);
+            gt_cluster_set_free(cluster, plan[i].place.node, 0);
     }
     struct gt_plan_failure failure;
     assert_true(gt_plan_job(
@@ -664,8 +664,8 @@ static void test_partial_plan(void **state)
         &(struct gt_plan_request){
             .units = job->units.units, .unit_count = job->units.count, .pods = plan, .pod_count = 8},
         &failure));
-    assert_int_equal(plan[0].node, nodes[4]);
-    assert_int_equal(plan[0].mask, 0xff);
+    assert_int_equal(plan[0].place.node, nodes[4]);
+    assert_int_equal(plan[0].place.mask, 0xff);
     assert_int_equal(job->units.units[0].supernode, supers[1]);
 }
 

@@ -33,10 +33,10 @@ static void make_units(struct small *small)
         for (uint32_t k = 0; k < i && rand() % 3; k++) {
             struct gt_running_pod *a = &small->pods[k], *b = &small->pods[i];
             struct gt_cluster_node x, y;
-            gt_cluster_get_node(small->cluster, a->node, &x);
-            gt_cluster_get_node(small->cluster, b->node, &y);
+            gt_cluster_get_node(small->cluster, a->place.node, &x);
+            gt_cluster_get_node(small->cluster, b->place.node, &y);
             if (a->job == GT_NONE || a->job != b->job || x.supernode != y.supernode ||
-                __builtin_popcountll(a->mask) != __builtin_popcountll(b->mask))
+                __builtin_popcountll(a->place.mask) != __builtin_popcountll(b->place.mask))
                 continue;
             a->unit = a->unit == GT_NONE ? k : a->unit;
             b->unit = a->unit;
@@ -93,8 +93,7 @@ static void make_in(struct small *small, unsigned supernodes, unsigned tier, boo
             continue;
         gt_cluster_set_free(small->cluster, at, node.free & ~mask);
         small->pods[small->count++] =
-            (struct gt_running_pod){.node = at,
-                                    .mask = mask,
+            (struct gt_running_pod){.place = {at, mask},
                                     .job = rand() % 3 ? (uint32_t)rand() % 3 : GT_NONE,
                                     .unit = GT_NONE,
                                     .cost = (uint32_t)rand() % 3,
@@ -183,7 +182,7 @@ static bool is_good(const struct small *small, const struct gt_advise_job *job, 
         room[n] = now[n] = bits(node[n].available);
     }
     for (uint32_t i = 0; i < small->count; i++) {
-        unsigned gpus = bits(small->pods[i].mask);
+        unsigned gpus = bits(small->pods[i].place.mask);
         if (places[i] == STAYS)
             continue;
         if (now[places[i]] < gpus || small->denied[i][places[i]])
@@ -191,8 +190,8 @@ static bool is_good(const struct small *small, const struct gt_advise_job *job, 
         now[places[i]] -= gpus;
         room[places[i]] -= gpus;
         for (unsigned n = 0; n < NODES; n++)
-            if (small->node[n] == small->pods[i].node)
-                room[n] += bits(small->pods[i].mask & node[n].healthy);
+            if (small->node[n] == small->pods[i].place.node)
+                room[n] += bits(small->pods[i].place.mask & node[n].healthy);
     }
     for (unsigned n = 0; n < NODES; n++)
         slots[node[n].supernode] += room[n] / job->gpus;
@@ -233,7 +232,7 @@ static void cost_of(const struct small *small, const uint32_t *places, struct fo
         }
         ret->jobs += first;
         ret->cost += begins ? GT_RELOCATE_MOVE : 0;
-        ret->cost += bits(small->pods[i].mask) * (small->pods[i].cost ? small->pods[i].cost : 1);
+        ret->cost += bits(small->pods[i].place.mask) * (small->pods[i].cost ? small->pods[i].cost : 1);
     }
 }
 
@@ -292,7 +291,7 @@ static void check_places(const struct small *small, const struct gt_relocation *
         assert_true(gt_cluster_get_node(small->cluster, move->node, &node));
         assert_true(i == 0 || move->pod > got->moves[i - 1].pod);
         assert_true(small->pods[move->pod].movable);
-        assert_int_equal(bits(move->mask), bits(small->pods[move->pod].mask));
+        assert_int_equal(bits(move->mask), bits(small->pods[move->pod].place.mask));
         assert_int_equal(move->mask & ~(node.available & ~taken[n]), 0);
         taken[n] |= move->mask;
     }
@@ -389,8 +388,8 @@ static void looks_only_where_the_job_may_go(void **state)
         snprintf(name, sizeof(name), "s%u", i);
         own = world_node(cluster, name, class, world_super(cluster, name, 1, GT_NONE));
         gt_cluster_set_free(cluster, own, 0);
-        pods[i] = (struct gt_running_pod){
-            .node = own, .mask = 0xf, .job = GT_NONE, .unit = GT_NONE, .movable = true};
+        pods[i] =
+            (struct gt_running_pod){.place = {own, 0xf}, .job = GT_NONE, .unit = GT_NONE, .movable = true};
         if (i + 1 < SUPERNODES)
             assert_int_equal(gt_node_set_add(&avoids, own, NULL), 0);
     }
@@ -401,7 +400,7 @@ static void looks_only_where_the_job_may_go(void **state)
     assert_int_equal(gt_relocate_within(cluster, pods, SUPERNODES, &spec, &found, NULL), 0);
     assert_true(found.possible && found.exact);
     assert_int_equal(found.count, 1);
-    assert_int_equal(pods[found.moves[0].pod].node, own);
+    assert_int_equal(pods[found.moves[0].pod].place.node, own);
     assert_int_equal(found.moves[0].node, spare);
     free(found.moves);
     gt_node_set_done(&avoids);
@@ -440,8 +439,8 @@ static void carry_out(const struct small *small, const struct gt_relocation *got
     for (uint32_t i = 0; i < got->count; i++) {
         const struct gt_running_pod *pod = &small->pods[got->moves[i].pod];
         struct gt_cluster_node node;
-        gt_cluster_get_node(small->cluster, pod->node, &node);
-        gt_cluster_set_free(small->cluster, pod->node, node.free | pod->mask);
+        gt_cluster_get_node(small->cluster, pod->place.node, &node);
+        gt_cluster_set_free(small->cluster, pod->place.node, node.free | pod->place.mask);
     }
 }
 

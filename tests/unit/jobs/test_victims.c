@@ -51,8 +51,7 @@ static void run(struct world *world, unsigned node, uint64_t mask, int priority,
 {
     mesh_cluster_take(world->cluster, world->nodes[node], mask);
     if (job != GT_NONE)
-        world->victims[world->count++] = (struct gt_running_pod){.node = world->nodes[node],
-                                                                 .mask = mask,
+        world->victims[world->count++] = (struct gt_running_pod){.place = {world->nodes[node], mask},
                                                                  .priority = priority,
                                                                  .job = job,
                                                                  .unit = GT_NONE,
@@ -79,7 +78,7 @@ static bool fits_without(struct world *world, unsigned set)
     struct gt_plan_request request = world->request;
     for (uint32_t i = 0; i < world->count; i++)
         if (set >> i & 1)
-            freed[world->victims[i].node] |= world->victims[i].mask;
+            freed[world->victims[i].place.node] |= world->victims[i].place.mask;
     for (unsigned n = 0; n < NODES; n++)
         freed[n] |= world->request.freed ? world->request.freed[n] : 0;
     request.freed = freed;
@@ -110,7 +109,7 @@ static uint64_t cost_of(const struct world *world, unsigned set)
             continue;
         highest = world->victims[i].priority > highest ? world->victims[i].priority : highest;
         jobs |= UINT64_C(1) << world->victims[i].job;
-        gpus += (unsigned)__builtin_popcountll(world->victims[i].mask);
+        gpus += (unsigned)__builtin_popcountll(world->victims[i].place.mask);
     }
     return (uint64_t)(highest + 8) << 48 | (uint64_t)__builtin_popcountll(jobs) << 32 | gpus << 16 |
            (uint64_t)__builtin_popcount(set);
@@ -145,14 +144,14 @@ static void check_places(const struct world *world)
         struct gt_cluster_node node;
         if (pod->running)
             continue;
-        assert_true(gt_cluster_get_node(world->cluster, pod->node, &node));
-        uint64_t may = node.available | (world->request.freed ? world->request.freed[pod->node] : 0);
+        assert_true(gt_cluster_get_node(world->cluster, pod->place.node, &node));
+        uint64_t may = node.available | (world->request.freed ? world->request.freed[pod->place.node] : 0);
         for (uint32_t v = 0; v < world->count; v++)
-            if (world->victims[v].chosen && world->victims[v].node == pod->node)
-                may |= world->victims[v].mask;
-        assert_int_equal(pod->mask & ~(may & node.healthy), 0);
-        assert_int_equal(pod->mask & used[pod->node], 0);
-        used[pod->node] |= pod->mask;
+            if (world->victims[v].chosen && world->victims[v].place.node == pod->place.node)
+                may |= world->victims[v].place.mask;
+        assert_int_equal(pod->place.mask & ~(may & node.healthy), 0);
+        assert_int_equal(pod->place.mask & used[pod->place.node], 0);
+        used[pod->place.node] |= pod->place.mask;
     }
 }
 
@@ -359,10 +358,10 @@ static void test_a_unit_that_has_begun(void **state)
         run(&world, n, 0xff, n == 3 ? 9 : 0, n);
     run(&world, 0, 0xff, 0, GT_NONE);
     ask(&world, 1, 2, 8, 0);
-    world.pods[0] = (struct gt_plan_pod){.running = true, .node = world.nodes[0], .mask = 0xff};
+    world.pods[0] = (struct gt_plan_pod){.running = true, .place = {world.nodes[0], 0xff}};
     assert_true(gt_victims_choose(world.cluster, &world.request, world.victims, world.count, 0));
     assert_int_equal(chosen(&world), 1U << 2); /* node 3, in its supernode, though its priority is higher */
-    assert_int_equal(world.pods[1].node, world.nodes[3]);
+    assert_int_equal(world.pods[1].place.node, world.nodes[3]);
     gt_cluster_free(world.cluster);
 }
 

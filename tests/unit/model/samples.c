@@ -51,14 +51,14 @@ static struct gt_node *wire(const char *name, const struct wiring *wiring, unsig
                  numa * 32 + 95);
         gpu->vendor_index = (int)(wiring->gpus - 1 - i);
         gpu->health = GT_GPU_HEALTHY;
-        gpu->pci_vendor = 0x9999;
-        gpu->pci_device = 0x4001;
+        gpu->pci.vendor = 0x9999;
+        gpu->pci.device = 0x4001;
         gpu->memory_bytes = UINT64_C(64) << 30;
         gpu->numa_node = (int)numa;
-        gpu->pcie_now = gpu->pcie_max = (struct gt_pcie_link){32, 16};
+        gpu->pci.now = gpu->pci.max = (struct gt_pcie_link){32, 16};
         gpu->drm_card = (int)i;
         gpu->drm_render = 128 + (int)i;
-        set_path(&gpu->path, root, wiring->deep ? 0 : sw % wiring->switches_per_root,
+        set_path(&gpu->pci.path, root, wiring->deep ? 0 : sw % wiring->switches_per_root,
                  sw % wiring->switches_per_root, i % wiring->per_switch, wiring->deep);
     }
     return node;
@@ -80,8 +80,8 @@ static void add_nic(struct gt_node *node, unsigned i, unsigned like_gpu, unsigne
     const struct gt_gpu *gpu = &node->gpus[like_gpu];
     snprintf(nic->name, sizeof(nic->name), "mlx5_%u", i);
     snprintf(nic->bdf, sizeof(nic->bdf), "0000:%02x:00.%u", 0xc0 + i / 2, i & 1);
-    nic->path = gpu->path;
-    snprintf(nic->path.bridges[0], GT_BDF_SIZE, "%.8s1%u.0", gpu->path.bridges[0], port);
+    nic->path = gpu->pci.path;
+    snprintf(nic->path.bridges[0], GT_BDF_SIZE, "%.8s1%u.0", gpu->pci.path.bridges[0], port);
     nic->numa_node = gpu->numa_node;
 }
 
@@ -141,7 +141,7 @@ static struct gt_node *dead_link(const char *name)
     node->numa_node_count = 2;
     add_nic(node, 0, 0, 1);
     add_nic(node, 1, 2, 1);
-    node->gpus[2].pcie_now = (struct gt_pcie_link){16, 8};
+    node->gpus[2].pci.now = (struct gt_pcie_link){16, 8};
     snprintf(node->server_uuid, sizeof(node->server_uuid), "7f0c1f5e-90ab-4cde-8123-00000000000a");
     for (unsigned i = 0; i < 3; i++)
         snprintf(node->remotes[i], GT_ID_SIZE, "7f0c1f5e-90ab-4cde-8123-00000000000%x", 11 + i);

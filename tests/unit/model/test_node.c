@@ -285,7 +285,7 @@ static void refused(void **state)
     node->links[0].speed = (double)NAN;
     expect_refused(node, "speed out of range");
     node = plain(1, 0);
-    node->gpus[0].path.depth = GT_PATH_MAX_DEPTH + 1;
+    node->gpus[0].pci.path.depth = GT_PATH_MAX_DEPTH + 1;
     expect_refused(node, "bridges above it");
 }
 
@@ -305,8 +305,8 @@ static void derived(void **state)
     gt_node_link(node, 0, 1)->kind = GT_LINK_PHB; /* said by somebody: stays */
     node->gpus[3].health = GT_GPU_UNHEALTHY;
     snprintf(node->gpus[0].unhealthy_reason, sizeof(node->gpus[0].unhealthy_reason), "old");
-    node->gpus[1].pcie_now.speed = -1;
-    node->gpus[2].pcie_now.speed = (double)NAN;
+    node->gpus[1].pci.now.speed = -1;
+    node->gpus[2].pci.now.speed = (double)NAN;
     snprintf(node->gpus[4].product, sizeof(node->gpus[4].product), "a\x1b[m\xff\xc2\x85\xc3\xa9");
     snprintf(node->server_uuid, GT_ID_SIZE, "own");
     const char *const remotes[] = {"b", "own", "", "a", "b"};
@@ -330,7 +330,7 @@ static void derived(void **state)
     assert_int_equal(node->nics[0].kind[5], GT_LINK_NODE);
     assert_true(gt_node_usable(node) == 0x37);
     assert_string_equal(node->gpus[0].unhealthy_reason, "");
-    assert_true(node->gpus[1].pcie_now.speed == 0 && node->gpus[2].pcie_now.speed == 0);
+    assert_true(node->gpus[1].pci.now.speed == 0 && node->gpus[2].pci.now.speed == 0);
     assert_string_equal(node->gpus[4].product, "a?[m???\xc3\xa9");
     assert_int_equal(node->remote_count, 2);
     assert_string_equal(node->remotes[0], "a");

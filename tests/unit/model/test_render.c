@@ -177,7 +177,7 @@ static void rows_without_numa_nodes(void **state)
     gt_auto_node struct gt_node *node = sample_node("big-64");
     for (unsigned i = 0; i < node->gpu_count; i++) {
         node->gpus[i].numa_node = -1;
-        node->gpus[i].path = (struct gt_pcie_path){0};
+        node->gpus[i].pci.path = (struct gt_pcie_path){0};
     }
     gt_auto_buf struct gt_buf picture = GT_BUF(4 << 20);
     gt_render_svg(node, &picture);

@@ -158,15 +158,15 @@ static void test_whole_job_at_its_first_pod(void **state)
     assert_int_equal(gt_reservations_gpus(&reservations), 56);
     assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8 - 64);
     assert_non_null(strstr(text.data, "unit 1"));
-    uint32_t home = supernode_of(cache, first->plan_node);
+    uint32_t home = supernode_of(cache, first->planned.node);
     for (unsigned i = 0; i < 8; i++) {
         struct gt_cache_pod *pod =
             i == 5 ? first : GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32);
         uint32_t kept =
-            i == 5 ? first->plan_node : gt_reservations_node(&reservations, gt_cache_cluster(cache), i);
+            i == 5 ? first->planned.node : gt_reservations_node(&reservations, gt_cache_cluster(cache), i);
         assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text),
                          GT_DECISION_PLACED);
-        assert_int_equal(pod->plan_node, kept);
+        assert_int_equal(pod->planned.node, kept);
         assert_int_equal(supernode_of(cache, kept) == home, i >= 4);
     }
     assert_int_equal(gt_reservations_gpus(&reservations), 0);
@@ -386,7 +386,7 @@ static void test_place_of_a_pod_that_left_ends(void **state)
     assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_PLACED);
     struct gt_cluster_node home;
     const struct gt_cache_pod *stays = gt_cache_find_pod(cache, "ns", "a-0");
-    assert_true(gt_cluster_get_node(gt_cache_cluster(cache), stays->plan_node, &home));
+    assert_true(gt_cluster_get_node(gt_cache_cluster(cache), stays->planned.node, &home));
     GIVE(cache, .job = "a", .index = 0, .gpus = 8, .group = 32, .ungated = true, .node = home.name);
     gt_job_view_free(view_of(cache, "ns/Job/a", owner, &reservations, 2));
     gt_cache_pod_deleted(cache, "ns", "a-2");
@@ -412,8 +412,7 @@ static double cpu_of_places(struct gt_cache *cache, uint32_t count)
     assert_int_equal(gt_reservations_resize(&reservations, cluster, count, NULL), 0);
     for (uint32_t i = 0; i < count; i++)
         gt_reservations_reserve(&reservations, cluster, i,
-                                &(struct gt_promise){.node = i / 8, .mask = (uint64_t)1 << i % 8},
-                                UINT64_MAX);
+                                &(struct gt_promise){.place = {i / 8, (uint64_t)1 << i % 8}}, UINT64_MAX);
     assert_false(gt_reservations_sync(&reservations, cluster, 1));
     assert_int_equal(gt_reservations_gpus(&reservations), count);
     assert_int_equal(gt_cluster_assumptions(cluster), count);
@@ -470,9 +469,10 @@ static void test_reservations_give_way(void **state)
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(pods[i]->plan, GT_CACHE_PLAN_ASSUMED);
-        assert_int_equal(supernode_of(cache, pods[i]->plan_node), supernode_of(cache, pods[0]->plan_node));
+        assert_int_equal(supernode_of(cache, pods[i]->planned.node),
+                         supernode_of(cache, pods[0]->planned.node));
     }
-    assert_true(pods[0]->plan_node != node);
+    assert_true(pods[0]->planned.node != node);
     end(cache, &reservations, NULL);
 }
 
@@ -504,7 +504,8 @@ static void test_mixed_plans_are_given_up(void **state)
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
     for (unsigned i = 1; i < 4; i++)
-        assert_int_equal(supernode_of(cache, pods[i]->plan_node), supernode_of(cache, pods[0]->plan_node));
+        assert_int_equal(supernode_of(cache, pods[i]->planned.node),
+                         supernode_of(cache, pods[0]->planned.node));
     end(cache, &reservations, NULL);
 }
 
@@ -523,7 +524,7 @@ static void test_running_pods_bind(void **state)
     assert_non_null(strstr(text.data, "s1"));
     give_topology(cache, TOPOLOGY(.name = "s1-n3", .gpus = 8), 1);
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
-    assert_int_equal(last->plan_node, gt_cluster_find_node(gt_cache_cluster(cache), "s1-n3"));
+    assert_int_equal(last->planned.node, gt_cluster_find_node(gt_cache_cluster(cache), "s1-n3"));
     end(cache, &reservations, NULL);
 }
 
@@ -642,7 +643,7 @@ static void test_random_lives(void **state)
             uint32_t home = GT_NONE;
             for (uint32_t m = unit->first; m < unit->first + unit->pods; m++) {
                 const struct gt_cache_pod *pod = view->members[m].pod;
-                uint32_t node = pod && pod->plan == GT_CACHE_PLAN_ASSUMED ? pod->plan_node : GT_NONE;
+                uint32_t node = pod && pod->plan == GT_CACHE_PLAN_ASSUMED ? pod->planned.node : GT_NONE;
                 if (node == GT_NONE && reservations[j].reservations[m].state == GT_RESERVATION_HELD)
                     node = gt_reservations_node(&reservations[j], gt_cache_cluster(cache), m);
                 if (node == GT_NONE)
@@ -702,7 +703,7 @@ static void test_nodes_without_cpus_are_left_out(void **state)
         GIVE(cache, .job = "a", .index = i, .gpus = 8, .group = 32, .spec = ASKS("30"));
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);
     uint32_t s2 = supernode_of(cache, gt_cluster_find_node(gt_cache_cluster(cache), "s2-n0"));
-    assert_int_equal(supernode_of(cache, gt_cache_find_pod(cache, "ns", "a-0")->plan_node), s2);
+    assert_int_equal(supernode_of(cache, gt_cache_find_pod(cache, "ns", "a-0")->planned.node), s2);
     for (unsigned i = 0; i < 4; i++)
         GIVE(cache, .job = "b", .index = i, .gpus = 8, .group = 32, .spec = ASKS("30"));
     gt_buf_consume(&text, text.len);
@@ -730,7 +731,7 @@ static void test_places_take_cpus(void **state)
         GIVE(cache, .job = "a", .index = 0, .gpus = 1, .group = 8, .spec = ASKS("18500m"));
     assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_PLACED);
     unsigned on[64] = {0}; /* three on a node */
-    on[first->plan_node]++;
+    on[first->planned.node]++;
     for (unsigned i = 1; i < 8; i++)
         assert_true(++on[gt_reservations_node(&reservations, gt_cache_cluster(cache), i)] <= 3);
     /* Of the 12 nodes 2 have 4 CPUs left, one 24. */
@@ -740,7 +741,7 @@ static void test_places_take_cpus(void **state)
     for (unsigned i = 0; i < 4; i++) {
         char name[16];
         snprintf(name, sizeof(name), "b-%u", i);
-        assert_int_equal(on[gt_cache_find_pod(cache, "ns", name)->plan_node]++, 0);
+        assert_int_equal(on[gt_cache_find_pod(cache, "ns", name)->planned.node]++, 0);
     }
     /* The CPUs of its place are in use: it is placed elsewhere. */
     uint32_t kept = gt_reservations_node(&reservations, gt_cache_cluster(cache), 7);
@@ -750,7 +751,7 @@ static void test_places_take_cpus(void **state)
     struct gt_cache_pod *last =
         GIVE(cache, .job = "a", .index = 7, .gpus = 1, .group = 8, .spec = ASKS("18500m"));
     assert_int_equal(decide(cache, "ns/Job/a", owner, &reservations, &plainly, &text), GT_DECISION_PLACED);
-    assert_int_not_equal(last->plan_node, kept);
+    assert_int_not_equal(last->planned.node, kept);
     gt_reservations_done(&others, gt_cache_cluster(cache));
     end(cache, &reservations, owner);
 }
@@ -826,7 +827,7 @@ static void test_no_node_is_overcommitted(void **state)
                 struct gt_cluster_node info;
                 snprintf(name, sizeof(name), "%s-%u", job, i);
                 assert_true(gt_cluster_get_node(gt_cache_cluster(cache),
-                                                gt_cache_find_pod(cache, "ns", name)->plan_node, &info));
+                                                gt_cache_find_pod(cache, "ns", name)->planned.node, &info));
                 unsigned at = (unsigned)(info.name[1] - '0') * NODES_EACH + (unsigned)(info.name[4] - '0');
                 used[at] += asks[i];
                 assert_true(used[at] <= cpus[at]);

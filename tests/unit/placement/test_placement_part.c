@@ -160,7 +160,7 @@ static uint32_t home_of(const struct gang *gang, unsigned index)
     struct gt_cluster_node info;
     uint32_t node = !pod                                 ? GT_NONE
                     : pod->state >= GT_CACHE_BOUND       ? pod->node
-                    : pod->plan == GT_CACHE_PLAN_ASSUMED ? pod->plan_node
+                    : pod->plan == GT_CACHE_PLAN_ASSUMED ? pod->planned.node
                                                          : GT_NONE;
     return gt_cluster_get_node(gt_cache_cluster(gang->cache), node, &info) ? info.supernode : GT_NONE;
 }
@@ -607,8 +607,8 @@ static void test_another_place_is_instead_of_the_first(void **state)
     struct gt_reservations reservations = {.owner = 7};
     assert_int_equal(gt_reservations_resize(&reservations, cluster, 1, NULL), 0);
     for (unsigned i = 0; i < 2; i++) {
-        gt_reservations_reserve(&reservations, cluster, 0,
-                                &(struct gt_promise){.node = nodes[i], .mask = 0xff}, 1000);
+        gt_reservations_reserve(&reservations, cluster, 0, &(struct gt_promise){.place = {nodes[i], 0xff}},
+                                1000);
         gt_reservations_sync(&reservations, cluster, 1);
     }
     assert_int_equal(gt_reservations_gpus(&reservations), 8);

@@ -165,7 +165,7 @@ static int make_texts(const struct gt_cache *cache, const struct gt_cache_pod *p
                       uint64_t mask, uint32_t unit, uint32_t rank, struct gt_plan_texts *ret)
 {
     const struct gt_planned_place place = {
-        .node = node, .mask = mask, .unit = unit, .unit_rank = 1, .rank = rank, .tier = unit ? 2 : 0};
+        .place = {node, mask}, .unit = unit, .unit_rank = 1, .rank = rank, .tier = unit ? 2 : 0};
     return gt_plan_texts_make(cache, pod, &place, ret, NULL);
 }
 
@@ -336,7 +336,7 @@ static void test_init_containers_share_a_plan(void **state)
         give_pod(cache,
                  POD(.name = "p", .gpus = cases[i].main, .spec = spec, .annotations = annotations.data));
         assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_ASSUMED);
-        assert_int_equal(pod_of(cache, "p")->plan_mask, mask);
+        assert_int_equal(pod_of(cache, "p")->planned.mask, mask);
         gt_buf_done(&annotations);
         gt_plan_texts_done(&texts);
         gt_cache_free(cache);
@@ -474,7 +474,7 @@ static void test_random_pods_keep_their_plans(void **state)
                 mask |= UINT64_C(1) << rand_r(&seed) % 8;
             plan_and_read(cache, object, mask);
             assert_int_equal(pod_of(cache, "p")->plan, GT_CACHE_PLAN_ASSUMED);
-            assert_int_equal(pod_of(cache, "p")->plan_mask, mask);
+            assert_int_equal(pod_of(cache, "p")->planned.mask, mask);
             assert_int_equal(pod_of(cache, "p")->state, GT_CACHE_WAITING);
             planned++;
         }

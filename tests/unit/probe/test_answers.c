@@ -278,7 +278,7 @@ static void details(void **state)
     gt_auto_node struct gt_node *node = log_node(2);
     node->gpus[1].numa_node = 5;
     gt_text_copy(node->gpus[1].cpu_set, sizeof(node->gpus[1].cpu_set), "7");
-    node->gpus[1].pcie_now.speed = 16;
+    node->gpus[1].pci.now.speed = 16;
     log_begin(&log);
     for (unsigned i = 0; i < 2; i++) {
         char arg[16], args[16];
@@ -307,10 +307,10 @@ static void details(void **state)
     assert_string_equal(node->gpus[1].serial, "B1");
     assert_int_equal(node->gpus[0].numa_node, 1);
     assert_string_equal(node->gpus[0].cpu_set, "0-32,65,95");
-    assert_true(node->gpus[0].pcie_now.speed == 32);
+    assert_true(node->gpus[0].pci.now.speed == 32);
     assert_int_equal(node->gpus[1].numa_node, 5);
     assert_string_equal(node->gpus[1].cpu_set, "7");
-    assert_true(node->gpus[1].pcie_now.speed == 16);
+    assert_true(node->gpus[1].pci.now.speed == 16);
     assert_string_equal(node->library_version, "2.29.0.19");
     assert_string_equal(node->driver_version, "2.12.13");
     assert_string_equal(node->server_uuid, "S1");

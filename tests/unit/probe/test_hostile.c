@@ -199,8 +199,8 @@ static void odd_numbers(void **state)
     const struct gt_gpu *gpu = &node->gpus[0];
     assert_int_equal(gpu->health, GT_GPU_HEALTH_UNKNOWN);
     assert_int_equal(gpu->memory_bytes, 0);
-    assert_true(gpu->pcie_now.speed == 0 && gpu->pcie_now.width == 0);
-    assert_true(gpu->pcie_max.speed == 0 && gpu->pcie_max.width == 0);
+    assert_true(gpu->pci.now.speed == 0 && gpu->pci.now.width == 0);
+    assert_true(gpu->pci.max.speed == 0 && gpu->pci.max.width == 0);
     assert_string_equal(gpu->cpu_set, "");
     assert_int_equal(gpu->numa_node, -1);
     assert_int_equal(node->links[0].kind, GT_LINK_MX);

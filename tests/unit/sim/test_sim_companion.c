@@ -197,8 +197,8 @@ static void submit(struct both *both, const struct gt_sim_job *job, unsigned num
         snprintf(name, sizeof(name), "j%u-%u", number, i);
         snprintf(node, sizeof(node), "n%06u", places[i].node);
         const struct gt_cache_pod *pod = pod_of(both->cache, name);
-        assert_int_equal(pod->plan_node, gt_cluster_find_node(gt_cache_cluster(both->cache), node));
-        assert_int_equal(pod->plan_mask, places[i].mask);
+        assert_int_equal(pod->planned.node, gt_cluster_find_node(gt_cache_cluster(both->cache), node));
+        assert_int_equal(pod->planned.mask, places[i].mask);
     }
     if (placed && both->running_count < RUNNING_MAX) {
         both->running[both->running_count].job = *job;
@@ -225,10 +225,10 @@ static bool plan_again(struct both *both, const struct gt_sim_job *job, uint32_t
     gt_group_request(job, true, units, pods, &request);
     for (uint32_t i = 0; i < job->pods; i++)
         if (i < first || i >= first + length)
-            pods[i] = (struct gt_plan_pod){.running = true, .node = places[i].node, .mask = places[i].mask};
+            pods[i] = (struct gt_plan_pod){.running = true, .place = places[i]};
     bool planned = gt_plan_job(policy->model(both->policy), &request, &failure);
     for (uint32_t i = first; planned && i < first + length; i++)
-        places[i] = (struct gt_place){pods[i].node, pods[i].mask};
+        places[i] = (struct gt_place){pods[i].place.node, pods[i].place.mask};
     return planned;
 }
 
@@ -259,9 +259,9 @@ static void move(struct both *both, unsigned at)
     for (uint32_t i = first; planned && i < first + length; i++) {
         char node[16];
         snprintf(node, sizeof(node), "n%06u", places[i].node);
-        assert_int_equal(reservations.reservations[i].place.node,
+        assert_int_equal(reservations.reservations[i].promise.place.node,
                          gt_cluster_find_node(gt_cache_cluster(both->cache), node));
-        assert_int_equal(reservations.reservations[i].place.mask, places[i].mask);
+        assert_int_equal(reservations.reservations[i].promise.place.mask, places[i].mask);
     }
     both->moved += planned;
     both->stayed += !planned;
