@@ -117,7 +117,7 @@ def commands():
             script = scripts(block)
             if re.search(rf"{PROGRAMS}|\b(kubectl|helm) ", script, re.M):
                 yield page, script
-        for line in re.findall(r"(?<!`)`((?:kubectl|helm) [^`]+)`|^ {4}((?:kubectl|helm) .*)",
+        for line in re.findall(r"(?<!`)`((?:kubectl|helm|gputopo) [^`]+)`|^ {4}((?:kubectl|helm|gputopo) .*)",
                                re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S), re.M):
             yield from ((page, part) for part in re.split(r" \\?\| ", line[0] or line[1]))
 

@@ -194,7 +194,7 @@ def check_ends(path):
         problems.append(f"{path}: does not end with \"Next: ...\": what to do next")
 
 
-WORDS_MAX = 12400  # of what a stranger reads first; a fact that he does not need for his first job stands in docs/reference
+WORDS_MAX = 6700  # of what a stranger reads first; a fact that he does not need for his first job stands in docs/reference
 SENTENCE_MAX = 25
 
 
