@@ -167,20 +167,27 @@ int gt_replay(const struct gt_scan_options *options, struct gt_node **ret, struc
     GT_TRY(strcmp(options->from, "-") == 0
                ? gt_file_read_all(STDIN_FILENO, "standard input", GT_JSON_MAX, &text, &len, err)
                : gt_file_read(AT_FDCWD, options->from, GT_JSON_MAX, &text, &len, err));
-    char first = text[strspn(text, " \t\r\n")];
-    if (!first)
+    const char *source = options->from;
+    size_t mark = strncmp(text, "\ufeff", 3) == 0 ? 3 : 0;
+    char *content = text + mark;
+    len -= mark;
+    size_t blanks = strspn(content, " \t\r\n");
+    if (blanks == len)
         return gt_fail(err, EINVAL,
                        "%s: is empty: expected a recording, hwloc's XML or the text of mx-smi topo -m",
-                       options->from);
+                       source);
+    char first = content[blanks];
     if (first == '<')
-        return replay_xml(options, text, len, ret, ret_raw, err);
-    if (first != '{' && strstr(text, "GPU0")) {
+        return replay_xml(options, content, len, ret, ret_raw, err);
+    if (first != '{' && first != '[') {
+        gt_auto_node struct gt_node *node = NULL;
+        GT_TRY(gt_matrix_read(content, source, options->node_name, &node, err));
         if (options->needs_devices)
-            return gt_fail(err, EINVAL, "%s: a matrix names no devices; a recording is needed",
-                           options->from);
-        return gt_matrix_read(text, options->from, options->node_name, ret, err);
+            return gt_fail(err, EINVAL, "%s: a matrix names no devices; a recording is needed", source);
+        *ret = gt_steal(node);
+        return 0;
     }
     gt_auto_json cJSON *json = NULL;
-    GT_TRY(gt_json_parse(text, len, options->from, &json, err));
+    GT_TRY(gt_json_parse(content, len, source, &json, err));
     return replay_recording(options, json, ret, ret_raw, err);
 }

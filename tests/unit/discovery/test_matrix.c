@@ -3,8 +3,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/json_write.h"
+#include "topology/model/node_json.h"
 #include "topology/model/render.h"
 
 /* Texts with the matrix of mx-smi and of programs like it, read by --from. */
@@ -108,24 +111,120 @@ static void test_with_and_without_what_surrounds_it(void **state)
     }
 }
 
-/* As a narrow terminal prints it: the rest of each line is on the next. */
-static void test_wrapped_lines(void **state)
+/* The same machine as mx-smi, nvidia-smi and gputopo print it. */
+enum style { STYLE_MX_SMI, STYLE_NVIDIA_SMI, STYLE_OWN, STYLES };
+
+static void print_text(struct gt_buf *to, enum style style, unsigned gpus, unsigned nics)
 {
-    (void)state;
-    char wrapped[4096];
-    size_t len = 0, column = 0;
-    for (const char *at = HEAD ROWS LEGEND; *at; at++) {
-        if (*at == '\n')
+    static const char *const paths[] = {"PIX", "NODE", "SYS"};
+    gt_buf_puts(to, "$ smi topo -m\n        ");
+    for (unsigned i = 0; i < gpus + nics; i++)
+        gt_buf_printf(to, "%s%-5u", i < gpus ? "GPU" : "NIC", i < gpus ? i : i - gpus);
+    gt_buf_puts(to, style == STYLE_NVIDIA_SMI ? "CPU Affinity    NUMA Affinity   GPU NUMA ID\n"
+                                              : "Node Affinity  CPU Affinity\n");
+    for (unsigned i = 0; i < gpus + (style == STYLE_OWN ? 0 : nics); i++) {
+        gt_buf_printf(to, "%s%-5u", i < gpus ? "GPU" : "NIC", i < gpus ? i : i - gpus);
+        for (unsigned k = 0; k < gpus + nics; k++)
+            gt_buf_printf(to, "%-8s",
+                          i == k                                   ? "X"
+                          : i < gpus && k < gpus && i / 4 == k / 4 ? style == STYLE_NVIDIA_SMI ? "NV18" : "MX"
+                                                                   : paths[(i + k) % 3]);
+        const char *cpus = i % 2 ? "96-111,224-239" : "0-31,64-95";
+        if (i < gpus && style == STYLE_NVIDIA_SMI)
+            gt_buf_printf(to, "%-16s%-16u%s", cpus, i % 2, "N/A");
+        else if (i < gpus)
+            gt_buf_printf(to, "%-15u%s", i % 2, cpus);
+        gt_buf_puts(to, "\n");
+    }
+    gt_buf_puts(
+        to,
+        "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe as well as the SMP interconnect\n"
+        "\nNIC Legend:\n\n");
+    for (unsigned i = 0; i < nics; i++)
+        gt_buf_printf(to, "  NIC%u: mlx5_%u\n", i, i);
+}
+
+/* The text in lines of `width` characters: of those that are longer the rest is cut off, or put on lines of
+ * its own, as terminals do; some drop the blanks before these ends. */
+enum change { CHANGE_CUT, CHANGE_WRAP, CHANGE_WRAP_BARE, CHANGES };
+
+static void narrow(struct gt_buf *to, const char *text, unsigned width, enum change change)
+{
+    unsigned column = 0;
+    for (; *text; text++) {
+        if (*text == '\n')
             column = 0;
-        else if (column++ == 40) {
-            wrapped[len++] = '\n';
+        else if (column++ == width && change != CHANGE_CUT) {
+            while (change == CHANGE_WRAP_BARE && to->data[to->len - 1] == ' ')
+                to->data[--to->len] = '\0';
+            gt_buf_puts(to, "\n");
             column = 1;
         }
-        wrapped[len++] = *at;
+        if (column <= width)
+            gt_buf_add(to, text, 1);
     }
-    wrapped[len] = '\0';
-    gt_auto_node struct gt_node *node = read_text(wrapped);
-    check_three(node, "mlx5_0");
+}
+
+static void print_json(const struct gt_node *node, struct gt_buf *to)
+{
+    gt_json_begin(to, NULL, '{');
+    gt_node_add_json(node, "", to);
+    gt_json_end(to, '}');
+}
+
+/* Wrapped lines are put together again. What cut ones lost is refused or said. */
+static void check_narrow(const char *text, const struct gt_node *was, const char *json)
+{
+    for (unsigned width = 20; width <= 200; width++)
+        for (enum change change = 0; change < CHANGES; change++) {
+            gt_auto_buf struct gt_buf narrowed = GT_BUF(1 << 20), is_json = GT_BUF(1 << 20);
+            narrow(&narrowed, text, width, change);
+            unlink(file); /* ext4 waits for the disk when a file is truncated and written again */
+            machine_write(&machine, "matrix.txt", narrowed.data);
+            struct gt_scan_options options = {.from = file};
+            gt_auto_err struct gt_err *err = NULL;
+            gt_auto_node struct gt_node *is = NULL;
+            if (gt_scan(&options, &is, NULL, &err) < 0) {
+                if (change != CHANGE_CUT || strstr(gt_err_text(err), "locality"))
+                    fail_msg("%u GPUs, width %u, %d: %s", was->gpu_count, width, change, gt_err_text(err));
+                continue;
+            }
+            print_json(is, &is_json);
+            bool is_said = change != CHANGE_WRAP && is->gpu_count == was->gpu_count &&
+                           is->missing_count > was->missing_count;
+            if (!is_said && strcmp(is_json.data, json) != 0)
+                fail_msg("%u GPUs, width %u, %d: %s\n%s", was->gpu_count, width, change, is_json.data,
+                         narrowed.data);
+        }
+}
+
+static void test_narrow_lines(void **state)
+{
+    (void)state;
+    static const unsigned gpus[] = {2, 8, 16, 64};
+    for (unsigned i = 0; i < GT_COUNT(gpus); i++)
+        for (unsigned nics = 0; nics <= 12; nics += 12)
+            for (enum style style = 0; style < STYLES; style++) {
+                gt_auto_buf struct gt_buf text = GT_BUF(1 << 20), json = GT_BUF(1 << 20);
+                print_text(&text, style, gpus[i], nics);
+                gt_auto_node struct gt_node *node = read_text(text.data);
+                assert_int_equal(node->gpu_count, gpus[i]);
+                assert_int_equal(node->nic_count, nics);
+                assert_string_equal(node->gpus[1].cpu_set, "96-111,224-239");
+                assert_int_equal(node->missing_count, 2);
+                print_json(node, &json);
+                check_narrow(text.data, node, json.data);
+            }
+}
+
+/* Lines that break between words, at different widths. */
+static void test_lines_wrapped_by_words(void **state)
+{
+    (void)state;
+    gt_auto_node struct gt_node *node =
+        read_text("GPU0 GPU1 GPU2\nNIC0 Node\nAffinity CPU Affinity\nGPU0 X MX SYS PIX\n0 0-31,64-95\n"
+                  "GPU1 MX X\nSYS NODE 0 0-31,64-95\nGPU2 SYS SYS X SYS 1 32-63\n$ exit now\n");
+    check_three(node, "NIC0");
 }
 
 static void test_cut_lines(void **state)
@@ -135,6 +234,19 @@ static void test_cut_lines(void **state)
         read_text("  GPU0 GPU1 NIC0 NIC1 Node Affinity\nGPU0 X MX PIX SYS 0\nGPU1 MX X PIX\n");
     assert_int_equal(node->nic_count, 1);
     assert_true(lacks(node, "NICs"));
+    assert_true(lacks(node, "NUMA nodes"));
+    assert_true(lacks(node, "CPU affinity"));
+    refused("  GPU0 GPU1\nGPU0 X MX\nGPU1 MX X\nGPU2 MX MX\n",
+            "row GPU2: there is no column GPU2: is the text cut?");
+    refused("  GPU0 GPU1 NIC0\nGPU0 X MX PIX\nGPU1 MX X X\n", "row GPU1 says X of NIC0");
+    refused("  GPU0 GPU1 NIC0\nGPU0 X\nMX P IX\nGPU1 MX X PIX\n", "row GPU0 has more cells than columns");
+    gt_node_unref(node);
+    node = read_text(
+        "  GPU0 NIC0 Node Affinity CPU Affinity\nGPU0 X PIX 0 0-31,64-9\nNIC0 PIX X\nNIC1 SYS SYS\n");
+    assert_int_equal(node->nic_count, 1);
+    assert_true(lacks(node, "NICs"));
+    assert_string_equal(node->gpus[0].cpu_set, "");
+    assert_true(lacks(node, "CPU affinity"));
     refused("  GPU0 GPU1 GPU2\nGPU0 X MX MX\nGPU1 MX X MX\nGPU2 MX MX\n",
             "row GPU2 has cells for 2 of 3 GPUs");
     refused("  GPU0 GPU1 GPU2\nGPU0 X MX MX\nGPU1 MX X MX\n", "there is no row GPU2");
@@ -147,7 +259,46 @@ static void test_contradictions_are_named(void **state)
     refused("  GPU0 GPU1\nGPU0 X X\nGPU1 X X\n", "row GPU0 says X of GPU1");
     refused("  GPU0 GPU1\nGPU0 X MX\nGPU1 MX PIX\n", "row GPU1: PIX of itself");
     refused("  GPU0 GPU2\nGPU0 X MX\nGPU2 MX X\n", "GPU2 where GPU1 is expected");
-    refused("GPU0 is the first\n", "no matrix");
+}
+
+/* As it comes out of mails, pages and issues. */
+static void test_pasted_texts(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "\xef\xbb\xbf" HEAD ROWS,
+        "> > Here it is:\n>\n> > \tGPU0 GPU1 GPU2 NIC0 Node Affinity CPU Affinity\n"
+        "> > GPU0 X MX SYS PIX 0 0-31,64-95\n>> GPU1 MX X SYS NODE 0 0-31,64-95\n> >GPU2 SYS SYS X SYS 1 "
+        "32-63\n",
+        "\u00a0 GPU0\u00a0GPU1 GPU2\u00a0 NIC0 Node\u00a0Affinity CPU Affinity\nGPU0\u00a0X MX SYS PIX 0 "
+        "0-31,64-95\n"
+        "GPU1 MX X SYS NODE\u00a0 0 0-31,64-95\nGPU2 SYS SYS X SYS 1 32-63\n",
+        "| | GPU0 | GPU1 | GPU2 | NIC0 | Node Affinity | CPU Affinity |\n|---|:--:|---|---|---|---|---|\n"
+        "| GPU0 | X | MX | SYS | PIX | 0 | 0-31,64-95 |\n| GPU1 | MX | X | SYS | NODE | 0 | 0-31,64-95 |\n"
+        "| GPU2 | SYS | SYS | X | SYS | 1 | 32-63 |\n",
+    };
+    for (unsigned i = 0; i < GT_COUNT(texts); i++) {
+        gt_auto_node struct gt_node *node = read_text(texts[i]);
+        check_three(node, "NIC0");
+        assert_int_equal(node->missing_count, 2);
+    }
+}
+
+static void test_no_matrix(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"GPU0 is the first\n",
+                                        "hello",
+                                        "> quoted",
+                                        "\xff\xfeG",
+                                        "12",
+                                        "\"GPU0\"",
+                                        "\xef\xbb\xbfmx-smi: command not found\n"};
+    for (unsigned i = 0; i < GT_COUNT(texts); i++)
+        refused(texts[i],
+                "no matrix was found: expected a line of names that begins with GPU0, and a row for each "
+                "GPU below it, as mx-smi topo -m prints them; or a recording, or hwloc's XML");
+    refused("\xef\xbb\xbf{\"a\":}", "line 1, column 6: expected a value");
 }
 
 static void test_new_cells(void **state)
@@ -252,9 +403,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_with_and_without_what_surrounds_it),
-        cmocka_unit_test(test_wrapped_lines),
+        cmocka_unit_test(test_narrow_lines),
+        cmocka_unit_test(test_lines_wrapped_by_words),
         cmocka_unit_test(test_cut_lines),
         cmocka_unit_test(test_contradictions_are_named),
+        cmocka_unit_test(test_pasted_texts),
+        cmocka_unit_test(test_no_matrix),
         cmocka_unit_test(test_new_cells),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_our_own_matrix),
