@@ -200,6 +200,11 @@ class Program(Case):
         cluster = self.write("cluster.json", {"nodes": [{"name": "n1", "gpus": 8, "fre": [0]}]})
         self.refused(1, "plan", "--cluster", cluster, "--pods", "1", "-k", "1",
                      says='line 1: nodes\\[0\\]: there is no key "fre", did you mean "free"?')
+        for key, cluster in (("tier", {"supernodes": [{"name": "s", "teir": 2}], "nodes": []}), ("gpus", {"nodes": [{"name": "n", "gpsu": 8}]})):
+            self.refused(1, "plan", "--cluster", self.write("cluster.json", cluster), "--pods", "1", "-k", "1", says=f'did you mean "{key}"')
+        typo = node()
+        typo["gpus"][1]["cpuSt"] = "0-3"
+        self.refused(1, "show", "--from", self.write("node.json", typo), says='gpus\\[1\\]: there is no key "cpuSt", did you mean "cpuSet"?')
         cluster = self.write("cluster.json", {"nodes": [{"name": "n1", "gpus": 8, "free": [0], "fre": 1, "note": "x"}], "mine": 1})
         self.done("plan", "--cluster", cluster, "--pods", "1", "-k", "1")
 
