@@ -34,8 +34,8 @@ static const char *message_program(const char *verb, char to[static PROGRAM_SIZE
     return to;
 }
 
-static bool message_has_progress; /* a line of it stands on the terminal */
-static bool message_watches;      /* and says nothing of what it does every two seconds */
+static int message_progress; /* columns of its line on the terminal */
+static bool message_watches; /* and says nothing of what it does every two seconds */
 
 void cli_progress(const char *format, ...)
 {
@@ -46,15 +46,16 @@ void cli_progress(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fprintf(stderr, "\r\033[K%s", text);
-    message_has_progress = true;
+    /* Written over by blanks: where NO_COLOR is set there shall be no escape sequence. */
+    fprintf(stderr, "\r%-*s", message_progress, text);
+    message_progress = (int)strlen(text);
 }
 
 void cli_progress_end(void)
 {
-    if (message_has_progress)
-        fputs("\r\033[K", stderr);
-    message_has_progress = false;
+    if (message_progress)
+        fprintf(stderr, "\r%*s\r", message_progress, "");
+    message_progress = 0;
 }
 
 int cli_print(const char *verb, const struct gt_buf *text)
@@ -180,12 +181,10 @@ static int run_once(const struct cli_call *asked, unsigned format)
     return printed == CLI_DONE ? exit_code : printed;
 }
 
-/* The word alone, too, where no name is expected. */
-static bool message_asks_version(const struct cli_verb *verb, int argc, char **argv)
+static bool message_asks_version(int argc, char **argv)
 {
     const char *word = argc == 2 ? argv[1] : "";
-    return strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 ||
-           (strcmp(word, "version") == 0 && !verb->command.arguments);
+    return strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0;
 }
 
 int cli_run(const struct cli_verb *verb, int argc, char **argv)
@@ -194,7 +193,7 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
     struct cli_call call = {.verb = verb, .options = parse, .args = argv};
     gt_auto_err struct gt_err *err = NULL;
     int first, exit_code;
-    if (message_asks_version(verb, argc, argv))
+    if (message_asks_version(argc, argv))
         return gt_exit_with_version("gputopo");
     if (!parse) {
         gt_fail_sys(&err, ENOMEM, "options");
