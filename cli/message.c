@@ -78,10 +78,8 @@ int cli_write_file(struct cli_call *call, const char *path, const char *text)
 
 int cli_read_format(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    GT_TRY(gt_option_word(option, value, field, err));
-    if (strcmp(value, "table") == 0 || strcmp(value, "matrix") == 0)
-        *(unsigned *)field = CLI_TEXT;
-    return 0;
+    bool is_old = strcmp(value, "table") == 0 || strcmp(value, "matrix") == 0;
+    return gt_option_word(option, is_old ? "text" : value, field, err);
 }
 
 const char *const cli_formats[] = {CLI_FORMAT_WORDS, NULL};
@@ -187,6 +185,25 @@ static bool message_asks_version(int argc, char **argv)
     return strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0;
 }
 
+/* The words that an option takes, one a line: the completion of shells asks VERB --complete OPTION TYPED. Of
+ * a list it is the last word that is completed. Fails where the option takes no value. */
+static int message_complete(const struct cli_verb *verb, const char *asked, const char *typed)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(4096);
+    for (size_t i = 0; i < verb->command.count; i++) {
+        const struct gt_option *option = &verb->command.options[i];
+        char name[64], letter[] = {'-', option->letter, '\0'};
+        snprintf(name, sizeof(name), "--%s", option->name);
+        if (!option->value || (strcmp(asked, name) != 0 && (!option->letter || strcmp(asked, letter) != 0)))
+            continue;
+        const char *comma = strchr(option->value, ',') ? strrchr(typed, ',') : NULL;
+        for (const char *const *word = option->words; word && *word; word++)
+            gt_buf_printf(&text, "%.*s%s\n", comma ? (int)(comma + 1 - typed) : 0, typed, *word);
+        return cli_print(verb->name, &text);
+    }
+    return CLI_FAILED;
+}
+
 int cli_run(const struct cli_verb *verb, int argc, char **argv)
 {
     gt_auto_free struct cli_parse *parse = calloc(1, sizeof(*parse) + verb->options_size);
@@ -201,6 +218,8 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
     }
     if (!verb->command.options)
         return run_once(&call, CLI_TEXT);
+    if (argc == 4 && strcmp(argv[1], "--complete") == 0)
+        return message_complete(verb, argv[2], argv[3]);
     if (verb->defaults)
         memcpy(parse, verb->defaults, verb->options_size);
     parse->verb = verb->name;
