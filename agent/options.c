@@ -178,7 +178,8 @@ const struct gt_command gt_agent_command = {
     .about =
         "The node's daemon of gputopo: discovers the wiring of the GPUs and advertises them to the kubelet.",
     .more = "SIGHUP scans again (and reads both FILEs again), SIGTERM and SIGINT end the agent.\n"
-            "Exit code: 0 done, 1 failed, 2 wrong usage.",
+            "Exit code: 0 done, 1 failed, 2 wrong usage.\n"
+            "Example: " GT_AGENT_NAME " --oneshot",
     .options = table,
     .count = GT_COUNT(table),
 };

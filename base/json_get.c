@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/text.h"
 
+enum { KEY_MAX = 32 };
 #define EXACT_MAX 9007199254740992.0 /* 2^53 */
 
 int gt_at_fail(const struct gt_at *at, const char *key, const char *format, ...)
@@ -53,6 +54,20 @@ const char *gt_get_string(const cJSON *object, const char *key)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
     return text ? text : "";
+}
+
+int gt_get_only_known(const struct gt_at *at, const cJSON *object, const char *known)
+{
+    for (const cJSON *member = object->child; member; member = member->next) {
+        char name[KEY_MAX + 1];
+        const char *left =
+            gt_text_is_listed(member->string, known) || strlen(member->string) > KEY_MAX ? NULL : known;
+        while (left && gt_text_next_listed(&left, name, sizeof(name)))
+            if (strlen(name) > 3 && !gt_get(object, name) && gt_text_distance(member->string, name) <= 1)
+                return gt_at_fail(at, "", "there is no key \"%s\", did you mean \"%s\"?", member->string,
+                                  name);
+    }
+    return 0;
 }
 
 bool gt_json_is_int(const cJSON *value, int64_t *ret)

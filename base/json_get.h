@@ -47,6 +47,10 @@ int gt_at_fail(const struct gt_at *at, const char *key, const char *format, ...)
 /* The type of a value for messages: "a string", "a number"... */
 const char *gt_json_type(const cJSON *json);
 
+/* Other programs may add members. One that is nearly a member that is missing, of those in `known` (names
+ * with commas between), is an error: else its value would be passed over in silence. */
+int gt_get_only_known(const struct gt_at *at, const cJSON *object, const char *known);
+
 int gt_get_text(const struct gt_at *at, const cJSON *object, const char *key, char *ret, size_t size);
 int gt_get_number(const struct gt_at *at, const cJSON *object, const char *key, double max, double *ret);
 int gt_get_integer(const struct gt_at *at, const cJSON *object, const char *key, uint64_t max, uint64_t *ret);

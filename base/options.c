@@ -61,11 +61,10 @@ static const char *options_meant(const struct gt_command *command, const char *t
     return strlen(name) > 3 ? gt_text_meant(name, names, command->count) : NULL;
 }
 
-/* "help" or "version" as the only argument, for those who type that, where no other one is expected. */
+/* "help" or "version" as the only argument, for those who type that. */
 static const struct gt_option *options_asked(const struct gt_command *command, int argc, char **argv)
 {
-    bool asked =
-        argc == 2 && !command->arguments && (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "version") == 0);
+    bool asked = argc == 2 && (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "version") == 0);
     return asked ? options_find_name(command, argv[1]) : NULL;
 }
 

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -266,20 +267,26 @@ static unsigned smallest(unsigned a, unsigned b, unsigned c)
     return least < c ? least : c;
 }
 
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
 unsigned gt_text_distance(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
-    unsigned row[GT_TEXT_DISTANCE_MAX + 1];
+    unsigned rows[3][GT_TEXT_DISTANCE_MAX + 1];
+    unsigned *row = rows[0], *above = rows[1], *two_above = rows[2];
     for (unsigned j = 0; j <= m; j++)
         row[j] = j;
     for (unsigned i = 1; i <= n; i++) {
-        unsigned diagonal = row[0];
+        unsigned *oldest = two_above;
+        two_above = above, above = row, row = oldest;
         row[0] = i;
         for (unsigned j = 1; j <= m; j++) {
-            unsigned change =
-                diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
-            diagonal = row[j];
-            row[j] = smallest(change, row[j] + 1, row[j - 1] + 1);
+            row[j] = smallest(above[j - 1] + !same_letter(a[i - 1], b[j - 1]), above[j] + 1, row[j - 1] + 1);
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) && same_letter(a[i - 2], b[j - 1]))
+                row[j] = smallest(row[j], two_above[j - 2] + 1, UINT_MAX);
         }
     }
     return row[m];

@@ -64,8 +64,8 @@ bool gt_text_is_listed(const char *name, const char *names);
  * False, with an empty text, if the name does not fit. */
 bool gt_text_next_listed(const char **names, char *ret, size_t size);
 
-/* How many letters have to be added, removed or changed to make one text of the other, without regard to case
- * (Levenshtein). Neither is longer than GT_TEXT_DISTANCE_MAX. */
+/* How many letters have to be added, removed, changed or swapped with their neighbour to make one text of the
+ * other, without regard to case (optimal string alignment). Neither is longer than GT_TEXT_DISTANCE_MAX. */
 enum { GT_TEXT_DISTANCE_MAX = 253 };
 unsigned gt_text_distance(const char *a, const char *b);
 /* Which of `names` a text probably means: the one that it differs from least, in two letters at most; NULL:

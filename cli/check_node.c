@@ -26,6 +26,9 @@ struct check_node_options {
 
 #define FAULT_DIR "/run/gputopo/faults.d"
 
+/* The others are of the machine. */
+static const char *const fail_words[] = {"all", NULL};
+
 static const struct gt_option own_options[] = {
     CLI_FORMAT_OPTION,
     {"record", "FILE", "write a recording of this node with the checks to FILE, to send in", gt_option_text,
@@ -39,7 +42,7 @@ static const struct gt_option own_options[] = {
     {"compute-seconds", "NUMBER", "how long a test may take for one GPU or pair (default 60)",
      gt_option_number, GT_OPTION_FIELD(struct check_node_options, compute.seconds), .min = 1, .max = 3600},
     {"fail", "NAME,...", "exit with 1 if one of these checks does not hold, or any (all)", gt_option_text,
-     GT_OPTION_FIELD(struct check_node_options, fail)},
+     GT_OPTION_FIELD(struct check_node_options, fail), .words = fail_words},
     {"fault-dir", "DIR", "where the agent reads faults (default " FAULT_DIR ")", gt_option_text,
      GT_OPTION_FIELD(struct check_node_options, compute.fault_dir)},
     CLI_SOURCE_OPTIONS(struct check_node_options),

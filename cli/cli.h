@@ -106,7 +106,7 @@ int cli_print_help(const struct gt_command *command, const char *verb);
 enum { CLI_TEXT, CLI_JSON, CLI_YAML, CLI_FORMATS };
 #define CLI_FORMAT_WORDS "text", "json", "yaml"
 extern const char *const cli_formats[];
-/* As gt_option_word(), where a list has "table" or "matrix": these are names that "text" had. */
+/* As gt_option_word(); "table" and "matrix" are names that "text" had. */
 int cli_read_format(const struct gt_option *option, const char *value, void *field, struct gt_err **err);
 #define CLI_OWN_FORMAT_OPTION(help, list)                                                                    \
     {                                                                                                        \

@@ -13,8 +13,8 @@
 enum { PROBLEMS_SHOWN = 20 };
 
 enum { CLUSTER_NAME = CLI_FORMATS, CLUSTER_SVG };
-static const char *const cluster_formats[] = {CLI_FORMAT_WORDS, "name", "svg", "table", NULL};
-static const char *const supernodes_formats[] = {CLI_FORMAT_WORDS, "name", "table", NULL};
+static const char *const cluster_formats[] = {CLI_FORMAT_WORDS, "name", "svg", NULL};
+static const char *const supernodes_formats[] = {CLI_FORMAT_WORDS, "name", NULL};
 
 struct cluster_options {
     struct cli_parse parse;

@@ -80,7 +80,7 @@ int main(int argc, char **argv)
         .about = about.data,
         .more =
             "VERB --help (or help VERB) lists the options of a verb; the manual page gputopo(1) describes "
-            "all. -h is --help, and version is --version.",
+            "all. -h is --help, and version is --version.\nExample: gputopo show -o svg > node.svg",
         .options = own_options,
         .count = GT_COUNT(own_options),
         .has_verbs = true,
@@ -95,11 +95,7 @@ int main(int argc, char **argv)
     list_verbs(&list);
     if (first == argc)
         return cli_usage(NULL, "expected a verb: %s; see --help", list.data ? list.data : "");
-    if (strcmp(argv[first], "version") == 0 && first + 1 == argc)
-        return gt_exit_with_version("gputopo");
-    if (strcmp(argv[first], "help") == 0 && first + 1 == argc)
-        return cli_print_help(&command, NULL);
-    if (strcmp(argv[first], "help") == 0)
+    if (strcmp(argv[first], "help") == 0 && first + 1 < argc)
         return help_of(argv[first + 1], &list);
     const struct cli_verb *verb = find_verb(argv[first]);
     if (!verb)

@@ -34,8 +34,8 @@ static const char *message_program(const char *verb, char to[static PROGRAM_SIZE
     return to;
 }
 
-static bool message_has_progress; /* a line of it stands on the terminal */
-static bool message_watches;      /* and says nothing of what it does every two seconds */
+static int message_progress; /* columns of its line on the terminal */
+static bool message_watches; /* and says nothing of what it does every two seconds */
 
 void cli_progress(const char *format, ...)
 {
@@ -46,15 +46,16 @@ void cli_progress(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fprintf(stderr, "\r\033[K%s", text);
-    message_has_progress = true;
+    /* Written over by blanks: where NO_COLOR is set there shall be no escape sequence. */
+    fprintf(stderr, "\r%-*s", message_progress, text);
+    message_progress = (int)strlen(text);
 }
 
 void cli_progress_end(void)
 {
-    if (message_has_progress)
-        fputs("\r\033[K", stderr);
-    message_has_progress = false;
+    if (message_progress)
+        fprintf(stderr, "\r%*s\r", message_progress, "");
+    message_progress = 0;
 }
 
 int cli_print(const char *verb, const struct gt_buf *text)
@@ -77,10 +78,8 @@ int cli_write_file(struct cli_call *call, const char *path, const char *text)
 
 int cli_read_format(const struct gt_option *option, const char *value, void *field, struct gt_err **err)
 {
-    GT_TRY(gt_option_word(option, value, field, err));
-    if (strcmp(value, "table") == 0 || strcmp(value, "matrix") == 0)
-        *(unsigned *)field = CLI_TEXT;
-    return 0;
+    bool is_old = strcmp(value, "table") == 0 || strcmp(value, "matrix") == 0;
+    return gt_option_word(option, is_old ? "text" : value, field, err);
 }
 
 const char *const cli_formats[] = {CLI_FORMAT_WORDS, NULL};
@@ -180,12 +179,29 @@ static int run_once(const struct cli_call *asked, unsigned format)
     return printed == CLI_DONE ? exit_code : printed;
 }
 
-/* The word alone, too, where no name is expected. */
-static bool message_asks_version(const struct cli_verb *verb, int argc, char **argv)
+static bool message_asks_version(int argc, char **argv)
 {
     const char *word = argc == 2 ? argv[1] : "";
-    return strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 ||
-           (strcmp(word, "version") == 0 && !verb->command.arguments);
+    return strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0;
+}
+
+/* The words that an option takes, one a line: the completion of shells asks VERB --complete OPTION TYPED. Of
+ * a list it is the last word that is completed. Fails where the option takes no value. */
+static int message_complete(const struct cli_verb *verb, const char *asked, const char *typed)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(4096);
+    for (size_t i = 0; i < verb->command.count; i++) {
+        const struct gt_option *option = &verb->command.options[i];
+        char name[64], letter[] = {'-', option->letter, '\0'};
+        snprintf(name, sizeof(name), "--%s", option->name);
+        if (!option->value || (strcmp(asked, name) != 0 && (!option->letter || strcmp(asked, letter) != 0)))
+            continue;
+        const char *comma = strchr(option->value, ',') ? strrchr(typed, ',') : NULL;
+        for (const char *const *word = option->words; word && *word; word++)
+            gt_buf_printf(&text, "%.*s%s\n", comma ? (int)(comma + 1 - typed) : 0, typed, *word);
+        return cli_print(verb->name, &text);
+    }
+    return CLI_FAILED;
 }
 
 int cli_run(const struct cli_verb *verb, int argc, char **argv)
@@ -194,7 +210,7 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
     struct cli_call call = {.verb = verb, .options = parse, .args = argv};
     gt_auto_err struct gt_err *err = NULL;
     int first, exit_code;
-    if (message_asks_version(verb, argc, argv))
+    if (message_asks_version(argc, argv))
         return gt_exit_with_version("gputopo");
     if (!parse) {
         gt_fail_sys(&err, ENOMEM, "options");
@@ -202,6 +218,8 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
     }
     if (!verb->command.options)
         return run_once(&call, CLI_TEXT);
+    if (argc == 4 && strcmp(argv[1], "--complete") == 0)
+        return message_complete(verb, argv[2], argv[3]);
     if (verb->defaults)
         memcpy(parse, verb->defaults, verb->options_size);
     parse->verb = verb->name;

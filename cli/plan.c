@@ -100,6 +100,10 @@ struct plan_options {
 
 #define PLAN_FIELD(member) GT_OPTION_FIELD(struct plan_options, member)
 
+/* Of annotations, which have readers of their own: for the completion. */
+static const char *const topology_words[] = {"required=leaf", "required=spine", "preferred", "none", NULL};
+static const char *const unit_topology_words[] = {"required=leaf", "required=spine", NULL};
+static const char *const slow_words[] = {"avoid", "never", "any", NULL};
 static const char *const close_words[] = {"room", "prefer", NULL};
 
 static const struct gt_option own_options[] = {
@@ -117,11 +121,11 @@ static const struct gt_option own_options[] = {
      gt_option_any_text, PLAN_FIELD(atomic)},
     {"job-topology", "HOW",
      "where the whole job lies: required=TIER (in one supernode of this tier: leaf, 2), preferred, none",
-     gt_option_any_text, PLAN_FIELD(topology)},
+     gt_option_any_text, PLAN_FIELD(topology), .words = topology_words},
     {"gpu-group-topology", "HOW", "with atoms: required=TIER, each unit in one supernode of this tier",
-     gt_option_any_text, PLAN_FIELD(unit_topology)},
+     gt_option_any_text, PLAN_FIELD(unit_topology), .words = unit_topology_words},
     {"slow-gpus", "HOW", "how the job uses slow GPUs: avoid (default), never, any", gt_option_any_text,
-     PLAN_FIELD(slow)},
+     PLAN_FIELD(slow), .words = slow_words},
     {"close", "HOW", "whether the job lies close only where that costs no room (room), or always (prefer)",
      gt_option_word, PLAN_FIELD(close), .words = close_words},
     {"chain", "LIST", "unit sizes to leave room for, ascending (default: those of the job and of the pods)",

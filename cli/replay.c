@@ -6,6 +6,8 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "base/json_write.h"
 #include "base/text.h"
 #include "cli/bundle.h"
 #include "cli/cli.h"
@@ -21,12 +23,13 @@ struct replay_options {
 static const struct gt_option own_options[] = {
     {"page", "FILE", "write the page with the cluster as it was to FILE, as HTML for a browser",
      gt_option_any_text, GT_OPTION_FIELD(struct replay_options, page)},
+    CLI_FORMAT_OPTION,
     CLI_HELP_OPTION,
 };
 
 struct replay {
     uint64_t same, otherwise;
-    struct gt_buf *text;
+    struct gt_buf *text, *json; /* json NULL: not asked for */
 };
 
 /* It comes from somebody else's file, and goes to a terminal. */
@@ -60,6 +63,11 @@ static void replay_on_decision(void *arg, const struct gt_decision_again *again)
         return;
     }
     replay->otherwise++;
+    if (replay->json) {
+        gt_json_printf(replay->json, "{'number': %" PRIu64 ", 'time': %s, 'job': %s, 'then': %s, 'now': %s}",
+                       again->number, again->time, again->job, again->recorded, again->made);
+        return;
+    }
     gt_buf_printf(replay->text, "decision %" PRIu64 ", ", again->number);
     replay_add(replay->text, again->time, strlen(again->time));
     gt_buf_puts(replay->text, ", ");
@@ -85,6 +93,13 @@ static int replay_all(const char *data, size_t len, struct replay *replay, struc
     }
     if (!any)
         return gt_fail(err, ENODATA, "there are no decisions in it, missing.txt in it says why");
+    if (replay->json) {
+        gt_json_end(replay->json, ']');
+        gt_json_printf(replay->json, "'same': %" PRIu64 ", 'otherwise': %" PRIu64 "}", replay->same,
+                       replay->otherwise);
+        gt_json_indent(replay->json, replay->text);
+        return 0;
+    }
     gt_buf_printf(replay->text, "%" PRIu64 " decision%s made again, %" PRIu64 " otherwise than then\n",
                   replay->same + replay->otherwise, replay->same + replay->otherwise == 1 ? "" : "s",
                   replay->otherwise);
@@ -96,8 +111,11 @@ static int replay_run(struct cli_call *call)
     const struct replay_options *options = call->options;
     gt_auto_free char *data = NULL;
     size_t len;
-    struct replay replay = {.text = call->text};
-    gt_auto_buf struct gt_buf page = GT_BUF(CLI_OUTPUT_MAX);
+    gt_auto_buf struct gt_buf page = GT_BUF(CLI_OUTPUT_MAX), json = GT_BUF(CLI_OUTPUT_MAX);
+    struct replay replay = {.text = call->text, .json = options->parse.format == CLI_TEXT ? NULL : &json};
+    if (options->page && replay.json)
+        return cli_misuse(call, "--page: not together with -o");
+    gt_json_printf(&json, "{'decisions': [");
     cli_progress("reading the bundle");
     GT_TRY(gt_file_read(AT_FDCWD, call->args[0], BUNDLE_MAX, &data, &len, call->err));
     int r =

@@ -142,7 +142,7 @@ static int cli_show_cluster_node(const struct cli_api_options *options, const ch
 }
 
 enum { SHOW_DOT = CLI_FORMATS };
-static const char *const formats[] = {CLI_FORMAT_WORDS, "dot", "svg", "matrix", NULL};
+static const char *const formats[] = {CLI_FORMAT_WORDS, "dot", "svg", NULL};
 
 struct show_options {
     struct cli_parse parse;

@@ -8,6 +8,7 @@
 #include "api/node.h"
 #include "api/pod_patch.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "cli/api.h"
 #include "cli/cli.h"
 #include "kube/client.h"
@@ -255,6 +256,7 @@ static const struct gt_option own_options[] = {
      GT_OPTION_FIELD(struct withdraw_options, gates)},
     {"dry-run", NULL, "list what would be deleted and changed, and change nothing", gt_option_set,
      GT_OPTION_FIELD(struct withdraw_options, dry_run)},
+    CLI_OWN_FORMAT_OPTION("of --dry-run: text (default), json or yaml", cli_formats),
     {"yes", NULL, "do not ask; needed where there is no terminal", gt_option_set,
      GT_OPTION_FIELD(struct withdraw_options, yes)},
     CLI_HELP_OPTION,
@@ -296,24 +298,38 @@ static void withdraw_count_all(const struct withdrawal *all, bool taken, struct 
     gt_buf_puts(to, "\n");
 }
 
-/* One line for each change, and how many they are. */
-static int list_all(struct withdrawal *all, struct gt_buf *to, struct gt_err **err)
+static void withdraw_list_one(const char *how, const struct gt_kube_resource *resource,
+                              const char *namespace_, const char *name, bool json, struct gt_buf *to)
 {
+    if (json)
+        gt_json_printf(to, "{'action': %s, 'resource': %s, ?'namespace': %s, 'name': %s}",
+                       strcmp(how, "delete") == 0 ? how : "change", resource->plural, namespace_, name);
+    else
+        gt_buf_printf(to, "%s %s %s%s%s\n", how, resource->plural, namespace_, *namespace_ ? "/" : "", name);
+}
+
+/* One line for each change, and how many they are. */
+static int list_all(struct withdrawal *all, bool json, struct gt_buf *to, struct gt_err **err)
+{
+    if (json)
+        gt_json_printf(to, "{'changes': [");
     for (size_t i = 0; i < all->count; i++)
         for (unsigned k = 0; k < all->searches[i].count; k++) {
+            const struct withdrawn_kind *kind = all->searches[i].kind;
             const struct withdrawn *one = &all->searches[i].found[k];
-            gt_buf_printf(to, "%s %s %s%s%s\n", all->searches[i].kind->how,
-                          all->searches[i].kind->resource->plural, one->namespace_,
-                          *one->namespace_ ? "/" : "", one->name);
+            withdraw_list_one(kind->how, kind->resource, one->namespace_, one->name, json, to);
         }
     for (size_t i = 0; !all->gates && i < GT_COUNT(leases); i++) {
         int r = ask_for_lease(all->api, GT_KUBE_GET, leases[i], err);
         if (r >= 0)
-            gt_buf_printf(to, "delete leases %s/%s\n", cli_api_namespace(all->api), leases[i]);
+            withdraw_list_one("delete", &gt_kube_leases, cli_api_namespace(all->api), leases[i], json, to);
         GT_TRY(unless_absent(r, err));
     }
     all->empty = !to->len;
-    withdraw_count_all(all, false, to);
+    if (json)
+        gt_json_ends(to, "]}");
+    else
+        withdraw_count_all(all, false, to);
     return gt_buf_check(to, "the list", err);
 }
 
@@ -344,16 +360,22 @@ static int withdraw_run(struct cli_call *call)
 {
     const struct withdraw_options *options = call->options;
     bool asks = !options->yes && !options->dry_run;
+    bool json = options->parse.format != CLI_TEXT;
+    if (json && !options->dry_run)
+        return cli_misuse(call, "-o: only together with --dry-run");
     if (asks && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         return cli_misuse(call, "there is no terminal to ask at: give --yes, or --dry-run for a list");
     withdraw_auto struct withdrawal all = {.count = options->gates ? 1 : GT_COUNT(kinds),
                                            .gates = options->gates};
     for (size_t i = 0; i < all.count; i++)
         all.searches[i].kind = &kinds[i];
+    gt_auto_buf struct gt_buf list = GT_BUF(CLI_OUTPUT_MAX);
     GT_TRY(cli_api_open(&options->api, &all.api, call->err));
     GT_TRY(find_all(&all, call->err));
     if (asks || options->dry_run)
-        GT_TRY(list_all(&all, call->text, call->err));
+        GT_TRY(list_all(&all, json, json ? &list : call->text, call->err));
+    if (json)
+        gt_json_indent(&list, call->text);
     if (options->dry_run || all.empty)
         return 0;
     if (asks) {

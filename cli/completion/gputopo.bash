@@ -7,11 +7,20 @@ _gputopo_words()
     mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2")
 }
 
+# The same for words that may hold anything: compgen -W runs what is written in them.
+_gputopo_those()
+{
+    local word
+    for word in "${@:2}"; do
+        [[ -z $word || $word != "$1"* ]] || COMPREPLY+=("$word")
+    done
+}
+
 # Proposes names of the cluster, of what `gputopo $1` shows, with the options that were typed. One that does not answer soon has
-# none. Not by compgen -W, which runs what is written in a word.
+# none.
 _gputopo_names()
 {
-    local i value names name asked=("${COMP_WORDS[0]}" "$1" -o name)
+    local i value names asked=("${COMP_WORDS[0]}" "$1" -o name)
     for ((i = 1; i < COMP_CWORD - 1; i++)); do
         value=${COMP_WORDS[i + 1]}
         [[ $value != = ]] || value=${COMP_WORDS[i + 2]}
@@ -21,9 +30,16 @@ _gputopo_names()
         esac
     done
     mapfile -t names < <(timeout 3 "${asked[@]}" </dev/null 2>/dev/null)
-    for name in "${names[@]}"; do
-        [[ $name != "$2"* ]] || COMPREPLY+=("$name")
-    done
+    _gputopo_those "$2" "${names[@]}"
+}
+
+# Proposes the words that option $2 of verb $1 takes; fails where it takes no value.
+_gputopo_values()
+{
+    local values
+    values=$(timeout 3 "${COMP_WORDS[0]}" "$1" --complete "$2" "$3" </dev/null 2>/dev/null) || return 1
+    mapfile -t values <<<"$values"
+    _gputopo_those "$3" "${values[@]}"
 }
 
 _gputopo_files()
@@ -57,42 +73,9 @@ _gputopo()
         return
     fi
     case $verb$previous in
-    show-o | show--output)
-        _gputopo_words "text json yaml dot svg" "$current"
-        return
-        ;;
-    cluster-o | cluster--output)
-        _gputopo_words "text json yaml name svg" "$current"
-        return
-        ;;
-    check-node-o | check-node--output | drain-o | drain--output | isolate-o | isolate--output | isolated-o | isolated--output | \
-        loss-o | loss--output | plan-o | plan--output | release-o | release--output)
-        _gputopo_words "text json yaml" "$current"
-        return
-        ;;
-    try-o | try--output)
-        _gputopo_words "text json yaml html" "$current"
-        return
-        ;;
-    explain-o | explain--output | supernodes-o | supernodes--output)
-        _gputopo_words "text json yaml name" "$current"
-        return
-        ;;
-    simulate-o | simulate--output)
-        _gputopo_words "text json yaml csv" "$current"
-        return
-        ;;
     simulate--trace)
         _gputopo_files "$current"
         mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "seren kalos philly helios" -- "$current")
-        return
-        ;;
-    simulate--policy)
-        _gputopo_words "gputopo gputopo-static gpu-aware" "$current"
-        return
-        ;;
-    simulate--queue)
-        _gputopo_words "none fifo backfill turns" "$current"
         return
         ;;
     *--probe)
@@ -104,7 +87,7 @@ _gputopo()
         _gputopo_words "none 127.0.0.1:9400" "$current"
         return
         ;;
-    *--from | *--root | *--kubeconfig | *--cluster | record-o | record--output | bundle-o | bundle--output | replay--page | check-node--record)
+    *--from | *--root | *--kubeconfig | *--cluster | record-o | record--output | bundle-o | bundle--output | replay--page | check-node--record | check-node--fault-dir)
         _gputopo_files "$current"
         return
         ;;
@@ -124,10 +107,10 @@ _gputopo()
         _gputopo_names supernodes "$current"
         return
         ;;
-    *--vendor | *--reason | *--for | *--free | *--pods | *--chain | *--context | explain-n | bundle-n | *--namespace | *--supernode-label | *--resource-name | *--service | *--companion)
-        return
-        ;;
     esac
+    if [[ $previous == -* ]] && _gputopo_values "$verb" "$previous" "$current"; then
+        return
+    fi
     if [[ $current != -* ]]; then
         case $verb in
         isolate | release | isolated)
@@ -152,7 +135,7 @@ _gputopo()
     try) _gputopo_words "--supernode-label --resource-name --kubeconfig --context -o --output --help" "$current" ;;
     supernodes) _gputopo_words "--watch --kubeconfig --context -o --output --help" "$current" ;;
     drain) _gputopo_words "--dry-run --brake -o --output --kubeconfig --context --help" "$current" ;;
-    withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes --help" "$current" ;;
+    withdraw) _gputopo_words "--kubeconfig --context --gates --dry-run --yes -o --output --help" "$current" ;;
     isolate) _gputopo_words "--reason --grade --value --for --evict --link -o --output --kubeconfig --context --help" "$current" ;;
     release) _gputopo_words "--link -o --output --kubeconfig --context --help" "$current" ;;
     isolated) _gputopo_words "-o --output --kubeconfig --context --help" "$current" ;;
@@ -160,7 +143,7 @@ _gputopo()
     explain) _gputopo_words "--watch -n --namespace --kubeconfig --context --service --companion -o --output --help" "$current" ;;
     bundle) _gputopo_words "-o --output --anonymous -n --namespace --kubeconfig --context --help" "$current" ;;
     replay)
-        _gputopo_words "--page --help" "$current"
+        _gputopo_words "--page -o --output --help" "$current"
         [[ $current == -* ]] || _gputopo_files "$current"
         ;;
     record) _gputopo_words "-o --output --root --vendor --probe --help" "$current" ;;

@@ -24,7 +24,8 @@ struct cli_simulation {
 static const struct gt_group_policy *const *known_policies; /* what --policy may name; NULL at the end */
 
 static const char *const close_words[] = {"room", "prefer", NULL};
-static const char *const formats[] = {CLI_FORMAT_WORDS, "csv", "table", NULL};
+static const char *const formats[] = {CLI_FORMAT_WORDS, "csv", NULL};
+static const char *const policy_words[] = {"gputopo", "gputopo-static", "gpu-aware", NULL};
 static const char *const queues[] = {"none", "fifo", "backfill", "turns", NULL}; /* as enum gt_queue_policy */
 
 #define SIM_FIELD(member) GT_OPTION_FIELD(struct cli_simulation, member)
@@ -35,7 +36,8 @@ static const struct gt_option own_options[] = {
     {"trace", "FILE|NAME",
      "seren, kalos, philly, helios, or mix:1,4,16 (GPUs), or a file of jobs as of Philly", gt_option_any_text,
      SIM_FIELD(trace)},
-    {"policy", "NAME[,NAME]", "what places the jobs (default: all)", gt_option_any_text, SIM_FIELD(policy)},
+    {"policy", "NAME[,NAME]", "what places the jobs (default: all)", gt_option_any_text, SIM_FIELD(policy),
+     .words = policy_words},
     {"seed", "N", "of the random numbers (default 42)", gt_option_number, SIM_FIELD(experiment.seed),
      .max = UINT32_MAX},
     {"seeds", "N", "so many runs, seed after seed (default 1)", gt_option_number, SIM_FIELD(experiment.seeds),

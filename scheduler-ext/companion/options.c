@@ -319,7 +319,8 @@ void gt_companion_options_help(struct gt_buf *to)
     for (unsigned i = 0; i < gt_part_count; i++)
         gt_buf_printf(to, "  %-26s %s\n", gt_parts[i]->name, gt_parts[i]->help);
     gt_buf_puts(to, "\nSIGTERM and SIGINT give the lease back and end it.\n"
-                    "Exit code: 0 done, 1 failed, 2 wrong usage.\n");
+                    "Exit code: 0 done, 1 failed, 2 wrong usage.\n"
+                    "Example: gputopo-scheduler --only ui --kubeconfig ~/.kube/config\n");
 }
 
 static int check_together(const struct gt_companion_options *options, struct gt_err **err)

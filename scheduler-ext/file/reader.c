@@ -42,47 +42,26 @@ static uint32_t named_twice(const struct named *list, uint32_t count, uint32_t *
     return twice;
 }
 
-enum { READER_KEY_MAX = 32, READER_KEYS_MAX = 10 };
-
 static const struct {
     const char *path; /* its beginning */
-    const char *keys[READER_KEYS_MAX];
+    const char *keys;
 } reader_keys[] = {
-    {"supernodes[", {"name", "tier", "parent"}},
-    {"nodes[", {"name", "supernode", "gpus", "free", "like", "topology", "slow", "unhealthy"}},
-    {"pods[",
-     {"name", "job", "node", "gpus", "movable", "groupSize", "atomicGroupSize", "unit", "restartCost"}},
-    {"", {"supernodes", "nodes", "pods", "unitSizes", "tiers"}},
+    {"supernodes[", "name,tier,parent"},
+    {"nodes[", "name,supernode,gpus,free,like,topology,slow,unhealthy"},
+    {"pods[", "name,job,node,gpus,movable,groupSize,atomicGroupSize,unit,restartCost"},
+    {"unitSizes[", "gpus,present,past"},
+    {"tiers[", "tier,bandwidthGBps"},
+    {"", "supernodes,nodes,pods,unitSizes,tiers"},
 };
-
-/* Other programs may add keys. One that differs in a single letter from a key that is missing is a mistake:
- * its value would be passed over in silence. */
-static int reader_check_key(const struct gt_at *at, const char *const *keys, const cJSON *object,
-                            const char *key)
-{
-    const char *near = NULL;
-    for (size_t i = 0; i < READER_KEYS_MAX && keys[i]; i++) {
-        if (strcmp(key, keys[i]) == 0)
-            return 0;
-        if (!near && strlen(key) <= READER_KEY_MAX && strlen(keys[i]) > 3 && !gt_get(object, keys[i]) &&
-            gt_text_distance(key, keys[i]) <= 1)
-            near = keys[i];
-    }
-    return near ? gt_at_fail(at, "", "there is no key \"%s\", did you mean \"%s\"?", key, near) : 0;
-}
 
 int gt_reader_object(const struct gt_at *at, const cJSON *json)
 {
     if (!cJSON_IsObject(json))
         return gt_at_fail(at, "", "expected an object, is %s", gt_json_type(json));
     unsigned kind = 0;
-    while (kind + 1 < GT_COUNT(reader_keys) &&
-           strncmp(at->path, reader_keys[kind].path, strlen(reader_keys[kind].path)) != 0)
+    while (strncmp(at->path, reader_keys[kind].path, strlen(reader_keys[kind].path)) != 0)
         kind++;
-    bool known = *reader_keys[kind].path || !*at->path; /* lists of numbers have no such keys */
-    for (const cJSON *member = json->child; known && member; member = member->next)
-        GT_TRY(reader_check_key(at, reader_keys[kind].keys, json, member->string));
-    return 0;
+    return gt_get_only_known(at, json, reader_keys[kind].keys);
 }
 
 /* Reads a required member: a name of 1 to 253 bytes. */

@@ -227,6 +227,11 @@ class Replay(Case):
         said = run("replay", changed, code=1)
         self.assertRegex(said, r"decision [0-9]+, 20[-0-9T:.]+Z, ns/.*: decided otherwise\n  then:\n    .*\n(    .*\n)*  now:\n    .*\n")
         self.assertRegex(said, r"[0-9]+ decisions? made again, [1-9][0-9]* otherwise than then\n$")
+        told = json.loads(run("replay", "-o", "json", changed, code=1))
+        self.assertEqual(re.findall("[0-9]+", said.splitlines()[-1]), [str(told["same"] + told["otherwise"]), str(told["otherwise"])])
+        self.assertEqual([f"decision {one['number']}, {one['time']}, {one['job']}: decided otherwise" for one in told["decisions"]],
+                         [line for line in said.splitlines() if line.startswith("decision ")])
+        self.assertTrue(all(one["then"] != one["now"] for one in told["decisions"]))
         changed = self.rewrite(self.path, lambda text: text.replace('"text":"', '"text":"\\u001b[2J').replace('"job":"', '"job":"\\u001b[2J'))
         self.assertNotIn("\x1b", run("replay", changed, code=1))
 

@@ -172,17 +172,21 @@ class Program(Case):
         self.assertEqual(self.done("version"), self.done("--version"))
         for verb in re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M):
             self.assertEqual(self.done(verb, "--version"), self.done("--version"), verb)
-            if re.match(rf"Usage: gputopo {verb} \[OPTION\]\.\.\.\n", self.done(verb, "--help")):  # otherwise it may be a name
-                self.assertEqual(self.done(verb, "version"), self.done("--version"), verb)
+            self.assertEqual(self.done(verb, "version"), self.done("--version"), verb)
+            self.assertEqual(self.done(verb, "help"), self.done(verb, "--help"), verb)
         self.assertEqual(self.done("--version", program="gputopo-simulate"), self.done("--version"))
         self.assertEqual(self.done("version", program="gputopo-simulate"), self.done("--version"))
         for verb in ("show", "plan", "cluster", "simulate", "explain"):
             self.assertEqual(self.done("help", verb), self.done(verb, "--help"))
             self.assertEqual(self.done(verb, "-h"), self.done(verb, "--help"))
-        self.assertEqual(self.done("show", "help"), self.done("show", "--help"))
+        self.assertIn("help: ", self.refused(1, "replay", "--", "help"))  # a file
 
     def test_every_verb_has_an_example(self):
         """That is understood: --help is the last option that is read."""
+        for program in filter(lambda name: os.path.exists(os.path.join(BIN, name)), ("gputopo", "gputopo-agent", "gputopo-scheduler", "gputopo-probe")):
+            example = re.search(rf"^Example: {program} (.*)", self.done("--help", program=program), re.M)
+            self.assertTrue(example, program)
+            self.done(*shlex.split(example[1].partition(" > ")[0]), "--help", program=program)
         for verb in re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M):
             example = re.search(r"^Example: (.*)\Z", self.done(verb, "--help"), re.M | re.S)
             self.assertTrue(example, verb)
@@ -200,6 +204,11 @@ class Program(Case):
         cluster = self.write("cluster.json", {"nodes": [{"name": "n1", "gpus": 8, "fre": [0]}]})
         self.refused(1, "plan", "--cluster", cluster, "--pods", "1", "-k", "1",
                      says='line 1: nodes\\[0\\]: there is no key "fre", did you mean "free"?')
+        for key, cluster in (("tier", {"supernodes": [{"name": "s", "teir": 2}], "nodes": []}), ("gpus", {"nodes": [{"name": "n", "gpsu": 8}]})):
+            self.refused(1, "plan", "--cluster", self.write("cluster.json", cluster), "--pods", "1", "-k", "1", says=f'did you mean "{key}"')
+        typo = node()
+        typo["gpus"][1]["cpuSt"] = "0-3"
+        self.refused(1, "show", "--from", self.write("node.json", typo), says='gpus\\[1\\]: there is no key "cpuSt", did you mean "cpuSet"?')
         cluster = self.write("cluster.json", {"nodes": [{"name": "n1", "gpus": 8, "free": [0], "fre": 1, "note": "x"}], "mine": 1})
         self.done("plan", "--cluster", cluster, "--pods", "1", "-k", "1")
 
@@ -702,9 +711,13 @@ class Extras(Case):
         for verb in self.verbs():
             options = self.options(verb)
             self.assertIn("--help", options)
-            for option in options - {"--help"}:
-                self.assertIn(option, manual)
             self.assertEqual(set(self.complete(verb, "--")), options, verb)
+            uses = "".join(re.findall(rf"^\.SY gputopo\n\.B {verb}\n(.*?)^\.YS", manual, re.M | re.S))
+            for option in set() if "OPTION..." in uses else options - {"--help"}:
+                short = re.search(rf"^ +(-[a-z]), +{option}\b", self.done(verb, "--help"), re.M)
+                self.assertRegex(uses, rf"{option}\b" + (rf"|{short[1]}\b" if short else ""), verb)
+        known = set().union(*map(self.options, self.verbs()), {"--version"})
+        self.assertEqual(set(re.findall(r"--[a-z-]+[a-z]", re.sub(r"\\f.|\\~", " ", manual))), known)
 
     def verbs(self):
         return re.findall(r"^  ([a-z-]+)  +\S", self.done("--help"), re.M)
@@ -728,17 +741,38 @@ class Extras(Case):
                 self.assertEqual((run.returncode, run.stderr), (0, b""), f"{path}: {line}")
         self.assertGreater(count, 60)
 
+    VALUES = {
+        "cluster --nodes": ["all", "free", "wrong", "none"],
+        "isolate --reason x --grade s": ["slow", "suspect"],
+        "plan --close": ["room", "prefer"],
+        "plan --slow-gpus": ["avoid", "never", "any"],
+        "plan --job-topology": ["required=leaf", "required=spine", "preferred", "none"],
+        "simulate --close": ["room", "prefer"],
+        "simulate --policy gputopo,gputopo": ["gputopo,gputopo", "gputopo,gputopo-static"],
+        "check-node --fail": ["all"],
+        "replay -o": ["text", "json", "yaml"],
+        "show -o": FORMATS,
+        "plan --pods": [],
+    }
+
+    def test_completion_of_values(self):
+        for line, values in self.VALUES.items():
+            words = line.split() if len(line.split()) % 2 else [*line.split(), ""]
+            self.assertEqual(self.complete(*words), values, line)
+
     def test_completion_of_fish(self):
         if not shutil.which("fish"):
             self.skipTest("fish is not installed")
         script = "source {}; for line in $argv; complete -C $line; echo =; end".format(self.COMPLETION.replace(".bash", ".fish"))
-        lines = ["gputopo "] + [f"gputopo {verb} --" for verb in self.verbs()]
+        values = {line if len(line.split()) % 2 else f"{line} ": values for line, values in self.VALUES.items()}
+        lines = ["gputopo "] + [f"gputopo {verb} --" for verb in self.verbs()] + [f"gputopo {line}" for line in values]
         done = subprocess.run(["fish", "--no-config", "-c", script, *lines], capture_output=True, text=True, timeout=TIMEOUT_S,
-                              env={**os.environ, "HOME": self.dir}, check=True)
+                              env={**os.environ, "HOME": self.dir, "PATH": f"{BIN}:{os.environ['PATH']}"}, check=True)
         answers = [{line.split("\t")[0] for line in part.splitlines() if line} for part in done.stdout.split("=\n")]
         self.assertEqual(answers[0], set(self.verbs()))
         for verb, answer in zip(self.verbs(), answers[1:]):
             self.assertEqual(answer, self.options(verb), verb)
+        self.assertEqual(answers[len(self.verbs()) + 1:-1], [set(words) for words in values.values()])
 
     def zsh(self, **environment):
         """Returns what types keys and reads what they bring, until a pattern."""
@@ -763,7 +797,9 @@ class Extras(Case):
         """What is listed on a terminal after two tabs."""
         if not shutil.which("zsh"):
             self.skipTest("zsh is not installed")
-        said = self.zsh()
+        said = self.zsh(PATH=f"{BIN}:{os.environ['PATH']}")
+        for line, word in (("isolate --grade b", "ad"), ("plan --job-topology=required=l", "eaf"), ("simulate --policy gputopo,gpu-", "aware"), ("withdraw -o y", "aml")):
+            self.assertIn(f"{line}{word} ", said(f"\x15gputopo {line}\t", re.escape(f"{line}{word} ")))
 
         def listed(line, pattern):
             """The first tab lists; the second puts the first of the list into the line."""
@@ -807,7 +843,7 @@ class Extras(Case):
             capture_output=True,
             text=True,
             cwd=self.dir,
-            env={**os.environ, **environment},
+            env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **environment},
             timeout=TIMEOUT_S,
         )
         self.assertEqual((result.returncode, result.stderr), (0, ""))

@@ -569,8 +569,8 @@ class Errors(Case):
                                    "--server-side --force-conflicts -k daemonset/crds")
 
     def test_usage(self):
-        for says, args in (("-o: expected text, json, yaml, name, svg or table, is 'xml'", ["cluster", "-o", "xml"]),
-                           ("-o: expected text, json, yaml, name or table, is 'svg'", ["supernodes", "-o", "svg"]),
+        for says, args in (("-o: expected text, json, yaml, name or svg, is 'xml'", ["cluster", "-o", "xml"]),
+                           ("-o: expected text, json, yaml or name, is 'svg'", ["supernodes", "-o", "svg"]),
                            ("--watch is for text", ["cluster", "-o", "json", "--watch"]),
                            ("--watch is for text", ["explain", "-o", "yaml", "--watch", "pod"]),
                            ("unexpected argument 'x'", ["cluster", "x"]),
@@ -669,6 +669,11 @@ delete leases default/gputopo-scheduler
         for more in ((), ("--yes",)):
             self.assertEqual(self.ask("withdraw", "--dry-run", *more), self.LIST)
         self.assertEqual(self.ask("withdraw", "--dry-run", "--gates"), "".join(self.LIST.splitlines(True)[:2]) + "2 Pods\n")
+        changes = json.loads(self.ask("withdraw", "--dry-run", "-o", "json"))["changes"]
+        self.assertEqual([f"{change['resource']} {change.get('namespace', '')}/{change['name']}".replace(" /", " ") for change in changes],
+                         [re.sub("^.* (.* .*)$", r"\1", line) for line in self.LIST.splitlines()[:-1]])
+        self.assertEqual({change["action"] for change in changes if change["resource"] in ("pods", "nodes")}, {"change"})
+        self.assertEqual({change["action"] for change in changes if change["resource"] not in ("pods", "nodes")}, {"delete"})
         self.assertEqual(self.changes(), set())
 
     def test_without_a_terminal(self):

@@ -250,7 +250,7 @@ class Simulate(unittest.TestCase):
         self.assertEqual(process.returncode, 0)
         self.assertIn(b"%", shown)
         self.assertIn(b"[####", shown)
-        self.assertTrue(shown.endswith(b"\r\x1b[K"))
+        self.assertRegex(shown, rb"\r +\r\Z")
         self.assertNotIn(b"\r", out)
 
     def test_real_traces(self):

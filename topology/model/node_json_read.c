@@ -440,8 +440,55 @@ int gt_node_from_json_numbered(const struct cJSON *json, const char *source, str
     return 0;
 }
 
+/* The members of each object, by the name of the member that it or its list is. */
+static const char *node_keys_of(const char *kind)
+{
+    static const char *const keys[][2] = {
+        {"", "name,driverVersion,libraryVersion,linksReportedAt,kubelet,numaNodes,gpus,nics,network,links,"
+             "supernode,missing"},
+        {"gpus", "index,vendorIndex,uuid,bdf,product,serial,memoryBytes,numaNode,cpuSet,pciVendor,pciDevice,"
+                 "pcie,drm,mode,health,healthy,unhealthyReason,grade,gradeReason"},
+        {"pcie", "speedGTs,width,maxSpeedGTs,maxWidth,path,root"},
+        {"drm", "card,render"},
+        {"nics", "name,bdf,numaNode,path,root,locality"},
+        {"network", "port,switch,switchPort"},
+        {"links", "a,b,kind,pathKind,ports,width,speedGTs,bandwidthMBps,measuredMBps,stale,state"},
+        {"supernode", "uuid,remote"},
+        {"missing", "what,why"},
+        {"kubelet", "topologyManagerPolicy,topologyManagerScope,cpuManagerPolicy,source,unknown"},
+        {"numaNodes", "id,cpus,memoryBytes"},
+    };
+    for (size_t i = 0; i < GT_COUNT(keys); i++)
+        if (strcmp(keys[i][0], kind) == 0)
+            return keys[i][1];
+    return NULL;
+}
+
+/* Of a file, which people write: objects of the API server have a schema, and may be of a newer version. */
+static int check_keys_below(const struct gt_at *at, const char *kind, const cJSON *value)
+{
+    const char *keys = node_keys_of(kind);
+    bool list = cJSON_IsArray(value);
+    if (!keys || (!list && !cJSON_IsObject(value)))
+        return 0;
+    if (!list)
+        GT_TRY(gt_get_only_known(at, value, keys));
+    unsigned i = 0;
+    for (const cJSON *item = value->child; item; item = item->next) {
+        char path[96];
+        if (list)
+            snprintf(path, sizeof(path), "%s[%u]", at->path, i++);
+        else
+            snprintf(path, sizeof(path), "%s%s%.32s", at->path, at->path[0] ? "." : "", item->string);
+        GT_TRY(
+            check_keys_below(&(struct gt_at){at->source, path, at->err}, list ? kind : item->string, item));
+    }
+    return 0;
+}
+
 int gt_node_from_json(const struct cJSON *json, const char *source, struct gt_node **ret, struct gt_err **err)
 {
     uint8_t index[GT_GPUS_MAX];
+    GT_TRY(check_keys_below(&(struct gt_at){source, "", err}, "", json));
     return gt_node_from_json_numbered(json, source, ret, index, err);
 }

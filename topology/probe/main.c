@@ -49,6 +49,7 @@ static const struct gt_command command = {
     .name = "gputopo-probe",
     .about = "Asks the MetaX vendor library (libmxsml.so) in processes of their own, which it can stop, "
              "and gives its answers to gputopo-agent and gputopo.",
+    .more = "Example: gputopo-probe --socket /run/gputopo/probe.sock",
     .options = options,
     .count = GT_COUNT(options),
 };

@@ -325,6 +325,8 @@ static void read_errors(void **state)
         {G2 ",\"supernode\":{\"remote\":[1]}}", "T: supernode.remote[0]: expected a string, is a number"},
         {G2 ",\"missing\":[{\"what\":3}]}", "T: missing[0].what: expected a string, is a number"},
         {G2 ",\"missing\":{}}", "T: missing: expected an array, is an object"},
+        {G2 ",\"kubelet\":{\"cpuManagerPloicy\":\"static\"}}",
+         "T: kubelet: there is no key \"cpuManagerPloicy\", did you mean \"cpuManagerPolicy\"?"},
         {G2 ",\"name\":\"\\u007f\"}", "T: name: holds a control character or bytes that are no UTF-8"},
     };
     for (unsigned i = 0; i < GT_COUNT(cases); i++) {
