@@ -54,7 +54,8 @@ static void try_write_running(const struct try_result *result, struct gt_buf *to
     gt_buf_printf(to, "\n%u job%s of several pods run%s; %u lie%s in more supernodes than needed\n", running,
                   gt_plural(running), running == 1 ? "s" : "", result->apart, result->apart == 1 ? "s" : "");
     if (result->mixed)
-        gt_buf_printf(to, "(%u of pods with different numbers of GPUs are not looked at)\n", result->mixed);
+        gt_buf_printf(to, "(%u job%s pods of different sizes and %s not looked at)\n", result->mixed,
+                      result->mixed == 1 ? " has" : "s have", result->mixed == 1 ? "is" : "are");
     if (!result->apart)
         return;
     gt_buf_puts(to, "   GPUs  SUPERNODES  NEEDED  WITH GPUTOPO  JOB\n");
@@ -168,7 +169,7 @@ void try_write_html(const struct try_result *result, struct gt_buf *to)
     gt_buf_puts(
         to, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>gputopo try</title>\n"
             "<meta name=\"viewport\" content=\"width=device-width\">\n"
-            "<style>body{font:15px sans-serif;margin:1.5rem}pre{overflow:auto}"
+            "<style>body{font:15px sans-serif;margin:1.5rem}pre{white-space:pre-wrap}"
             "svg{max-width:100%;height:auto}</style></head>\n<body><h1>gputopo try</h1>\n<pre>");
     for (char *line = text.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';

@@ -36,13 +36,16 @@ struct gt_kube_recorder {
     struct gt_bucket minute;
     unsigned per_minute;
     struct gt_kube_recorder_counters counters;
-    struct kept_event {
-        char *json; /* what happened, without its object: {"reason":...,"text":... */
-        char *whole;
-        char *namespace_; /* "": it has none */
-        uint64_t number;
-        bool of_pod;
-    } kept[GT_EVENTS_KEPT];
+    struct kept_events {
+        struct kept_event {
+            char *json; /* what happened, without its object: {"reason":...,"text":... */
+            char *whole;
+            char *namespace_; /* "": it has none */
+            uint64_t number;
+            bool of_pod;
+        } of[GT_EVENTS_KEPT];
+        uint64_t count; /* that there ever were */
+    } kept[2];          /* [1]: of Nodes, which the many others do not push out */
     uint64_t kept_last; /* its number */
 };
 
@@ -51,10 +54,11 @@ void gt_kube_recorder_free(struct gt_kube_recorder *recorder)
     if (!recorder)
         return;
     gt_write_close(&recorder->line);
-    for (unsigned i = 0; i < GT_EVENTS_KEPT; i++) {
-        free(recorder->kept[i].json);
-        free(recorder->kept[i].whole);
-        free(recorder->kept[i].namespace_);
+    for (unsigned i = 0; i < 2 * GT_EVENTS_KEPT; i++) {
+        struct kept_event *event = &recorder->kept[i % 2].of[i / 2];
+        free(event->json);
+        free(event->whole);
+        free(event->namespace_);
     }
     free(recorder->seen.places);
     free(recorder->controller);
@@ -144,7 +148,8 @@ static bool event_post(struct gt_kube_recorder *recorder, const struct gt_event_
 
 void gt_kube_recorder_note(struct gt_kube_recorder *recorder, const struct gt_event_object *event)
 {
-    struct kept_event *last = &recorder->kept[recorder->kept_last % GT_EVENTS_KEPT];
+    struct kept_events *kept = &recorder->kept[strcmp(event->kind, "Node") == 0];
+    struct kept_event *last = &kept->of[kept->count % GT_EVENTS_KEPT];
     gt_auto_buf struct gt_buf json = GT_BUF(EVENT_BODY_MAX), whole = GT_BUF(EVENT_BODY_MAX);
     gt_json_printf(&json, "'warning': !%d, 'reason': %s, 'text': %s, 'namespace': %s", event->warning,
                    event->reason, event->note, event->namespace_ ? event->namespace_ : "");
@@ -158,7 +163,7 @@ void gt_kube_recorder_note(struct gt_kube_recorder *recorder, const struct gt_ev
         return;
     }
     recorder->kept_last++;
-    struct kept_event *next = &recorder->kept[recorder->kept_last % GT_EVENTS_KEPT];
+    struct kept_event *next = &kept->of[++kept->count % GT_EVENTS_KEPT];
     if (owner) /* the same of its pod */
         last->number = 0;
     free(next->json);
@@ -171,14 +176,26 @@ void gt_kube_recorder_note(struct gt_kube_recorder *recorder, const struct gt_ev
 uint64_t gt_kube_recorder_kept(const struct gt_kube_recorder *recorder, uint64_t after,
                                const char *namespace_, struct gt_buf *to)
 {
-    uint64_t last = recorder->kept_last, first = last > GT_EVENTS_KEPT ? last - GT_EVENTS_KEPT : 0;
-    for (uint64_t number = (after > first ? after : first) + 1; number <= last; number++) {
-        const struct kept_event *event = &recorder->kept[number % GT_EVENTS_KEPT];
-        if (event->number == number && event->whole &&
+    uint64_t at[2];
+    for (unsigned i = 0; i < 2; i++)
+        at[i] = recorder->kept[i].count > GT_EVENTS_KEPT ? recorder->kept[i].count - GT_EVENTS_KEPT : 0;
+    for (;;) {
+        const struct kept_event *event = NULL;
+        unsigned from = 0;
+        for (unsigned i = 0; i < 2; i++) {
+            const struct kept_event *next = &recorder->kept[i].of[(at[i] + 1) % GT_EVENTS_KEPT];
+            if (at[i] < recorder->kept[i].count && (!event || next->number < event->number)) {
+                event = next;
+                from = i;
+            }
+        }
+        if (!event)
+            return recorder->kept_last;
+        at[from]++;
+        if (event->number > after && event->whole &&
             (!namespace_ || strcmp(event->namespace_, namespace_) == 0))
             gt_json_add_raw(to, NULL, event->whole);
     }
-    return last;
 }
 
 void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_object *event)

@@ -27,7 +27,7 @@ void gt_kube_record(struct gt_kube_recorder *recorder, const struct gt_event_obj
  * of its owner is there once, for the owner. Returns the number of the last one, from 1 up; 0: there was
  * none.
  */
-enum { GT_EVENTS_KEPT = 200 };
+enum { GT_EVENTS_KEPT = 200 }; /* of Nodes, and as many of others */
 void gt_kube_recorder_note(struct gt_kube_recorder *recorder, const struct gt_event_object *event);
 uint64_t gt_kube_recorder_kept(const struct gt_kube_recorder *recorder, uint64_t after,
                                const char *namespace_, struct gt_buf *to);

@@ -173,6 +173,7 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt
                                   .sliced = gt_cache_sliced_gpus(cache, node),
                                   .foreign = gt_cluster_promised(cache->cluster, node_id, GT_PROMISE_FOREIGN),
                                   .health_unknown = node->health_unknown,
+                                  .isolated = node->isolated & ~node->healthy,
                                   .observed_ms = node->observed_ms,
                                   .product = node->product};
     return true;

@@ -360,6 +360,7 @@ struct gt_cache_node {
     uint64_t sliced;  /* its GPUs that claims can get, by its ResourceSlices; all where others give them */
     uint64_t foreign; /* GPUs that are assumed by gt_cache_set_foreign() */
     uint64_t health_unknown; /* GPUs whose health is not reported; they may be allocated */
+    uint64_t isolated;       /* unhealthy GPUs that have no fault: somebody keeps them out of use */
     uint64_t observed_ms;    /* when the CR last changed */
     const char *product;
 };

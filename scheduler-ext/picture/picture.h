@@ -64,6 +64,7 @@ struct gt_picture_node {
     unsigned flags;                    /* only from the companion: `gputopo cluster` does not read Nodes */
     uint64_t free, used, assumed;      /* exclude each other */
     uint64_t unhealthy;                /* may be used, never free */
+    uint64_t isolated;                 /* of them: without a fault; only from the companion */
     uint64_t unknown;                  /* GPUs whose health is not known, free or not */
     const struct gt_picture_pod *pods; /* that have GPUs, or for which they are assumed */
     uint32_t pod_count;

@@ -498,6 +498,8 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     ret->reserved_until_ms = end == UINT64_MAX ? 0 : end;
     ret->tries = pjob->wait.tries;
     ret->place = gt_queue_place(placement->queue, pjob);
+    const struct pjob *before = gt_queue_before(placement->queue, pjob);
+    ret->behind = before ? before->job : NULL;
 }
 
 bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node)

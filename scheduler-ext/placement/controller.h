@@ -209,11 +209,12 @@ const char *gt_placement_state_name(enum gt_placement_state state);
 
 struct gt_placement_job { /* texts are valid until the controller runs again; "" for none */
     enum gt_placement_state state;
-    int64_t since_s;         /* when it entered the state, as its objects say it (Unix time); 0: none */
-    const char *reason;      /* one word */
-    const char *text;        /* a sentence: why it waits */
-    const char *plan;        /* one line for each unit of the last plan made here */
-    uint32_t place;          /* its position among waiting jobs, from 0; GT_NONE: it does not wait */
+    int64_t since_s;    /* when it entered the state, as its objects say it (Unix time); 0: none */
+    const char *reason; /* one word */
+    const char *text;   /* a sentence: why it waits */
+    const char *plan;   /* one line for each unit of the last plan made here */
+    uint32_t place;     /* its position among waiting jobs, from 0; GT_NONE: it does not wait */
+    const struct gt_cache_job *behind; /* the job before it; NULL: none */
     uint64_t holds_until_ms; /* until when nodes are reserved for it, a time of gt_clock_ms(); 0: none are */
     uint32_t reserved_gpus;  /* reserved for pods that do not exist */
     uint64_t reserved_until_ms; /* the end of that; 0: none, or not known */

@@ -112,6 +112,9 @@ static void explain_write_add_state(const struct gt_debug_view *view, const stru
                   gt_time_span_text((int64_t)(view->wall_ms / 1000) - info->since_s, span));
     if (info->place != GT_NONE)
         gt_buf_printf(to, ", number %" PRIu32 " of those that wait", info->place + 1);
+    if (info->behind)
+        gt_buf_printf(to, ", behind %s/%s", info->behind->pods->meta.namespace_,
+                      gt_job_key_name(info->behind->key));
     if (info->tries > 1)
         gt_buf_printf(to, ", tried %" PRIu64 " times", info->tries);
     gt_buf_puts(to, "\n");

@@ -88,6 +88,7 @@ static void model_parts_draw_node(const struct gt_debug_view *view, uint32_t id,
         .used = found->all & ~found->free,
         .assumed = found->assumed,
         .unhealthy = found->all & ~found->healthy,
+        .isolated = cached->isolated & found->all & ~found->healthy,
         .unknown = cached->health_unknown,
     };
 }

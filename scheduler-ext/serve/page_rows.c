@@ -88,7 +88,8 @@ void gt_page_node_row(const struct gt_debug_view *view, uint32_t id, const char 
     gt_json_add_unsigned(to, NULL, drawn.flags);
     add_mask(to, drawn.free);
     add_mask(to, drawn.assumed);
-    add_mask(to, drawn.unhealthy);
+    add_mask(to, drawn.unhealthy & ~drawn.isolated);
+    add_mask(to, drawn.isolated);
     add_mask(to, drawn.unknown);
     gt_json_add_text(to, NULL, note.data ? note.data : "");
     add_users(view, id, taken, only, to);

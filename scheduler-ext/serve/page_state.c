@@ -20,6 +20,7 @@ enum {
     STATE_KEYS_MAX = 256 << 20,
     GONE_MAX = 4096,  /* jobs that are gone and remembered; with more, clients get all again */
     PIECE_ITEMS = 16, /* between two looks at the clock */
+    ABSENT_NAMED = 40,
 };
 
 struct seen {
@@ -29,7 +30,7 @@ struct seen {
 
 struct seen_node {
     struct seen row;
-    uint64_t unhealthy;
+    uint64_t unhealthy, isolated; /* exclude each other */
     unsigned flags;
     bool known;
 };
@@ -101,8 +102,10 @@ static void take(struct gt_page *page, struct seen *seen)
     page->changed = true;
 }
 
-static void page_add_head(const struct gt_debug_view *view, struct gt_buf *to)
+static void page_add_head(const struct gt_debug_view *view, const char *only, struct gt_buf *to)
 {
+    const char *absent[ABSENT_NAMED];
+    uint32_t absent_count = gt_cache_absent_nodes(view->cache, absent, ABSENT_NAMED);
     struct gt_cache_counters counters;
     struct gt_placement_counters placement = {0};
     struct gt_chain_seen size;
@@ -113,7 +116,11 @@ static void page_add_head(const struct gt_debug_view *view, struct gt_buf *to)
     gt_json_add_bool(to, "synced", view->synced);
     gt_json_add_bool(to, "places", view->placement != NULL);
     gt_json_add_bool(to, "acts", placement.leads);
-    gt_json_add_unsigned(to, "withoutTopology", counters.nodes_without_topology);
+    gt_json_add_unsigned(to, "withoutTopology", absent_count);
+    gt_json_begin(to, "absent", '[');
+    for (uint32_t i = 0; !only && i < absent_count && i < ABSENT_NAMED; i++)
+        gt_json_add_text(to, NULL, absent[i]);
+    gt_json_end(to, ']');
     gt_json_add_unsigned(to, "refusedObjects", counters.refused);
     gt_json_add_unsigned(to, "podsBeyond", counters.pods_beyond);
     gt_json_begin(to, "sizes", '[');
@@ -224,15 +231,22 @@ static void compare_health(const struct gt_page *page, const struct seen_node *o
             tell(page, new->name, set != words[i].good, set ? words[i].set : words[i].cleared,
                  set ? words[i].set_text : words[i].cleared_text);
     }
-    const uint64_t masks[] = {new->unhealthy & ~old->unhealthy, old->unhealthy & ~new->unhealthy};
-    for (unsigned i = 0; i < GT_COUNT(masks); i++) {
+    const struct {
+        uint64_t mask;
+        const char *reason, *text;
+    } changes[] = {
+        {new->unhealthy & ~new->isolated & ~old->unhealthy, "GPUUnhealthy", "unhealthy: GPU "},
+        {new->isolated & ~old->isolated, "GPUIsolated", "isolated: GPU "},
+        {(old->unhealthy | old->isolated) & ~new->unhealthy, "GPUHealthy", "healthy again: GPU "},
+    };
+    for (unsigned i = 0; i < GT_COUNT(changes); i++) {
         gt_auto_buf struct gt_buf text = GT_BUF(ROW_MAX);
-        if (!masks[i])
+        if (!changes[i].mask)
             continue;
-        gt_buf_puts(&text, i ? "healthy again: GPU " : "unhealthy or isolated: GPU ");
-        gt_text_add_mask(&text, masks[i]);
+        gt_buf_puts(&text, changes[i].text);
+        gt_text_add_mask(&text, changes[i].mask);
         if (!text.failed)
-            tell(page, new->name, i == 0, i ? "GPUHealthy" : "GPUUnhealthy", text.data);
+            tell(page, new->name, i == 0, changes[i].reason, text.data);
     }
 }
 
@@ -249,7 +263,8 @@ static void page_scan_node(struct gt_page *page, const struct gt_debug_view *vie
         compare_health(page, seen, &drawn);
     seen->known = there && view->synced;
     seen->flags = drawn.flags;
-    seen->unhealthy = drawn.unhealthy;
+    seen->unhealthy = drawn.unhealthy & ~drawn.isolated;
+    seen->isolated = drawn.isolated;
 }
 
 static bool page_grow_nodes(struct gt_page *page, uint32_t count)
@@ -295,7 +310,7 @@ static bool page_scan_next(struct gt_page *page, const struct gt_debug_view *vie
         }
         return true;
     }
-    page_add_head(view, &page->row);
+    page_add_head(view, NULL, &page->row);
     take(page, &page->head);
     page->scanning = false;
     page->round += page->changed;
@@ -403,7 +418,7 @@ void gt_page_state(struct gt_page *page, const struct gt_debug_view *view,
     gt_json_add_text(to, "leader", around->leader);
     gt_json_add_text(to, "certificate", around->certificate);
     gt_json_add_text_if(to, "only", around->only);
-    page_add_head(view, to);
+    page_add_head(view, around->only, to);
     if (page->tree.changed > since) {
         gt_json_begin(to, "supernodes", '[');
         page_add_tree(view, to);

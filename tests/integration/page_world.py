@@ -40,8 +40,8 @@ class World:
         self.api.add(f"/api/v1/namespaces/{namespace}/pods", name, **pod, status={"phase": "Running"})
         return namespace, name
 
-    def add_topology(self, i, used=(), unhealthy=(), link_down=False):
-        status = topology(self.names[i], used=used, unhealthy=unhealthy)
+    def add_topology(self, i, used=(), unhealthy=(), link_down=False, why=""):
+        status = topology(self.names[i], used=used, unhealthy=unhealthy, why=why)
         if link_down:
             status["links"][3] = {**status["links"][3], "state": "down"}
             status["conditions"] = [{"type": "LinksHealthy", "status": "False", "reason": "LinkDown"}]

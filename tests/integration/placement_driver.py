@@ -82,13 +82,14 @@ class Host:
         return self.process.returncode, errors
 
 
-def topology(name, gpus=8, used=(), unhealthy=(), by_claims=False):
+def topology(name, gpus=8, used=(), unhealthy=(), by_claims=False, why=""):
     """The status of a NodeGPUTopology: one mesh of direct links; `used` are (gpu, namespace, pod)."""
     taken = {gpu for gpu, _, _ in used} | set(unhealthy)
     return {
         "name": name,
         "gpus": [{"index": i, "uuid": f"GPU-{name}-{i}", "bdf": f"0000:{i + 1:02x}:00.0", "product": "MXC550",
-                  "numaNode": 0, "mode": "native", "healthy": i not in unhealthy, "zone": 1} for i in range(gpus)],
+                  "numaNode": 0, "mode": "native", "healthy": i not in unhealthy, "zone": 1,
+                  **({"unhealthyReason": why} if why and i in unhealthy else {})} for i in range(gpus)],
         "links": [{"a": a, "b": b, "kind": "MX", "pathKind": "NODE", "state": "up", "weight": 64}
                   for b in range(1, gpus) for a in range(b)],
         "free": [i for i in range(gpus) if i not in taken],

@@ -54,12 +54,13 @@ class NamespaceWeights(unittest.TestCase):
 
     def order(self):
         """The jobs by their numbers among those that wait."""
-        numbers = {}
+        numbers, self.behind = {}, {}
         for job in JOBS:
             said = subprocess.run([GPUTOPO, "explain", f"--companion=127.0.0.1:{self.companion.port}", job],
                                   capture_output=True, text=True, check=False).stdout
-            found = re.search(r"number (\d+) of those that wait", said)
+            found = re.search(r"number (\d+) of those that wait(?:, behind ([^,\n]+))?", said)
             numbers[job] = int(found[1]) if found else 0
+            self.behind[job] = found[2] if found else None
         return sorted(JOBS, key=numbers.get) if sorted(numbers.values()) == [1, 2, 3, 4] else None
 
     def wait_order(self, want):
@@ -84,6 +85,7 @@ class NamespaceWeights(unittest.TestCase):
     def test_default(self):
         self.weigh(a="1", default="4")
         self.wait_order(FOR_B)
+        self.assertEqual(self.behind, dict(zip(FOR_B, [None, *FOR_B])))
 
     def test_a_wrong_value_is_passed_over(self):
         self.weigh(b="4")

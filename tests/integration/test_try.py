@@ -29,7 +29,7 @@ Units that fit now, each in one supernode, of pods of 8 GPUs:
      64 GPUs: 0
 
 4 jobs of several pods run; 2 lie in more supernodes than needed
-(1 of pods with different numbers of GPUs are not looked at)
+(1 job has pods of different sizes and is not looked at)
    GPUs  SUPERNODES  NEEDED  WITH GPUTOPO  JOB
      32           3       1             2  ns/PyTorchJob/demo
       8           2       1             1  ns/Job/pair
@@ -118,6 +118,7 @@ class Try(test_cli.Case):
         self.assertIsNone(jobs["ns/Job/mixed"]["gpusPerPod"])
         page = self.look("-o", "html")
         self.assertIn("  ns/PyTorchJob/demo\n", page)
+        self.assertIn("pre{white-space:pre-wrap}", page)
         picture = ElementTree.fromstring(page[page.index("<svg"):page.index("</svg>") + 6])
         self.assertIn("a1", "".join(picture.itertext()))
 
@@ -129,9 +130,12 @@ class Try(test_cli.Case):
 
     def test_no_label(self):
         self.fill()
+        for index in range(2):
+            self.pod(f"more-{index}", indexed_pod("more", index, uid="uid-more", gpus=1 + index, gated=False), "a4")
         text = self.done("try", *self.config)
+        self.assertIn("(2 jobs have pods of different sizes and are not looked at)", text)
         self.assertIn("and no supernodes: no node has a label ", text)
-        self.assertIn("4 jobs of several pods run; 1 lies in more supernodes than needed", text)
+        self.assertIn("5 jobs of several pods run; 1 lies in more supernodes than needed", text)
 
     def test_an_empty_cluster(self):
         self.refused(1, "try", *self.config, says=r"no node has GPUs: none has metax-tech.com/gpu in status.capacity")

@@ -168,6 +168,8 @@ static void describe(struct world_topology *topology, uint64_t rack, uint64_t no
         topology->owners[0] = (struct world_owner){small[3], 0xff};
         topology->owners[1].pod = NULL;
     }
+    if (rack == 3 && node == 6)
+        topology->isolated = 1 << 3;
     if (turn % 17 == 11)
         topology->unhealthy = UINT64_C(1) << turn % 8;
     if (turn % 17 == 10) /* no vendor library there */

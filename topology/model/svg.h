@@ -73,12 +73,13 @@ struct svg_layout {
     int cards_top;   /* like panels_top to zones_bottom, of the first row of panels */
     int row_height;  /* from one row of panels to the next; 0: there is one row */
     uint64_t on_bus; /* GPUs of zones that are drawn as one bus: too many arcs say nothing */
+    bool bus_gaps;   /* pairs on a bus that have no link that works are drawn: they are few */
     int below_top;   /* y at which heat map, legend and notes begin */
     int width, height;
     struct {
-        uint32_t low, high; /* weights of those that are up */
-        bool has_up, has_down;
-    } links; /* direct ones */
+        uint32_t low, high;              /* weights of those that are up */
+        bool has_up, has_down, has_gaps; /* gaps: drawn, pairs of a bus without a link */
+    } links;                             /* direct ones */
 };
 
 bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret);
@@ -95,9 +96,14 @@ static inline bool svg_is_up(const struct gt_link *link)
     return link->kind == GT_LINK_MX && link->state != GT_LINK_STATE_DOWN;
 }
 
-/* Whether the link is one of a bus, and not drawn by itself. */
 static inline bool svg_is_on_bus(const struct svg_layout *layout, const struct gt_link *link)
 {
-    return svg_is_up(link) && layout->on_bus >> link->a & 1 &&
+    return layout->on_bus >> link->a & 1 &&
            layout->node->gpus[link->a].zone == layout->node->gpus[link->b].zone;
+}
+
+/* Whether the pair has an arc: each direct link has one, but on a bus only the pairs that it leaves out. */
+static inline bool svg_is_arc(const struct svg_layout *layout, const struct gt_link *link)
+{
+    return svg_is_on_bus(layout, link) ? layout->bus_gaps && !svg_is_up(link) : link->kind == GT_LINK_MX;
 }

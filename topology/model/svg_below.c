@@ -8,7 +8,7 @@
 
 /* Heat map of the pair weights, legend, and notes. */
 
-enum { NOTES_MAX = 18, NOTE_LINES = 3 };
+enum { NOTES_MAX = 18, NOTE_LINES = 3, NOTE_GAPS = 8 };
 
 static const char bold[] = "font-weight=\"600\"";
 static const char middle[] = "text-anchor=\"middle\"";
@@ -174,6 +174,8 @@ static void svg_below_draw_legend(struct svg_pen *pen, const struct svg_layout *
     legend_weights(pen, l);
     if (l->links.has_down)
         legend_stroke(pen, SVG_BAD, true, "direct link that is down");
+    if (l->links.has_gaps)
+        legend_stroke(pen, SVG_MUTED, true, "no direct link");
     for (enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN; health <= GT_GPU_UNHEALTHY; health++) {
         const struct svg_health *style = svg_health(health);
         char text[32];
@@ -236,6 +238,24 @@ static void add_note(struct svg_pen *pen, unsigned *count, int width, const char
     }
 }
 
+/* The pairs of a bus that have no direct link, in one line. */
+static void svg_note_gaps(struct svg_pen *pen, const struct svg_layout *l, unsigned *notes, int width)
+{
+    gt_auto_buf struct gt_buf text = GT_BUF(NOTE_GAPS * 32);
+    unsigned count = 0;
+    for (unsigned i = 0; i < l->node->link_count; i++) {
+        const struct gt_link *link = &l->node->links[i];
+        if (!svg_is_on_bus(l, link) || link->kind == GT_LINK_MX || count++ >= NOTE_GAPS)
+            continue;
+        gt_buf_printf(&text, "%s%u-%u %s", count > 1 ? ", " : "", link->a, link->b,
+                      gt_link_kind_name(link->kind));
+    }
+    if (count > NOTE_GAPS)
+        gt_buf_printf(&text, " and %u more", count - NOTE_GAPS);
+    if (count)
+        add_note(pen, notes, width, SVG_WARN, "Not linked: %s", text.data ? text.data : "");
+}
+
 static void svg_below_draw_notes(struct svg_pen *pen, const struct svg_layout *l, int width)
 {
     const struct gt_node *node = l->node;
@@ -252,6 +272,7 @@ static void svg_below_draw_notes(struct svg_pen *pen, const struct svg_layout *l
         if (gt_link_is_down(&node->links[i]))
             add_note(pen, &count, width, SVG_BAD, "The link of GPU %u and GPU %u is down, PCIe (%s) remains",
                      node->links[i].a, node->links[i].b, gt_link_kind_name(node->links[i].path_kind));
+    svg_note_gaps(pen, l, &count, width);
     for (unsigned i = 0; i < node->gpu_count; i++) {
         char now[48], max[48];
         gt_pcie_link_text(&node->gpus[i].pci.now, now, sizeof(now));

@@ -68,6 +68,7 @@ enum {
     HEAD = 96,
     GROUP_GAP = 14,
     ARCS_GPUS = 8, /* of a zone whose pairs are all drawn */
+    GAPS_DRAWN = 16,
     BUS_DEPTH = 44,
     WIDE = 1800, /* wider panels stand below each other */
 };
@@ -159,29 +160,40 @@ static void set_rows(struct svg_layout *l)
     }
 }
 
-/* A zone of many GPUs whose pairs are all linked, some perhaps by a link that is down. The heat map says what
- * each pair has. */
+/* A zone of many GPUs, of whose pairs at least three quarters are linked, some perhaps by a link that is
+ * down. The heat map says what each pair has. */
 static bool is_bus(const struct gt_node *node, const struct gt_zone_facts *facts)
 {
     unsigned direct = facts->links;
     for (unsigned i = 0; i < node->link_count; i++)
         direct += gt_link_is_down(&node->links[i]) && facts->members >> node->links[i].a & 1 &&
                   facts->members >> node->links[i].b & 1;
-    return facts->gpus > ARCS_GPUS && direct == facts->gpus * (facts->gpus - 1) / 2;
+    return facts->gpus > ARCS_GPUS && 4 * direct >= 3 * facts->gpus * (facts->gpus - 1) / 2;
+}
+
+/* Returns how many pairs the buses leave out. */
+static unsigned find_buses(struct svg_layout *l)
+{
+    struct gt_zone_facts facts;
+    unsigned gaps = 0;
+    for (unsigned zone = 1; zone <= GT_GPUS_MAX && gt_zone_facts(l->node, zone, &facts); zone++)
+        if (is_bus(l->node, &facts)) {
+            l->on_bus |= facts.members;
+            gaps += facts.gpus * (facts.gpus - 1) / 2 - facts.links;
+        }
+    return gaps;
 }
 
 static void measure_links(struct svg_layout *l)
 {
     const struct gt_node *node = l->node;
-    struct gt_zone_facts facts;
     bool arcs = false;
-    for (unsigned zone = 1; zone <= GT_GPUS_MAX && gt_zone_facts(node, zone, &facts); zone++)
-        l->on_bus |= is_bus(node, &facts) ? facts.members : 0;
     l->links.low = UINT32_MAX;
     for (unsigned i = 0; i < node->link_count; i++) {
         const struct gt_link *link = &node->links[i];
         l->links.has_down |= gt_link_is_down(link);
-        arcs |= gt_link_is_down(link) || (svg_is_up(link) && !svg_is_on_bus(l, link));
+        arcs |= svg_is_arc(l, link);
+        l->links.has_gaps |= svg_is_arc(l, link) && link->kind != GT_LINK_MX;
         if (!svg_is_up(link))
             continue;
         l->links.has_up = true;
@@ -213,7 +225,7 @@ static bool may_wrap(const struct svg_layout *l)
             panel[l->tree.items[i].number] = panel_of(l, i);
     for (unsigned i = 0; i < l->node->link_count; i++) {
         const struct gt_link *link = &l->node->links[i];
-        if (link->kind == GT_LINK_MX && !svg_is_on_bus(l, link) && panel[link->a] != panel[link->b])
+        if (svg_is_arc(l, link) && panel[link->a] != panel[link->b])
             return false;
     }
     return true;
@@ -250,9 +262,14 @@ bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret)
         return false;
     }
     choose_sizes(l);
-    measure_links(l);
     l->panels_top = HEAD;
     int panels = place_panels(l);
+    unsigned gaps = find_buses(l);
+    bool wraps =
+        panels > WIDE && may_wrap(l); /* no gap is worth a very wide picture: the notes tell them, too */
+    l->bus_gaps = gaps <= GAPS_DRAWN;
+    l->bus_gaps = l->bus_gaps && (!wraps || may_wrap(l));
+    measure_links(l);
     if (l->tree.count > 1)
         set_rows(l);
     else
@@ -260,7 +277,7 @@ bool svg_layout_make(const struct gt_node *node, struct svg_layout *ret)
     l->zones_bottom = l->panels_bottom + (l->arcs_depth ? l->arcs_depth + 34 : 0);
     l->below_top = l->zones_bottom + 40;
     l->cards_top = l->panels_bottom - SVG_PANEL_PADDING - l->card.height;
-    if (panels > WIDE && may_wrap(l))
+    if (wraps)
         panels = wrap_panels(l);
     l->width = (panels < 880 ? 880 : panels) + 2 * SVG_MARGIN;
     *ret = layout;

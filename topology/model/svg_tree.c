@@ -11,12 +11,6 @@ static int center(const struct svg_layout *l, unsigned gpu)
     return l->gpus[gpu].x + l->gpus[gpu].width / 2;
 }
 
-/* Whether it is drawn as an arc. */
-static bool is_arc(const struct svg_layout *l, const struct gt_link *link)
-{
-    return link && link->kind == GT_LINK_MX && !svg_is_on_bus(l, link);
-}
-
 /* How far the row of panels with this GPU is below the first one. */
 static int row_shift(const struct svg_layout *l, unsigned gpu)
 {
@@ -33,7 +27,7 @@ static int port(const struct svg_layout *l, unsigned gpu, unsigned other)
     unsigned count = 0, before = 0;
     int here = center(l, gpu), there = center(l, other);
     for (unsigned i = 0; i < l->node->gpu_count; i++) {
-        if (i == gpu || !is_arc(l, gt_node_link(l->node, gpu, i)))
+        if (i == gpu || !svg_is_arc(l, gt_node_link(l->node, gpu, i)))
             continue;
         count++;
         int x = center(l, i);
@@ -58,13 +52,14 @@ static void draw_arc(struct gt_buf *to, const struct svg_layout *l, const struct
     int pull = depth * 4 / 3; /* a cubic comes three quarters of the way to its control points */
     char color[8];
     unsigned n = l->node->gpu_count;
-    if (gt_link_is_down(link)) {
+    if (!svg_is_up(link)) {
+        bool down = gt_link_is_down(link);
         gt_buf_printf(to,
-                      "<path d=\"M%d %dC%d %d %d %d %d %d\" stroke=\"" SVG_BAD
-                      "\" stroke-width=\"2\" stroke-dasharray=\"6 5\"><title>GPU %u - GPU %u: link down, %s "
-                      "remains</title></path>\n",
-                      x1, y, x1, y + pull, x2, y + pull, x2, y, link->a, link->b,
-                      gt_link_kind_name(link->path_kind));
+                      "<path d=\"M%d %dC%d %d %d %d %d %d\" stroke=\"%s\" stroke-width=\"2\" "
+                      "stroke-dasharray=\"%s\"><title>GPU %u - GPU %u: %s, %s%s</title></path>\n",
+                      x1, y, x1, y + pull, x2, y + pull, x2, y, down ? SVG_BAD : SVG_MUTED,
+                      down ? "6 5" : "2 4", link->a, link->b, down ? "link down" : "not linked",
+                      gt_link_kind_name(down ? link->path_kind : link->kind), down ? " remains" : "");
         return;
     }
     svg_weight_color(link->weight, l->links.low, l->links.high, color);
@@ -171,7 +166,7 @@ void svg_draw_arcs(struct gt_buf *to, const struct svg_layout *l)
     for (unsigned i = 0; i < l->node->link_count; i++) {
         const struct gt_link *link = &l->node->links[i];
         int span = center(l, link->a) - center(l, link->b);
-        if (is_arc(l, link) && (span < 0 ? -span : span) > longest)
+        if (svg_is_arc(l, link) && (span < 0 ? -span : span) > longest)
             longest = span < 0 ? -span : span;
     }
     draw_zones(to, l);
@@ -179,7 +174,7 @@ void svg_draw_arcs(struct gt_buf *to, const struct svg_layout *l)
     for (unsigned down = 0; down <= 1; down++) /* dead ones on top */
         for (unsigned i = 0; i < l->node->link_count; i++) {
             const struct gt_link *link = &l->node->links[i];
-            if (is_arc(l, link) && gt_link_is_down(link) == down)
+            if (svg_is_arc(l, link) && gt_link_is_down(link) == down)
                 draw_arc(to, l, link, longest);
         }
     gt_buf_puts(to, "</g>\n");

@@ -92,7 +92,7 @@ function drawCell(marks, node, x, y, size, job) {
     const tall = Math.max(2, Math.round((inner * count) / node.gpus));
     paint[job ? "job" : "free"].push(x, y + inner - tall, inner, tall);
   }
-  if (!job && (isWrong(node) || node.flags & FLAG.cordoned)) marks.push([x, y, inner, isWrong(node)]);
+  if (!job && (isWrong(node) || node.flags & FLAG.cordoned || node.apart)) marks.push([x, y, inner, isWrong(node)]);
 }
 
 function drawMark(pen, c, [x, y, inner, wrong]) {
@@ -162,14 +162,15 @@ function drawTiles(pen, c, emphasized) {
   if (map.tiles[map.cursor] && document.activeElement === $("map")) frame(pen, c.focus, map.tiles[map.cursor], 3);
 }
 
-// A hue for each domain of the highest tier; the leaves in it are light and dark in turn.
+// A hue for each domain of the highest tier; the leaves in it are light and dark in turn. In lch a lightness has one contrast for all hues.
 function coloursOfHalls(halls) {
+  const [first, second] = document.documentElement.dataset.theme === "dark" ? [58, 80] : [38, 58];
   const tops = new Map(), inside = new Map();
   return halls.map((hall) => {
     const top = hall.name.split(" / ")[0];
     if (!tops.has(top)) tops.set(top, tops.size);
     inside.set(top, (inside.get(top) || 0) + 1);
-    return `hsl(${(200 + tops.get(top) * 137) % 360} 60% ${inside.get(top) % 2 ? 45 : 62}%)`;
+    return `lch(${inside.get(top) % 2 ? first : second}% 40 ${(200 + tops.get(top) * 137) % 360})`;
   });
 }
 

@@ -14,7 +14,7 @@ const thousands = new Intl.NumberFormat("en");
 
 const page = {
   head: null, state: "", etag: "", tree: new Map(), nodes: new Map(), jobs: new Map(), events: [], // as the companion told it
-  racks: [], halls: [], byName: new Map(), rackOf: new Map(), held: new Map(), sum: null, // made of it, see sumUp()
+  racks: [], halls: [], byName: new Map(), rackOf: new Map(), held: new Map(), line: new Map(), sum: null, // made of it, see sumUp()
   shape: 0, clock: 0, gotAt: 0, failures: 0, why: "", timer: 0, turn: 0, drewMs: 0, theme: "automatic",
 };
 
@@ -60,9 +60,9 @@ function countOf(text) {
 
 // ---- what the companion tells ----
 
-function readNode([id, name, inside, gpus, available, flags, free, assumed, unhealthy, unknown, note, users]) {
-  return { id, name, inside, gpus, available, flags, free, assumed, unhealthy, unknown, note,
-    bad: countOf(unhealthy), planned: countOf(assumed),
+function readNode([id, name, inside, gpus, available, flags, free, assumed, unhealthy, isolated, unknown, note, users]) {
+  return { id, name, inside, gpus, available, flags, free, assumed, unhealthy, isolated, unknown, note,
+    bad: countOf(unhealthy), apart: countOf(isolated), planned: countOf(assumed),
     users: users.map(([job, mask, unit, rank, pod]) => ({ job, mask, unit, rank, pod, count: countOf(mask) })) };
 }
 
@@ -84,7 +84,8 @@ function take(told) {
   }
   for (const key of told.jobsGone) page.jobs.delete(key);
   for (const job of told.jobs) page.jobs.set(job.key, job);
-  page.events = told.events.reverse().concat(page.events).slice(0, EVENTS_KEPT);
+  const kept = { true: 0, false: 0 }; // many decisions do not push out what happened to nodes
+  page.events = told.events.reverse().concat(page.events).filter((event) => ++kept[event.kind === "Node"] <= EVENTS_KEPT);
   page.head = told;
   page.state = told.state;
   page.clock = told.ms - Date.now();
@@ -126,7 +127,7 @@ function hallName(id) {
 // ---- sums ----
 
 function sumUp() {
-  const sum = { nodes: page.nodes.size, gpus: 0, available: 0, planned: 0, used: 0, bad: 0,
+  const sum = { nodes: page.nodes.size, gpus: 0, available: 0, planned: 0, used: 0, bad: 0, apart: 0,
     notReady: 0, cordoned: 0, stale: 0, links: 0, outlived: 0, alone: 0, torn: [], unplaced: [], lost: [] };
   const spread = new Map(); // "unit job" of those that must lie in one supernode: where it is
   const torn = new Set();
@@ -144,6 +145,7 @@ function sumUp() {
       rack.wrong += isWrong(node);
       rack.closed += (node.flags & FLAG.cordoned) > 0;
       sum.bad += node.bad;
+      sum.apart += node.apart;
       sum.planned += node.planned;
       sum.notReady += !(node.flags & FLAG.ready);
       sum.cordoned += (node.flags & FLAG.cordoned) > 0;
@@ -165,7 +167,9 @@ function sumUp() {
     sum.available += rack.available;
   }
   sum.torn = [...torn];
+  page.line.clear();
   for (const job of page.jobs.values()) {
+    if (job.place !== null) page.line.set(job.place, job);
     if (job.unplaced) sum.unplaced.push(job.key);
     if (job.state === "plan-lost") sum.lost.push(job.key);
   }

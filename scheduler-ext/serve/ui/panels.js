@@ -29,6 +29,7 @@ const FAULTS = { // name of the view: test of a node, words for one and for seve
   unhealthy: [(node) => node.bad, "node with unhealthy GPUs", "nodes with unhealthy GPUs"],
   "link-down": [(node) => node.flags & FLAG.links, "node with a link down", "nodes with a link down"],
   outlived: [(node) => node.flags & FLAG.outlived, "node with the report of an earlier Node", "nodes with the report of an earlier Node"],
+  isolated: [(node) => node.apart, "node with isolated GPUs", "nodes with isolated GPUs"],
   cordoned: [(node) => node.flags & FLAG.cordoned, "node cordoned", "nodes cordoned"],
   spare: [(node) => node.flags & FLAG.spare, "spare node", "spare nodes"],
 };
@@ -52,7 +53,8 @@ function notes() {
   if (head.only) found.push(`only what namespace ${head.only} has`);
   if (!head.synced) found.push("still reading the cluster: this is not all of it");
   if (sum.cordoned) found.push(link("nodes", "cordoned", `${number(sum.cordoned)} ${sum.cordoned === 1 ? "node" : "nodes"} cordoned`));
-  if (head.withoutTopology) found.push(`${plural(head.withoutTopology, "node")} with GPUs not shown: no report of an agent`);
+  if (sum.apart) found.push(link("nodes", "isolated", `${plural(sum.apart, "GPU")} isolated`));
+  if (head.withoutTopology) found.push(link("absent", "", `${plural(head.withoutTopology, "node")} with GPUs not shown: no report of an agent`));
   if (head.podsBeyond) found.push(`${plural(head.podsBeyond, "pod")} beyond the limit not shown`);
   if (!head.places) found.push("placement is off");
   else if (!head.acts) found.push("this replica stands by: the one that leads knows why jobs wait");

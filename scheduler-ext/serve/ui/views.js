@@ -42,10 +42,10 @@ const explained = (query, classes) => make("pre", { class: classes || "", tabind
 // ---- pieces ----
 
 function gpuStates(node) {
-  const states = [], lists = { free: listed(node.free), assumed: listed(node.assumed), unhealthy: listed(node.unhealthy), unsure: listed(node.unknown) };
+  const states = [], lists = { free: listed(node.free), assumed: listed(node.assumed), unhealthy: listed(node.unhealthy), isolated: listed(node.isolated), unsure: listed(node.unknown) };
   for (let i = 0; i < node.gpus; i++) states.push({ state: "used", user: null, unsure: false });
   for (const user of node.users) for (const gpu of listed(user.mask)) if (states[gpu]) states[gpu].user = user;
-  for (const state of ["free", "assumed", "unhealthy"]) for (const gpu of lists[state]) if (states[gpu]) states[gpu].state = state;
+  for (const state of ["free", "assumed", "unhealthy", "isolated"]) for (const gpu of lists[state]) if (states[gpu]) states[gpu].state = state;
   for (const gpu of lists.unsure) if (states[gpu]) states[gpu].unsure = true;
   return states;
 }
@@ -60,7 +60,7 @@ function cells(node) {
   const box = make("span", { class: "cells", "aria-hidden": "true" });
   gpuStates(node).forEach(({ state, user, unsure }, gpu) => {
     const chosen = view.name === "job" && user && user.job === view.arg;
-    const classes = `g ${state}${user && state !== "unhealthy" ? ` h${hue(user.job)}` : ""}${unsure ? " unsure" : ""}${chosen ? " on" : ""}`;
+    const classes = `g ${state}${user && state !== "unhealthy" && state !== "isolated" ? ` h${hue(user.job)}` : ""}${unsure ? " unsure" : ""}${chosen ? " on" : ""}`;
     box.append(make("i", { class: classes, title: `GPU ${gpu}: ${state}${user ? `, ${user.pod}` : ""}` }, chosen && user.unit !== null ? `${user.unit}` : ""));
   });
   return box;
@@ -68,30 +68,36 @@ function cells(node) {
 
 function nodeRow(node) {
   const users = [...new Set(node.users.map((user) => user.job))].filter((key) => view.name !== "job" || key !== view.arg);
-  const said = [node.note, node.bad ? `${plural(node.bad, "GPU")} unhealthy` : ""].filter(Boolean).join(", ");
+  const said = [node.note, node.bad ? `${plural(node.bad, "GPU")} unhealthy` : "", node.apart ? `${plural(node.apart, "GPU")} isolated` : ""].filter(Boolean).join(", ");
   const marks = said ? make("span", { class: isWrong(node) ? "bad" : "note" }, said) : null;
   return make("li", { class: "node" }, link("node", node.name, node.name), cells(node), make("span", { class: "n" }, `${node.available} of ${node.gpus}`),
     make("span", { class: "who" }, ...separated([...users.slice(0, 3).map(jobLink), ...(users.length > 3 ? [`${users.length - 3} more`] : [])]), marks ? " " : "", marks));
 }
 
-function nodeList(nodes) {
-  const list = make("ul", { class: "nodes" }, ...nodes.slice(0, NODES_SHOWN).map(nodeRow));
-  if (nodes.length > NODES_SHOWN) list.append(make("li", { class: "quiet" }, `and ${number(nodes.length - NODES_SHOWN)} more`));
+function nodeList(nodes, most = NODES_SHOWN) {
+  const list = make("ul", { class: "nodes" }, ...nodes.slice(0, most).map(nodeRow));
+  if (nodes.length > most) list.append(make("li", { class: "quiet" }, `and ${number(nodes.length - most)} more`));
   return list;
 }
 
+// The job in front is named where he who looks may see it.
+function inLine(job) {
+  if (job.place === null) return [];
+  const before = page.line.get(job.place - 1);
+  return [`number ${job.place + 1} in line${before ? `, behind ${before.namespace}/${before.name}` : ""}`];
+}
+
 function jobRow(job) {
-  const meta = [STATES[job.state] || job.state];
-  if (job.place !== null) meta.push(`number ${job.place + 1} in line`);
+  const meta = [STATES[job.state] || job.state, ...inLine(job)];
   if (job.since) meta.push(`for ${since(job.since)}`);
   meta.push(`${plural(job.wants, "GPU")}${job.group ? ` in units of ${job.group}` : ""}`);
   if (job.holds) meta.push("nodes are reserved for it");
   return make("li", null, jobLink(job.key), " ", make("span", { class: "quiet" }, meta.join(" · ")), job.text ? make("p", null, job.text) : null);
 }
 
-function jobList(jobs) {
-  const list = make("ol", { class: "jobs" }, ...jobs.slice(0, JOBS_SHOWN).map(jobRow));
-  if (jobs.length > JOBS_SHOWN) list.append(make("li", { class: "quiet" }, `and ${number(jobs.length - JOBS_SHOWN)} more: use the search`));
+function jobList(jobs, most = JOBS_SHOWN) {
+  const list = make("ol", { class: "jobs" }, ...jobs.slice(0, most).map(jobRow));
+  if (jobs.length > most) list.append(make("li", { class: "quiet" }, `and ${number(jobs.length - most)} more${most < JOBS_SHOWN ? "" : ": use the search"}`));
   return list;
 }
 
@@ -110,7 +116,7 @@ function viewWaits() {
   const groups = waiting().filter(({ reason }) => !view.arg || reason === view.arg);
   const jobs = groups.flatMap((group) => group.jobs);
   return [view.arg ? `${plural(jobs.length, "job")}: ${view.arg}` : `${plural(jobs.length, "job")} not settled`,
-    ...(view.arg ? [jobList(jobs)] : groups.map((group) => make("section", null, make("h3", null, link("waits", group.reason, `${group.reason}: ${group.jobs.length}`)), jobList(group.jobs.slice(0, 20)))))];
+    ...(view.arg ? [jobList(jobs)] : groups.map((group) => make("section", null, make("h3", null, link("waits", group.reason, `${group.reason}: ${group.jobs.length}`)), jobList(group.jobs, 20))))];
 }
 
 function viewUses() {
@@ -132,6 +138,12 @@ function viewNodes() {
   if (!fault) return ["No such list of nodes"];
   const nodes = [...page.nodes.values()].filter(fault[0]).sort((a, b) => order(a.name, b.name));
   return [`${number(nodes.length)} ${nodes.length === 1 ? fault[1] : fault[2]}`, nodeList(nodes)];
+}
+
+function viewAbsent() {
+  const { absent, withoutTopology } = page.head, more = withoutTopology - absent.length;
+  return [`${plural(withoutTopology, "node")} without a report of an agent`, make("ul", { class: "columns" }, ...absent.map((name) => make("li", null, name))),
+    absent.length && more ? make("p", { class: "quiet" }, `and ${number(more)} more`) : null];
 }
 
 function viewRack() {
@@ -169,19 +181,19 @@ function viewJob() {
   const racks = new Set(nodes.map((node) => rackOf(node.name)));
   return [`Job ${job.namespace}/${job.name}`,
     make("p", { class: "quiet" }, [job.kind, STATES[job.state] || job.state, `${plural(job.wants, "GPU")}${job.group ? ` in units of ${job.group}` : ""}`,
-      job.place === null ? "" : `number ${job.place + 1} in line`, job.since ? `since ${since(job.since)}` : ""].filter(Boolean).join(" · ")),
+      ...inLine(job), job.since ? `since ${since(job.since)}` : ""].filter(Boolean).join(" · ")),
     job.text ? make("p", { class: job.state === "refused" || job.state === "plan-lost" ? "bad" : "" }, job.reason ? `${job.reason}: ${job.text}` : job.text) : null,
     nodes.length ? make("p", { class: "domains" }, `on ${plural(nodes.length, "node")} in ${racks.size} of ${plural(page.racks.length, "rack")}: `,
       ...separated([...racks].slice(0, 12).map((rack) => link("rack", rack.name, rack.name)))) : null,
     ...domainsAbove(racks).map((line) => make("p", { class: "domains quiet" }, line)),
-    nodes.length ? nodeList(nodes.sort((a, b) => order(a.name, b.name)).slice(0, 40)) : null, explained(`job=${encodeURIComponent(job.key)}`)];
+    nodes.length ? nodeList(nodes.sort((a, b) => order(a.name, b.name)), 40) : null, explained(`job=${encodeURIComponent(job.key)}`)];
 }
 
 function viewLog() {
   return [`The last ${page.events.length} decisions and changes`, make("ul", { class: "log" }, ...page.events.map(eventLine))];
 }
 
-const VIEWS = { fits: viewFits, waits: viewWaits, uses: viewUses, jobs: viewJobs, nodes: viewNodes, rack: viewRack, node: viewNode, job: viewJob, log: viewLog,
+const VIEWS = { fits: viewFits, waits: viewWaits, uses: viewUses, jobs: viewJobs, nodes: viewNodes, absent: viewAbsent, rack: viewRack, node: viewNode, job: viewJob, log: viewLog,
   cluster: () => ["The cluster", make("p", { class: "quiet" }, "Choose a rack.")] };
 
 // ---- the wiring of a node ----
@@ -202,10 +214,11 @@ function pairsOf(weights) {
 
 // Where most pairs have the best link, a ring stands for them, and the others are drawn: all lines would be a hairball.
 function drawWiring({ weights }, states) {
-  const n = weights.length, size = 300, radius = 112, middle = size / 2, pairs = pairsOf(weights);
+  const n = weights.length, radius = Math.max(112, 3.7 * n), dot = Math.min(17, radius * Math.sin(Math.PI / Math.max(n, 2)) - 2.5); // neighbours do not touch
+  const size = 2 * (radius + dot + 3), middle = size / 2, label = Math.min(13, 1.1 * dot), pairs = pairsOf(weights);
   const all = (n * (n - 1)) / 2, ring = pairs.length > 0 && n > 2 && pairs[0][1].length * 2 > all;
   const at = (i) => [middle + radius * Math.sin((2 * Math.PI * (i + 0.5)) / n), middle - radius * Math.cos((2 * Math.PI * (i + 0.5)) / n)];
-  const picture = svg("svg", { viewBox: `0 0 ${size} ${size}`, class: "wiring", role: "img", "aria-label": `Wiring of ${plural(n, "GPU")}` }), words = [];
+  const picture = svg("svg", { viewBox: `0 0 ${size} ${size}`, width: size, class: "wiring", role: "img", "aria-label": `Wiring of ${plural(n, "GPU")}` }), words = [];
   if (ring) picture.append(svg("circle", { cx: middle, cy: middle, r: radius, class: "w0" }));
   const drawn = ring ? pairs.slice(1) : pairs.slice(0, Math.max(1, pairs.length - 1));
   if (ring) words.push(`ring: ${pairs.length > 1 ? "all other pairs" : "every pair"} ${pairs[0][0]} GB/s`);
@@ -217,10 +230,9 @@ function drawWiring({ weights }, states) {
     words.push(`${ring ? "dashed" : ["thick", "medium", "thin"][Math.min(level, 2)]}: ${weight} GB/s`);
   });
   if (!ring && pairs.length > 1) words.push(`no line: ${pairs.at(-1)[0]} GB/s`);
-  const dot = n > 24 ? 8 : 17;
   for (let i = 0; i < n; i++) {
     const [x, y] = at(i), { state } = states[i] || { state: "used" };
-    picture.append(svg("circle", { cx: x, cy: y, r: dot, class: `gpu ${state}` }), svg("text", { x, y: y + 4, "text-anchor": "middle" }, `${i}`));
+    picture.append(svg("circle", { cx: x, cy: y, r: dot, class: `gpu ${state}` }), svg("text", { x, y: y + label / 3, "font-size": label, "text-anchor": "middle" }, `${i}`));
   }
   return make("figure", null, picture, make("figcaption", { class: "quiet" }, words.slice(0, 5).join(" · ")));
 }

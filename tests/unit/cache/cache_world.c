@@ -25,21 +25,23 @@ static cJSON *parse(struct gt_buf *text)
 
 static void add_gpu(struct gt_buf *to, const struct world_topology *topology, unsigned i)
 {
-    bool unhealthy = topology->unhealthy >> i & 1, unknown = topology->unknown >> i & 1;
+    bool isolated = topology->isolated >> i & 1;
+    bool unhealthy = isolated || topology->unhealthy >> i & 1, unknown = topology->unknown >> i & 1;
     gt_buf_printf(to,
                   "{\"index\":%u,\"uuid\":\"GPU-%s-%u\",\"bdf\":\"0000:%02x:00.0\",\"product\":\"MXC550\","
-                  "\"numaNode\":%u,\"mode\":\"%s\",\"health\":\"%s\",\"zone\":1%s}",
+                  "\"numaNode\":%u,\"mode\":\"%s\",\"health\":\"%s\",\"zone\":1%s%s}",
                   i, topology->name, i, i + 1, topology->single_numa ? i / 4 : 0,
                   topology->shared ? "sgpu" : "native",
                   unhealthy ? "unhealthy"
                   : unknown ? "unknown"
                             : "healthy",
-                  topology->slow >> i & 1 ? ",\"grade\":\"slow\"" : "");
+                  topology->slow >> i & 1 ? ",\"grade\":\"slow\"" : "",
+                  isolated ? ",\"unhealthyReason\":\"isolated: ticket 4711\"" : "");
 }
 
 static void add_usage(struct gt_buf *to, const struct world_topology *topology)
 {
-    uint64_t used = topology->unhealthy | topology->unnamed;
+    uint64_t used = topology->unhealthy | topology->isolated | topology->unnamed;
     const char *comma = "";
     gt_buf_puts(to, "\"owners\":[");
     for (unsigned o = 0; o < WORLD_OWNERS && topology->owners[o].pod; o++)

@@ -30,6 +30,7 @@ struct world_topology {
     unsigned gpus;               /* in one mesh of direct links */
     uint64_t unhealthy, unknown; /* unknown: of unknown health */
     uint64_t slow;               /* graded as that */
+    uint64_t isolated;           /* unhealthy by that alone */
     uint64_t unnamed;            /* in use without a known owner */
     struct world_owner owners[WORLD_OWNERS];
     bool silent_on_usage; /* no `free`, no owners */

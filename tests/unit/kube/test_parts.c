@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "base/backoff.h"
+#include "base/json_write.h"
 #include "kube/buckets.h"
+#include "kube/event.h"
 #include "kube/index.h"
 #include "kube/list.h"
 #include "kube/status.h"
@@ -217,6 +219,54 @@ static void test_index(void **state)
     assert_int_equal(index.table.count, 0);
 }
 
+/* What the recorder keeps, by number; the caller frees it. */
+static char *kept_since(const struct gt_kube_recorder *recorder, uint64_t after, uint64_t *ret_last)
+{
+    struct gt_buf to = GT_BUF(1 << 20);
+    gt_json_begin(&to, NULL, '[');
+    *ret_last = gt_kube_recorder_kept(recorder, after, NULL, &to);
+    gt_json_end(&to, ']');
+    assert_false(to.failed);
+    return gt_buf_take(&to);
+}
+
+/* Many decisions do not push out what was said of Nodes, and all is told in its order. */
+static void test_events_of_nodes_are_kept(void **state)
+{
+    (void)state;
+    gt_auto_loop struct gt_loop *loop = NULL;
+    GT_CLEANUP(gt_kube_free) struct gt_kube *kube = NULL;
+    GT_CLEANUP(gt_kube_recorder_free) struct gt_kube_recorder *recorder = NULL;
+    char nowhere[] = "https://127.0.0.1:1", token[] = "none";
+    const struct gt_kube_config config = {.server = nowhere, .token = token};
+    assert_int_equal(gt_loop_new(&loop, NULL), 0);
+    assert_int_equal(gt_kube_new(loop, &config, "test", &kube, NULL), 0);
+    assert_int_equal(gt_kube_recorder_new(kube, "test", "test", 60, &recorder, NULL), 0);
+    for (unsigned i = 0; i < 1000; i++) {
+        const struct gt_event_object event = {.kind = i % 100 ? "Job" : "Node",
+                                              .name = "x",
+                                              .namespace_ = i % 100 ? "ns" : NULL,
+                                              .reason = i % 100 ? "Planned" : "NodeReady",
+                                              .note = ""};
+        gt_kube_recorder_note(recorder, &event);
+    }
+    uint64_t last, before = 0;
+    unsigned nodes = 0, jobs = 0;
+    gt_auto_free char *all = kept_since(recorder, 0, &last);
+    for (const char *at = all; (at = strstr(at, "\"number\":")); at++) {
+        uint64_t number = strtoull(at + strlen("\"number\":"), NULL, 10);
+        assert_true(number > before);
+        before = number;
+        *((number - 1) % 100 ? &jobs : &nodes) += 1;
+    }
+    assert_int_equal(last, 1000);
+    assert_int_equal(nodes, 10);
+    assert_int_equal(jobs, GT_EVENTS_KEPT);
+    gt_auto_free char *rest = kept_since(recorder, 999, &last);
+    assert_null(strstr(rest, "\"number\":999"));
+    assert_non_null(strstr(rest, "\"number\":1000"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_siphash),
         cmocka_unit_test(test_buckets),
         cmocka_unit_test(test_index),
+        cmocka_unit_test(test_events_of_nodes_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,6 +206,37 @@ static void buses(void **state)
     assert_null(strstr(broken.data, "<title>GPU 1 - GPU 2: "));
 }
 
+/* Pairs of a bus that are not linked are drawn and listed where they are few, else only counted. */
+static void buses_with_gaps(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        unsigned gaps, drawn;
+        const char *said;
+    } cases[] = {
+        {"nvswitch-16", 1, 1, "Not linked: 0-1 SYS<"}, {"nvswitch-16", 16, 16, " and 8 more<"},
+        {"nvswitch-16", 30, 0, " and 22 more<"},       {"big-64", 1, 1, "Not linked: 0-1 SYS<"},
+        {"big-64", 500, 0, " and 492 more<"},
+    };
+    for (unsigned i = 0; i < GT_COUNT(cases); i++) {
+        gt_auto_node struct gt_node *node = sample_node(cases[i].name);
+        gt_auto_buf struct gt_buf picture = GT_BUF(4 << 20);
+        for (unsigned at = 0; at < cases[i].gaps; at++)
+            node->links[at] = (struct gt_link){
+                .a = node->links[at].a, .b = node->links[at].b, .kind = GT_LINK_SYS, .weight = 8};
+        gt_render_svg(node, &picture);
+        assert_false(picture.failed);
+        unsigned drawn = 0;
+        for (const char *at = picture.data; (at = strstr(at, ": not linked, SYS<")); at++)
+            drawn++;
+        assert_int_equal(drawn, cases[i].drawn);
+        assert_null(strstr(picture.data, " GB/s</title></path>"));
+        assert_non_null(strstr(picture.data, cases[i].said));
+        assert_in_range(svg_width(picture.data), 900, 2000);
+    }
+}
+
 /* A buffer that is too small fails and never writes beyond its limit. */
 static void too_small(void **state)
 {
@@ -280,6 +311,7 @@ int main(void)
         cmocka_unit_test(pictures),
         cmocka_unit_test(notes),
         cmocka_unit_test(buses),
+        cmocka_unit_test(buses_with_gaps),
         cmocka_unit_test(rows_without_numa_nodes),
         cmocka_unit_test(too_small),
         cmocka_unit_test(phrases),

@@ -172,14 +172,19 @@ static void test_changes_within_a_round(void **state)
     assert_told(looking, true, 200, 0);
 }
 
-/* Another namespace's viewer is told of none of its jobs, nor that they went. */
+/* Another namespace's viewer is told of none of its jobs, nor that they went, nor the names of nodes. */
 static void test_a_namespace(void **state)
 {
     struct looking *looking = *state;
     char since[sizeof(looking->state)];
     add_jobs(looking, 0, 4);
+    give_node(looking->cache, NODE(.name = "dark"));
     scan_all(looking);
-    cJSON *json = told_since(looking, "", "n");
+    cJSON *json = told_since(looking, "", NULL);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "absent")), 1);
+    cJSON_Delete(json);
+    json = told_since(looking, "", "n");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "absent")), 0);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "jobs")), 0);
     cJSON_Delete(json);
     memcpy(since, looking->state, sizeof(since));
@@ -195,6 +200,48 @@ static void test_a_namespace(void **state)
     cJSON_Delete(json);
 }
 
+static void note_reason(void *arg, const char *node, bool worse, const char *reason, const char *text)
+{
+    (void)node;
+    (void)text;
+    gt_buf_printf(arg, "%s%s ", reason, worse ? "!" : "");
+}
+
+/* A GPU that somebody keeps out of use is no fault, and told apart from one. */
+static void test_isolated(void **state)
+{
+    struct looking *looking = *state;
+    gt_auto_buf struct gt_buf told = GT_BUF(1 << 10);
+    const struct gt_page_spec spec = {note_reason, &told};
+    static const struct {
+        uint64_t isolated, unhealthy;
+        const char *reasons, *of_isolated, *of_unhealthy;
+    } steps[] = {
+        {0, 0, "", "", ""},
+        {1 << 3, 0, "GPUIsolated ", "3", ""},
+        {1 << 3, 1 << 5, "GPUUnhealthy! ", "3", "5"},
+        {0, 1 << 3, "GPUUnhealthy! GPUHealthy ", "", "3"},
+        {0, 0, "GPUHealthy ", "", ""},
+    };
+    gt_page_free(looking->page);
+    assert_int_equal(gt_page_new(&spec, &looking->page, NULL), 0);
+    give_node(looking->cache, NODE(.name = "n"));
+    for (unsigned i = 0; i < GT_COUNT(steps); i++) {
+        gt_buf_consume(&told, told.len);
+        give_topology(
+            looking->cache,
+            TOPOLOGY(.name = "n", .gpus = 8, .isolated = steps[i].isolated, .unhealthy = steps[i].unhealthy),
+            i + 1);
+        scan_all(looking);
+        assert_string_equal(told.len ? told.data : "", steps[i].reasons);
+        cJSON *json = told_since(looking, "", NULL);
+        const cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "nodes"), 0);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(row, 8)), steps[i].of_unhealthy);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(row, 9)), steps[i].of_isolated);
+        cJSON_Delete(json);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +249,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_more_jobs_go_than_are_remembered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_changes_within_a_round, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_namespace, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_isolated, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
