@@ -296,7 +296,7 @@ class CommandLine(unittest.TestCase):
     def test_against_a_companion(self):
         with serving() as url:
             here = "--companion=" + url.removeprefix("http://")
-            self.assertIn("\nns/moe-236b\n", self.explain(0, here, "-o", "name"))
+            self.assertIn("ns/moe-236b", self.explain(0, here, "-o", "name").splitlines())
             self.assertNotIn("/", self.explain(0, here, "-o", "name", "-n", "ns"))
             self.assertIn("planned for node rack-c-n02, GPUs 0-7", self.explain(0, here, "ns/vision-ft-worker-0"))
             self.assertIn("Job ns/PyTorchJob/llama-70b: 16 pods", self.explain(0, here, "-n", "ns", "llama-70b"))
