@@ -38,8 +38,8 @@ static void free_pods(struct gt_cache *cache)
 
 static void free_nodes(struct gt_cache *cache)
 {
-    for (struct cache_node *next = gt_table_after(&cache->nodes, 0, NULL), *node; (node = next);) {
-        next = gt_table_after(&cache->nodes, node->hash, node);
+    for (struct cache_node *next = gt_cache_next_node(cache, NULL), *node; (node = next);) {
+        next = gt_cache_next_node(cache, node);
         gt_cache_forget_topology(cache, node);
         gt_cache_forget_labels(cache, node);
         gt_cache_forget_report(cache, node);
@@ -88,8 +88,7 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
     if (cache->foreign_note && cache->now_ms >= cache->foreign_until_ms)
         gt_cache_set_foreign(cache, "", 0);
     gt_cache_end_passed(cache, NULL, NULL);
-    for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_table_after(&cache->nodes, node->hash, node)) {
+    for (struct cache_node *node = NULL; (node = gt_cache_next_node(cache, node));) {
         gt_cache_calm_wiring(cache, node);
         if (!node->has_topology)
             continue;
@@ -185,8 +184,7 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
                                          .refused = cache->refused,
                                          .pods_beyond = cache->pods_beyond};
     memcpy(counters.pods, cache->pods_in, sizeof(counters.pods));
-    for (const struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_table_after(&cache->nodes, node->hash, node)) {
+    for (const struct cache_node *node = NULL; (node = gt_cache_next_node(cache, node));) {
         counters.nodes += node->id != GT_NONE;
         counters.nodes_without_topology += node->has_node && node->has_gpus && !node->has_topology;
         counters.nodes_stale += node->stale;
@@ -196,8 +194,7 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
         counters.nodes_offering_less += fewer && !node->left_alone;
         counters.nodes_rewired += node->rewires;
     }
-    for (const struct cache_supernode *at = gt_table_after(&cache->supernodes, 0, NULL); at;
-         at = gt_table_after(&cache->supernodes, at->hash, at))
+    for (const struct cache_supernode *at = NULL; (at = gt_cache_next_supernode(cache, at));)
         counters.supernodes += at->known;
     *ret = counters;
 }
@@ -205,8 +202,7 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
 uint32_t gt_cache_absent_nodes(const struct gt_cache *cache, const char *names[], uint32_t max)
 {
     uint32_t count = 0;
-    for (const struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_table_after(&cache->nodes, node->hash, node)) {
+    for (const struct cache_node *node = NULL; (node = gt_cache_next_node(cache, node));) {
         if (node->has_topology || node->report.is_filled ||
             !(node->claims || (node->has_node && node->has_gpus)))
             continue;

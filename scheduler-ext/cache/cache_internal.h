@@ -465,6 +465,18 @@ struct gt_cache {
     uint64_t refused, pods_beyond;
 };
 
+/* The record after this one; NULL: the first one. */
+static inline struct cache_node *gt_cache_next_node(const struct gt_cache *cache,
+                                                    const struct cache_node *node)
+{
+    return gt_table_after(&cache->nodes, node ? node->hash : 0, node);
+}
+static inline struct cache_supernode *gt_cache_next_supernode(const struct gt_cache *cache,
+                                                              const struct cache_supernode *supernode)
+{
+    return gt_table_after(&cache->supernodes, supernode ? supernode->hash : 0, supernode);
+}
+
 /* Updates the cluster and the pods of a node from what is known about it. */
 void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node);
 /* Moves a node of the cluster into the supernode that it now belongs to. Its pods need no update. */

@@ -20,11 +20,6 @@ static int by_pointer(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static struct cache_node *next_node_of(const struct gt_cache *cache, const struct cache_node *node)
-{
-    return gt_table_after(&cache->nodes, node ? node->hash : 0, node);
-}
-
 /* NULL without memory. */
 static struct peer_key *key_for(struct peer_work *work, const char *name, bool by_node)
 {
@@ -38,7 +33,7 @@ static struct peer_key *key_for(struct peer_work *work, const char *name, bool b
         key->values = malloc(((size_t)work->cache->nodes.count + 1) * sizeof(*key->values));
         if (!key->values)
             return NULL;
-        for (struct cache_node *node = NULL; (node = next_node_of(work->cache, node));) {
+        for (struct cache_node *node = NULL; (node = gt_cache_next_node(work->cache, node));) {
             const char *value = node->has_node ? gt_cache_node_label(node, name) : NULL;
             if (value)
                 key->values[count++] = value;
@@ -122,7 +117,7 @@ static bool add_peer_term(struct peer_work *work, const struct gt_pod_peers *pee
     if (whole && is_spread(&made)) {
         unsigned set = set_of(work, peers);
         memset(made.there, 0xff, domains * sizeof(*made.there));
-        for (struct cache_node *node = NULL; (node = next_node_of(work->cache, node));)
+        for (struct cache_node *node = NULL; (node = gt_cache_next_node(work->cache, node));)
             if (counts_for(work, set, &made, node))
                 made.there[domain_of(made.key, node)] = 0;
     }

@@ -112,8 +112,7 @@ void gt_cache_slices_synced(struct gt_cache *cache)
     if (cache->slices_known)
         return;
     cache->slices_known = true;
-    for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_table_after(&cache->nodes, node->hash, node))
+    for (struct cache_node *node = NULL; (node = gt_cache_next_node(cache, node));)
         if (node->by_claims && node->has_topology)
             gt_cache_recompute(cache, node);
     gt_cache_notify(cache);

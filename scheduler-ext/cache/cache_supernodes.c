@@ -286,9 +286,8 @@ void gt_cache_supernode_deleted(struct gt_cache *cache, const char *name)
 
 void gt_cache_supernodes_done(struct gt_cache *cache)
 {
-    for (struct cache_supernode *at = NULL, *next = gt_table_after(&cache->supernodes, 0, NULL);
-         (at = next);) {
-        next = gt_table_after(&cache->supernodes, at->hash, at);
+    for (struct cache_supernode *at = NULL, *next = gt_cache_next_supernode(cache, NULL); (at = next);) {
+        next = gt_cache_next_supernode(cache, at);
         for (uint32_t i = 0; i < at->claim_count; i++)
             unlink_claim(&at->claims[i]);
         drop_unlinked(cache, at->claims, at->claim_count);

@@ -132,8 +132,7 @@ static void check_use(struct gt_claim_templates *templates)
     size_t slot = 0;
     for (struct claim_template *one; (one = claim_templates_next(templates, &slot));)
         one->unused++;
-    for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
-         pod = gt_cache_next_pod(cache, pod)) {
+    for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));) {
         struct claim_template *one =
             pod->claim_template ? gt_index_item(&templates->index, pod->meta.namespace_, pod->claim_template)
                                 : NULL;

@@ -129,8 +129,7 @@ static void say_terminating(const struct reconcile *reconcile, const struct gt_p
     if (!gt_cache_terminating(cache) || failure->reason == GT_PLAN_UNIT_TORN ||
         failure->reason == GT_PLAN_RESERVED)
         return;
-    for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
-         pod = gt_cache_next_pod(cache, pod)) {
+    for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));) {
         struct gt_cluster_node node;
         if (!pod->deleting || !gt_cluster_get_node(cluster, pod->node, &node) ||
             (failure->reason == GT_PLAN_UNIT_STUCK && node.supernode != failure->supernode))

@@ -430,8 +430,7 @@ void gt_placement_start(struct gt_placement *placement)
     placement->round.due_ms = placement->round.yield_ms = UINT64_MAX;
     placement->round.no_gpus_ms = 0;
     placement->round.wake_ms = gt_clock_ms() + placement->times.retry_ms;
-    for (struct gt_cache_job *job = gt_cache_next_job(placement->spec.cache, NULL); job;
-         job = gt_cache_next_job(placement->spec.cache, job))
+    for (struct gt_cache_job *job = NULL; (job = gt_cache_next_job(placement->spec.cache, job));)
         for (struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
             gt_placement_on_pod(placement, pod);
     gt_placement_adopt_parked(placement);
