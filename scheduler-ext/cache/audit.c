@@ -453,9 +453,9 @@ static void check_claims(struct gt_audit *audit, const struct cache_node *node)
 /* Whether the node's agent reports that its pod has some of the GPUs. */
 static bool audit_is_served(const struct cache_node *node, const struct cache_claim *claim, uint64_t gpus)
 {
-    for (uint32_t i = 0; i < node->owner_count; i++)
-        if (node->owners[i].mask & gpus && strcmp(node->owners[i].pod, claim->pub.pod) == 0 &&
-            strcmp(node->owners[i].namespace_, claim->pub.namespace_) == 0)
+    for (uint32_t i = 0; i < node->cr.owner_count; i++)
+        if (node->cr.owners[i].mask & gpus && strcmp(node->cr.owners[i].pod, claim->pub.pod) == 0 &&
+            strcmp(node->cr.owners[i].namespace_, claim->pub.namespace_) == 0)
             return true;
     return false;
 }

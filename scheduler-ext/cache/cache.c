@@ -106,19 +106,19 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
 const char *gt_cache_device_id(const struct gt_cache *cache, uint32_t node_id, unsigned gpu)
 {
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
-    return node && gpu < gt_class_gpus(node->class) ? node->device_ids[gpu] : NULL;
+    return node && gpu < gt_class_gpus(node->cr.class) ? node->cr.device_ids[gpu] : NULL;
 }
 
 const struct gt_cache_pod *gt_cache_gpu_user(const struct gt_cache *cache, uint32_t node_id, unsigned gpu)
 {
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
-    if (!node || gpu >= gt_class_gpus(node->class))
+    if (!node || gpu >= gt_class_gpus(node->cr.class))
         return NULL;
     uint64_t bit = UINT64_C(1) << gpu;
-    for (uint32_t i = 0; i < node->owner_count; i++)
-        if (node->owners[i].mask & bit) {
+    for (uint32_t i = 0; i < node->cr.owner_count; i++)
+        if (node->cr.owners[i].mask & bit) {
             struct cache_pod *pod =
-                gt_cache_pod_named(cache, node->owners[i].namespace_, node->owners[i].pod);
+                gt_cache_pod_named(cache, node->cr.owners[i].namespace_, node->cr.owners[i].pod);
             return pod && pod->node == node && gt_cache_may_be_named(node, pod) ? &pod->pub : NULL;
         }
     for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
@@ -131,7 +131,7 @@ uint64_t gt_cache_pod_gpus(const struct gt_cache *cache, const struct gt_cache_p
 {
     const struct cache_node *node = gt_cache_node_of(cache, pod->node);
     uint64_t mask = 0;
-    for (unsigned gpu = 0; node && gpu < gt_class_gpus(node->class); gpu++)
+    for (unsigned gpu = 0; node && gpu < gt_class_gpus(node->cr.class); gpu++)
         if (gt_cache_gpu_user(cache, pod->node, gpu) == pod)
             mask |= UINT64_C(1) << gpu;
     return mask;
@@ -173,7 +173,7 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt
                                   .foreign = gt_cluster_promised(cache->cluster, node_id, GT_PROMISE_FOREIGN),
                                   .health_unknown = node->health_unknown,
                                   .observed_ms = node->observed_ms,
-                                  .product = node->product};
+                                  .product = node->cr.product};
     return true;
 }
 

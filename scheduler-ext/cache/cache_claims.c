@@ -254,5 +254,6 @@ const struct gt_cache_claim *gt_cache_claim_conflict(const struct gt_cache_claim
 const char *gt_cache_device_name(const struct gt_cache *cache, uint32_t node_id, unsigned gpu)
 {
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
-    return node && node->device_names && gpu < gt_class_gpus(node->class) ? node->device_names[gpu] : NULL;
+    return node && node->cr.device_names && gpu < gt_class_gpus(node->cr.class) ? node->cr.device_names[gpu]
+                                                                                : NULL;
 }
