@@ -303,8 +303,7 @@ static uint64_t next_epoch(const struct reconcile *reconcile)
     uint64_t epoch = reconcile->pjob->object->epoch + 1;
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
-        const struct record *record =
-            pod ? gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name) : NULL;
+        const struct record *record = pod ? gt_record_of(reconcile->placement, pod) : NULL;
         uint64_t fence = record ? record->object.fence + (record->object.fence != record->own_fence) : 0;
         epoch = record && record->object.fence && fence > epoch ? fence : epoch;
     }

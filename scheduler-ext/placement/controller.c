@@ -444,7 +444,7 @@ static void forget_unwritten(struct pjob *pjob)
     struct gt_placement *placement = pjob->placement;
     for (struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
         const struct record *record = pod->state == GT_CACHE_GATED && pod->plan != GT_CACHE_PLAN_NONE
-                                          ? gt_record_find(placement, pod->meta.namespace_, pod->meta.name)
+                                          ? gt_record_of(placement, pod)
                                           : NULL;
         if (record && !record->object.planned)
             gt_cache_unplan_pod(placement->spec.cache, pod);

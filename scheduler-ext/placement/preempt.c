@@ -367,10 +367,9 @@ static bool preempt_nominate(struct reconcile *reconcile, bool nominate)
     bool done = true;
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
-        struct record *record =
-            pod && reconcile->view->members[i].state == GT_MEMBER_TO_PLACE
-                ? gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name)
-                : NULL;
+        struct record *record = pod && reconcile->view->members[i].state == GT_MEMBER_TO_PLACE
+                                    ? gt_record_of(reconcile->placement, pod)
+                                    : NULL;
         uint32_t place = nominate && i < preempt->place_count ? preempt->places[i] : GT_NONE;
         struct gt_cluster_node node;
         const char *name = gt_cluster_get_node(cluster, place, &node) ? node.name : "";

@@ -31,11 +31,6 @@ static void leave_queue(struct pjob *pjob)
     pjob->wait.since_ms = 0;
 }
 
-static struct record *reconcile_record_of(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
-{
-    return gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
-}
-
 static void reconcile_find_owner(struct reconcile *reconcile)
 {
     reconcile->kind = GT_JOB_KINDS;
@@ -63,7 +58,7 @@ static uint64_t settled(const struct reconcile *reconcile)
 /* The API server has answered so; the watch may show it much later. */
 static bool is_lifted(const void *arg, const struct gt_cache_pod *pod)
 {
-    const struct record *record = reconcile_record_of(arg, pod);
+    const struct record *record = gt_record_of(((const struct reconcile *)arg)->placement, pod);
     return record && record->lifted;
 }
 
@@ -155,7 +150,7 @@ static bool other_gates(const struct reconcile *reconcile)
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         const struct record *record =
-            member->state == GT_MEMBER_TO_PLACE ? reconcile_record_of(reconcile, member->pod) : NULL;
+            member->state == GT_MEMBER_TO_PLACE ? gt_record_of(reconcile->placement, member->pod) : NULL;
         if (!record || (!record->object.others && !record->object.kueue_gate))
             continue;
         char text[400] = "other scheduling gates of its pods have to go first";

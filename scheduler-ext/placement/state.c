@@ -125,7 +125,7 @@ int64_t gt_placement_recorded_since(const struct gt_placement *placement, const 
         (phase != GT_GPU_PLACEMENT_PLACED || has_no_plan(content->phase)))
         return 0;
     for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
-        const struct record *record = gt_record_find(placement, pod->meta.namespace_, pod->meta.name);
+        const struct record *record = gt_record_of(placement, pod);
         told = earlier(told, record ? record->object.waits_s : 0);
         if (pod->state == GT_CACHE_GATED && !pod->deleting)
             created = earlier(created, (int64_t)pod->created_s);

@@ -427,6 +427,11 @@ static inline struct record *gt_record_find(const struct gt_placement *placement
 {
     return gt_index_item(&placement->pods, namespace_, name);
 }
+static inline struct record *gt_record_of(const struct gt_placement *placement,
+                                          const struct gt_cache_pod *pod)
+{
+    return gt_record_find(placement, pod->meta.namespace_, pod->meta.name);
+}
 
 /* ---- records.c ---- */
 /* The record of a pod that may be written to now; NULL: it may not. */
