@@ -14,6 +14,21 @@ struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char 
     return pod ? &pod->pub : NULL;
 }
 
+bool gt_cache_name_pod(const struct gt_cache_pod *pod, struct gt_cache_pod_name *ret)
+{
+    int len = asprintf(&ret->names, "%s%c%s", pod->meta.namespace_, '\0', pod->meta.name);
+    ret->names = len < 0 ? NULL : ret->names;
+    ret->uid = gt_digest_keyed(pod->uid);
+    return ret->names;
+}
+
+const struct gt_cache_pod *gt_cache_named_pod(const struct gt_cache *cache,
+                                              const struct gt_cache_pod_name *of)
+{
+    const struct gt_cache_pod *pod = gt_cache_find_pod(cache, of->names, of->names + strlen(of->names) + 1);
+    return pod && gt_digest_keyed(pod->uid) == of->uid ? pod : NULL;
+}
+
 struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struct gt_cache_pod *pod)
 {
     return gt_table_after(&cache->pods, pod ? ((const struct cache_pod *)pod)->hash : 0, pod);

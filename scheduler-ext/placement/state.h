@@ -255,8 +255,7 @@ struct placement_preempt {
     uint64_t until_ms; /* nobody else is chosen for it before: GPUs are reported free with a delay */
     uint64_t next_ms;  /* when the next search may begin */
     struct preempt_victim {
-        char *names; /* namespace and name, each with its null byte */
-        uint64_t uid;
+        struct gt_cache_pod_name pod;
         uint64_t barred_until_ms; /* its eviction was refused: not chosen before; 0: it is to leave */
     } * victims;
     uint32_t count, capacity;
