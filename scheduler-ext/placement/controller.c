@@ -481,9 +481,9 @@ void gt_placement_stop(struct gt_placement *placement)
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
                       struct gt_placement_job *ret)
 {
-    const struct pjob *pjob = placement->round.started ? job->user : NULL;
+    const struct pjob *pjob = placement && placement->round.started ? job->user : NULL;
     *ret = (struct gt_placement_job){.place = GT_NONE, .reason = "", .text = "", .plan = ""};
-    if (!placement->round.started)
+    if (placement && !placement->round.started)
         gt_placement_read_job(placement, job, ret);
     if (!pjob)
         return;

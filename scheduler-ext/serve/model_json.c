@@ -134,7 +134,7 @@ static void model_json_write_jobs(struct model_writer *writer, bool settled)
     const struct gt_cache *cache = writer->view->cache;
     struct gt_placement_job info;
     for (const struct gt_cache_job *job = NULL; (job = gt_cache_next_job(cache, job));) {
-        gt_debug_job(writer->view, job, &info);
+        gt_placement_job(writer->view->placement, job, &info);
         if (gt_debug_is_settled(writer->view, job, &info) == settled)
             write_job(writer, job);
     }
