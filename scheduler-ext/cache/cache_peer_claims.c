@@ -157,14 +157,8 @@ static void use_claims(struct attach_work *work, unsigned sort, const cJSON *nam
 static int note_attached(struct attach_work *work, uint32_t node, unsigned driver, const void *volume,
                          uint32_t count)
 {
-    if (work->count == work->capacity) {
-        size_t capacity = work->capacity ? 2 * work->capacity : 256;
-        struct attached *list = realloc(work->list, capacity * sizeof(*list));
-        if (!list)
-            return -ENOMEM;
-        work->list = list;
-        work->capacity = capacity;
-    }
+    if (!GT_GROW(work->list, work->count, work->capacity, 256))
+        return -ENOMEM;
     work->list[work->count++] = (struct attached){node, driver, count, volume};
     return 0;
 }

@@ -61,15 +61,9 @@ static int groups_add_name(struct node_names *names, char *name, struct gt_err *
         return name ? gt_fail(err, E2BIG, "the groups have more than %d nodes", GT_GROUPS_NODES_MAX)
                     : gt_fail_sys(err, ENOMEM, "groups");
     }
-    if (names->count == names->room) {
-        uint32_t room = names->room ? names->room * 2 : 16;
-        char **more = reallocarray(names->items, room, sizeof(*more));
-        if (!more) {
-            free(name);
-            return gt_fail_sys(err, ENOMEM, "groups");
-        }
-        names->items = more;
-        names->room = room;
+    if (!GT_GROW(names->items, names->count, names->room, 16)) {
+        free(name);
+        return gt_fail_sys(err, ENOMEM, "groups");
     }
     names->items[names->count++] = name;
     names->left--;

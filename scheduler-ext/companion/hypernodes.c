@@ -59,25 +59,11 @@ void gt_holders_free(struct gt_holders *holders)
     free(holders);
 }
 
-/* Room for one more; NULL: none. */
-static void *more(void *array, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return array;
-    size_t wanted = *room ? *room * 2 : 64;
-    void *grown = wanted > HELD_MAX ? NULL : reallocarray(array, wanted, size);
-    if (grown)
-        *room = wanted;
-    return grown;
-}
-
 static void add_held(struct gt_holders *holders, const char *member, const char *holder, bool is_node,
                      bool foreign)
 {
-    struct held *grown = more(holders->held, holders->count, &holders->room, sizeof(*grown));
-    char *a = grown ? strdup(member) : NULL, *b = a ? strdup(holder) : NULL;
-    if (grown)
-        holders->held = grown;
+    bool room = holders->count < HELD_MAX && GT_GROW(holders->held, holders->count, holders->room, 64);
+    char *a = room ? strdup(member) : NULL, *b = a ? strdup(holder) : NULL;
     if (!b) {
         free(a);
         holders->failed = true;
@@ -135,10 +121,9 @@ void gt_holders_add(void *arg, const char *name, enum gt_apply_set_state state, 
         hypernodes_add_member(holders, name, foreign, &node.members[i]);
     if (!foreign)
         return;
-    char **grown = more(holders->foreign, holders->foreign_count, &holders->foreign_room, sizeof(*grown));
-    char *copied = grown ? strdup(name) : NULL;
-    if (grown)
-        holders->foreign = grown;
+    bool room = holders->foreign_count < HELD_MAX &&
+                GT_GROW(holders->foreign, holders->foreign_count, holders->foreign_room, 64);
+    char *copied = room ? strdup(name) : NULL;
     if (copied)
         holders->foreign[holders->foreign_count++] = copied;
     holders->failed |= !copied;
