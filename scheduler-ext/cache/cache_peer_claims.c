@@ -406,10 +406,8 @@ static int meet_all_volumes(struct attach_work *work)
 static int attached_compare(const void *x, const void *y)
 {
     const struct attached *a = x, *b = y;
-    if (a->node != b->node)
-        return a->node < b->node ? -1 : 1;
-    if (a->driver != b->driver)
-        return a->driver < b->driver ? -1 : 1;
+    GT_BY(a->node, b->node);
+    GT_BY(a->driver, b->driver);
     return (uintptr_t)a->volume < (uintptr_t)b->volume ? -1 : a->volume != b->volume;
 }
 
