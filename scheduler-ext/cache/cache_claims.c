@@ -123,17 +123,6 @@ static const char *claims_node_of(const struct gt_resource_claim *claim)
     return NULL;
 }
 
-/* Where it was not created for a pod, the first pod that it is reserved for. */
-static const char *claims_pod_of(const struct gt_resource_claim *claim)
-{
-    return *claim->pod || !claim->pod_count ? claim->pod : claim->pods[0];
-}
-
-static bool claims_asks_for_gpus(const struct gt_resource_claim *claim)
-{
-    return GT_FIND(claim->requests, claim->request_count, device_class, GT_DRA_CLASS);
-}
-
 /* ---- adding and removing ---- */
 
 static void claims_report(struct gt_cache *cache, const struct cache_claim *claim)
@@ -164,7 +153,9 @@ static void claims_take_out(struct gt_cache *cache, struct cache_claim *claim)
 
 static void claims_put_in(struct gt_cache *cache, const struct gt_resource_claim *from)
 {
-    const char *node = claims_node_of(from), *pod = claims_pod_of(from);
+    const char *node = claims_node_of(from);
+    /* Where it was not created for a pod, the first pod that it is reserved for. */
+    const char *pod = *from->pod || !from->pod_count ? from->pod : from->pods[0];
     struct cache_claim *claim = calloc(1, claims_size_of(from, pod));
     if (!claim) {
         cache->refused++;
@@ -203,7 +194,7 @@ void gt_cache_claim(struct gt_cache *cache, const cJSON *object)
     struct cache_claim *old = claims_find(cache, claim.namespace_, claim.name);
     if (old)
         claims_take_out(cache, old);
-    if (claims_asks_for_gpus(&claim) || claims_node_of(&claim))
+    if (GT_FIND(claim.requests, claim.request_count, device_class, GT_DRA_CLASS) || claims_node_of(&claim))
         claims_put_in(cache, &claim);
     gt_cache_notify(cache);
 }

@@ -246,12 +246,6 @@ uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim)
     return mask;
 }
 
-/* The name must not mean an earlier pod with the same name. */
-static bool is_claim_of(const struct cache_claim *claim, const struct cache_pod *pod)
-{
-    return !*claim->pub.pod_uid || strcmp(claim->pub.pod_uid, pod->pub.uid) == 0;
-}
-
 /* The GPUs of allocated claims. The claim of a planned pod is left out: the plan's GPUs are assumed in any
  * case until the CR names the pod. */
 static uint64_t find_claimed(const struct scene *scene)
@@ -260,7 +254,9 @@ static uint64_t find_claimed(const struct scene *scene)
     for (const struct cache_claim *claim = scene->node->allocated; claim; claim = claim->node_next) {
         struct cache_pod *pod = gt_cache_pod_named(scene->cache, claim->pub.namespace_, claim->pub.pod);
         uint64_t mask = gt_cache_claimed_gpus(claim);
-        if (pod && pod->node == scene->node && is_claim_of(claim, pod)) {
+        /* The name must not mean an earlier pod with the same name. */
+        if (pod && pod->node == scene->node &&
+            (!*claim->pub.pod_uid || strcmp(claim->pub.pod_uid, pod->pub.uid) == 0)) {
             resolve(pod);
             if (pod->whole && pod->plan->node == scene->node && pod->resolved == mask)
                 continue;
@@ -450,11 +446,6 @@ static void hold_foreign(const struct scene *scene, uint64_t hold)
         scene->cache->foreign_gpus += gt_bit_count(hold);
 }
 
-static bool is_eligible(const struct cache_node *node)
-{
-    return gt_cache_is_open(node) && !node->stale && !node->left_alone && !node->outlived;
-}
-
 /* Whether the CR tells of an earlier machine of this name. The API server's clock has whole seconds. */
 static bool is_outlived(const struct cache_node *node)
 {
@@ -526,7 +517,8 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     gt_cluster_set_slow(cache->cluster, node->id, node->slow);
     recompute_assume_holds(&scene);
     hold_foreign(&scene, node->foreign & scene.room);
-    gt_cluster_set_eligible(cache->cluster, node->id, is_eligible(node));
+    gt_cluster_set_eligible(cache->cluster, node->id,
+                            gt_cache_is_open(node) && !node->stale && !node->left_alone && !node->outlived);
     gt_cluster_get_node(cache->cluster, node->id, &at);
     if (at.available & ~before.available ||
         others_assumed(cache->cluster, node, &at) & recompute_usable(&before) & ~recompute_usable(&at))

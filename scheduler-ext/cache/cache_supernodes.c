@@ -89,21 +89,6 @@ static void cache_supernodes_put_in(struct gt_cache *cache, struct cache_superno
         cache_supernodes_put_in(cache, child);
 }
 
-/* Removes it, and all below it. */
-static void take_out_all(struct gt_cache *cache, struct cache_supernode *supernode)
-{
-    cache_supernodes_take_out(cache, supernode);
-    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
-        cache_supernodes_take_out(cache, child);
-}
-
-static void put_in_all(struct gt_cache *cache, struct cache_supernode *supernode)
-{
-    cache_supernodes_put_in(cache, supernode);
-    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
-        cache_supernodes_put_in(cache, child);
-}
-
 /* ---- its members ---- */
 
 static void unlink_claim(struct cache_membership *claim)
@@ -190,7 +175,9 @@ static void leave_parent(struct gt_cache *cache, struct cache_supernode *superno
 static void cache_supernodes_move(struct gt_cache *cache, struct cache_supernode *supernode, bool known,
                                   unsigned tier, struct cache_supernode *parent)
 {
-    take_out_all(cache, supernode);
+    cache_supernodes_take_out(cache, supernode);
+    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
+        cache_supernodes_take_out(cache, child);
     if (supernode->parent != parent) {
         leave_parent(cache, supernode);
         supernode->parent = parent;
@@ -201,7 +188,9 @@ static void cache_supernodes_move(struct gt_cache *cache, struct cache_supernode
     }
     supernode->known = known;
     supernode->tier = (uint8_t)tier;
-    put_in_all(cache, supernode);
+    cache_supernodes_put_in(cache, supernode);
+    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
+        cache_supernodes_put_in(cache, child);
     cache->room = true;
 }
 

@@ -171,12 +171,6 @@ const char *gt_holders_find(const struct gt_holders *holders, bool is_node, cons
     return NULL;
 }
 
-static bool is_foreign(const struct gt_holders *holders, const char *name)
-{
-    return holders->foreign_count &&
-           bsearch(&name, holders->foreign, holders->foreign_count, sizeof(char *), hypernodes_compare_names);
-}
-
 /* The desired members of a HyperNode, and those that were left out. */
 struct members {
     const struct gt_view *view;
@@ -241,7 +235,9 @@ bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_
                               .node = {.tier = supernode->tier},
                               .why = {.max = sizeof(ret->message) - 64}};
     made[s] = false;
-    if (is_foreign(holders, supernode->name)) {
+    const char *name = supernode->name;
+    if (holders->foreign_count &&
+        bsearch(&name, holders->foreign, holders->foreign_count, sizeof(char *), hypernodes_compare_names)) {
         hypernodes_say(ret, false, "NameTaken", "the HyperNode %s is somebody else's, it is left as it is",
                        supernode->name);
         return false;

@@ -304,13 +304,6 @@ static bool assume(struct gt_cache *cache, struct admission_entry *entry)
     return places->count > 0;
 }
 
-static void forget_all(struct gt_admission *admission)
-{
-    size_t slot = 0;
-    for (struct admission_entry *entry; (entry = kueue_admission_next(admission, &slot));)
-        forget(admission->spec.cache, entry);
-}
-
 /* Its own held places are available for itself. */
 static void give_places_back(struct gt_admission *admission, struct gt_fit_spec *fit,
                              struct admission_entry *entry)
@@ -502,7 +495,9 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
         if (!entries[i]->decided && entries[i]->rest_ms < due)
             due = entries[i]->rest_ms;
     }
-    forget_all(admission);
+    size_t slot = 0;
+    for (struct admission_entry *entry; (entry = kueue_admission_next(admission, &slot));)
+        forget(admission->spec.cache, entry);
     admission->counters.held = fit.held;
     if (count > ROUND_MAX)
         return now_ms;

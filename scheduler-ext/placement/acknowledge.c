@@ -278,13 +278,6 @@ struct comparison {
     uint64_t epoch;
 };
 
-/* Whether a member's place is only reserved, so that the object must have it. */
-static bool is_only_reserved(const struct gt_job_view_member *member)
-{
-    return member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED ||
-           member->state == GT_MEMBER_MOVING;
-}
-
 static enum placement_match match_of(const struct reconcile *reconcile, const struct placement_plan *plan,
                                      uint32_t at)
 {
@@ -322,13 +315,6 @@ static bool is_fenced(struct reconcile *reconcile, const struct gt_cache_pod *po
     return false;
 }
 
-/* Whether there may have been a plan that is no longer known. */
-static bool may_have_gone(const struct reconcile *reconcile, const struct comparison *comparison)
-{
-    const struct pjob *pjob = reconcile->pjob;
-    return !comparison->known && (pjob->object->epoch || !pjob->lift.began_in_term);
-}
-
 /* Whether the plan has places for ranks that the job no longer has, since it was made smaller. */
 static bool names_others(const struct gt_job_view *view, const struct placement_plan *plan)
 {
@@ -352,12 +338,15 @@ static void acknowledge_compare(struct reconcile *reconcile, bool all, struct co
     bool facts_too = !reconcile->pjob->object->acknowledged; /* otherwise this leader wrote them */
     ret->known =
         gt_placement_object_plan(&reconcile->placement->objects, reconcile->pjob->object, &ret->plan);
-    bool gone = may_have_gone(reconcile, ret);
+    /* Whether there may have been a plan that is no longer known. */
+    bool gone = !ret->known && (reconcile->pjob->object->epoch || !reconcile->pjob->lift.began_in_term);
     ret->changed = ret->known && reconcile->owner && !reconcile->owner->stopped &&
                    names_others(reconcile->view, &ret->plan);
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
-        if (!is_only_reserved(member) && !facts_too)
+        bool only_reserved = member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED ||
+                             member->state == GT_MEMBER_MOVING; /* so that the object must have it */
+        if (!only_reserved && !facts_too)
             continue;
         enum placement_match match = match_of(reconcile, &ret->plan, i);
         if (all && match == PLACEMENT_MATCHES)

@@ -25,11 +25,6 @@ static const char *content_supernode_name(const struct gt_cluster *cluster, uint
 
 /* ---- the request ---- */
 
-static uint32_t content_gpus_of(const unsigned *gpus, unsigned containers)
-{
-    return gt_job_pod_gpus(&(struct gt_job_pod){gpus, containers, 0});
-}
-
 static void add_template(struct gt_gpu_placement *to, const char *role, uint32_t pods, uint32_t gpus,
                          const struct gt_job_sizes *sizes, const char *claim)
 {
@@ -61,8 +56,8 @@ static void content_add_templates(const struct gt_job_view *view, const struct g
     for (unsigned t = 0; owner && t < owner->spec.count; t++) {
         const struct gt_job_template *template = &owner->spec.templates[t];
         add_template(to, template->role ? template->role : "", template->replicas,
-                     content_gpus_of(template->gpus, template->containers), &view->job->sizes,
-                     claim_of(view, template));
+                     gt_job_pod_gpus(&(struct gt_job_pod){template->gpus, template->containers, 0}),
+                     &view->job->sizes, claim_of(view, template));
     }
     for (uint32_t i = 0; !owner && i < view->count; i++)
         add_template(to, "", 1, gt_job_pod_gpus(&view->job->members[i].gpus), &view->job->sizes,
@@ -85,11 +80,6 @@ static uint32_t place_in(struct node_table *table, uint32_t node, const char *na
         table->at[node] = ++table->count;
     }
     return table->at[node] - 1;
-}
-
-static bool names_give_ranks(const struct gt_job_view *view)
-{
-    return !gt_job_kind_is_nameless(view->job->kind);
 }
 
 /* A pod that exists has the place that is reserved for it until it is planned, also for another leader. */
@@ -118,12 +108,12 @@ static int content_add_places(const struct gt_job_view *view, struct placement_c
         if (node == GT_NONE || !mask || !gt_cluster_get_node(cluster, node, &info))
             continue;
         const struct gt_cache_pod *pod = view->members[i].pod;
-        to->pods[to->object.pod_count++] =
-            (struct gt_gpu_placement_pod){.rank = view->job->members[i].rank,
-                                          .unit = view->members[i].unit,
-                                          .node = place_in(&table, node, info.name),
-                                          .gpus = mask,
-                                          .name = pod && !names_give_ranks(view) ? pod->meta.name : NULL};
+        to->pods[to->object.pod_count++] = (struct gt_gpu_placement_pod){
+            .rank = view->job->members[i].rank,
+            .unit = view->members[i].unit,
+            .node = place_in(&table, node, info.name),
+            .gpus = mask,
+            .name = pod && gt_job_kind_is_nameless(view->job->kind) ? pod->meta.name : NULL};
     }
     to->object.node_count = table.count;
     return 0;

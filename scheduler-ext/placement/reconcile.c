@@ -311,12 +311,6 @@ static void adopt_wait(struct reconcile *reconcile)
         pjob->wait.since_ms = since;
 }
 
-/* Its next unit is no larger than what it had. */
-static bool runs_in_turns(const struct reconcile *reconcile)
-{
-    return reconcile->owner && reconcile->owner->spec.at_once;
-}
-
 static void reconcile_enqueue(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -324,7 +318,8 @@ static void reconcile_enqueue(struct reconcile *reconcile)
     struct gt_queue_entry entry = {.job = pjob,
                                    .share = &pjob->tenant->share,
                                    .gpus = view->whole ? reconcile_gpus_of(view) : 0,
-                                   .grows = gt_part_grows(view) && !runs_in_turns(reconcile),
+                                   .grows = gt_part_grows(view) &&
+                                            !(reconcile->owner && reconcile->owner->spec.at_once),
                                    .number = pjob->job->number,
                                    .shape = shape_of(reconcile)};
     entry.partial = !entry.grows && (view->states[GT_MEMBER_PLACED] || view->states[GT_MEMBER_LIFTED]);

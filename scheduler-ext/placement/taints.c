@@ -121,11 +121,6 @@ static void taint_begin(struct gt_placement *placement, uint32_t id, const struc
         taints->call = NULL; /* it is looked at again */
 }
 
-static bool taint_is_busy(const struct gt_placement *placement)
-{
-    return placement->taints.call || gt_write_count(&placement->lines.taints);
-}
-
 /* ---- all of them ---- */
 
 /* The brake lets it go; what it says is said once, until it lets one go. */
@@ -152,7 +147,9 @@ void gt_placement_taint(struct gt_placement *placement)
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     uint32_t nodes = gt_cluster_nodes(cluster), after = placement->taints.node;
     bool braked = false;
-    for (uint32_t i = 1; options->taints && !taint_is_busy(placement) && i <= nodes; i++) {
+    for (uint32_t i = 1; options->taints && !placement->taints.call &&
+                         !gt_write_count(&placement->lines.taints) && i <= nodes;
+         i++) {
         uint32_t id = (uint32_t)(((uint64_t)after + i) % nodes);
         struct gt_cluster_node node;
         struct gt_cache_node cached;

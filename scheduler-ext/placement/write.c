@@ -43,17 +43,12 @@ static bool only_reports(const struct write *write)
            (write->kind == WRITE_OBJECT && !write->plans) || write->kind == WRITE_OBJECT_DELETE;
 }
 
-static bool write_is_plan(const struct write *write)
-{
-    return write->kind == WRITE_OBJECT && write->plans;
-}
-
 static struct gt_write_line *write_line_of(const struct write *write)
 {
     struct gt_placement *placement = write->placement;
-    return only_reports(write)    ? &placement->lines.reports
-           : write_is_plan(write) ? &placement->lines.plans
-                                  : &placement->lines.lifts;
+    return only_reports(write)                           ? &placement->lines.reports
+           : write->kind == WRITE_OBJECT && write->plans ? &placement->lines.plans
+                                                         : &placement->lines.lifts;
 }
 
 /* The pointer to the waiting or running write of its pod or object. */

@@ -157,15 +157,6 @@ static void place_by_config(struct join_work *work)
     }
 }
 
-/* Assign nodes to supernodes, in the order of priority. `order`, `size` and `least`: zeroed scratch arrays
- * with one entry for each node. */
-static void join_by_config(struct join_work *work)
-{
-    add_groups(work);
-    link_groups(work);
-    place_by_config(work);
-}
-
 /* ---- labels ---- */
 
 static uint32_t join_config_find_supernode(const struct join_work *work, const char *name)
@@ -360,12 +351,6 @@ static void make_supernodes(struct join_work *work, uint32_t *size, uint32_t *or
             join->supernode_of[i] = size[root_of(work, i)];
 }
 
-static void join_by_report(struct join_work *work, uint32_t *size, uint32_t *order, const char **least)
-{
-    join_reports(work);
-    make_supernodes(work, size, order, least);
-}
-
 static void work_done(struct join_work *work)
 {
     free(work->by_name.keys);
@@ -447,10 +432,13 @@ int gt_join_supernodes(const struct gt_join_input *input, struct gt_join **ret, 
     for (uint32_t i = 0; i < node_count; i++)
         join->supernode_of[i] = GT_JOIN_NONE;
     join_make_indexes(&work);
-    join_by_config(&work);
+    add_groups(&work);
+    link_groups(&work);
+    place_by_config(&work);
     join_by_label(&work);
     GT_TRY(gt_join_by_network(&work, err));
-    join_by_report(&work, order, join->members, least);
+    join_reports(&work);
+    make_supernodes(&work, order, join->members, least);
     GT_TRY(gt_join_tiers(&work, err));
     count_out_members(join);
     *ret = gt_steal(join);

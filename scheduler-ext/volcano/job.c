@@ -112,17 +112,11 @@ static int make_view(struct gt_volcano *volcano, struct volcano_job *job, struct
     return r;
 }
 
-/* A pod with group annotations and invalid labels. */
-static const char *broken_identity(const struct gt_cache_pod *pod)
-{
-    return pod->identity_error && gt_pod_annotation(&pod->meta, GT_KEY_GROUP) ? pod->identity_error : NULL;
-}
-
 static void judge(struct gt_volcano *volcano, struct volcano_job *job)
 {
     gt_auto_err struct gt_err *err = NULL;
     const struct gt_cache_pod *pod = job->job->pods;
-    const char *broken = broken_identity(pod);
+    const char *broken = gt_pod_annotation(&pod->meta, GT_KEY_GROUP) ? pod->identity_error : NULL;
     job->verdict = 0;
     set_sentence(job, NULL);
     int r = broken ? gt_fail(&err, EINVAL, "%s", broken) : make_view(volcano, job, &err);

@@ -463,12 +463,6 @@ static uint64_t webhook_count_pods(const struct gt_owner *owner)
     return pods;
 }
 
-/* Giving back GPUs is always allowed, since a Deployment in a rolling update does it in steps. */
-static bool is_smaller(const struct gt_owner *owner, const struct gt_owner *before)
-{
-    return webhook_count_pods(owner) < webhook_count_pods(before);
-}
-
 /* `known`: its GPUs are, so that no owner was read where it asks for none. An object that was made for
  * another one has nobody who sees the warnings. */
 static void warn_of_owner(const struct gt_webhook *webhook, const cJSON *object, const struct gt_owner *owner,
@@ -563,8 +557,10 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     }
     if (!update || !verdict->refusal)
         return;
+    /* Giving back GPUs is always allowed, since a Deployment in a rolling update does it in steps. */
     r = gt_owner_read(kind, gt_get(review->request, "oldObject"), webhook->resource, &old, NULL);
-    if (r < 0 || (old && ((owner && is_smaller(owner, old)) || check_jobs(old, NULL) < 0)))
+    if (r < 0 || (old && ((owner && webhook_count_pods(owner) < webhook_count_pods(old)) ||
+                          check_jobs(old, NULL) < 0)))
         gt_err_free(gt_steal(verdict->refusal));
 }
 
