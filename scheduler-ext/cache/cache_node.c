@@ -87,15 +87,6 @@ void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node)
     node->allocatable = -1;
 }
 
-static void forget_node(struct gt_cache *cache, struct cache_node *node)
-{
-    gt_cache_forget_labels(cache, node);
-    gt_cache_set_reserved(cache, &node->reserved, NULL);
-    gt_cache_set_allocatable(cache, node->row, NULL);
-    gt_cache_forget_report_labels(cache, node);
-    cache->reports_changed = true;
-}
-
 static bool same_taints(const struct cache_node *node, const struct cache_node_facts *facts)
 {
     if (node->object.taint_count != facts->taint_count)
@@ -197,7 +188,11 @@ void gt_cache_node_deleted(struct gt_cache *cache, const char *name)
 {
     struct cache_node *node = gt_cache_find_node(cache, name);
     if (node && node->has_node) {
-        forget_node(cache, node);
+        gt_cache_forget_labels(cache, node);
+        gt_cache_set_reserved(cache, &node->reserved, NULL);
+        gt_cache_set_allocatable(cache, node->row, NULL);
+        gt_cache_forget_report_labels(cache, node);
+        cache->reports_changed = true;
         node->is_gone = true;
         gt_cache_recompute(cache, node);
         gt_cache_node_changed(cache, node);

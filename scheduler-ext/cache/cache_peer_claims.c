@@ -303,12 +303,6 @@ static int meet_asked_devices(struct attach_work *work, const struct cache_pod *
     return r;
 }
 
-static int meet_planned(struct attach_work *work, const struct cache_pod *pod)
-{
-    int r = meet_volumes(work, pod->peers.uses, pod->charged->id);
-    return r >= 0 && pod->charged->id != GT_NONE ? meet_asked_devices(work, pod) : r;
-}
-
 static int pool_compare(const void *x, const void *y)
 {
     const struct device_pool *a = x, *b = y;
@@ -398,8 +392,11 @@ static int meet_all_volumes(struct attach_work *work)
     for (uint32_t i = 0; i < table->size && r >= 0; i++)
         if (table->list[i].digest)
             r = meet_volumes(work, table->list[i].peers.uses, table->list[i].node->id);
-    for (const struct cache_pod *pod = cache->charged; pod && r >= 0; pod = pod->charged_next)
-        r = meet_planned(work, pod);
+    for (const struct cache_pod *pod = cache->charged; pod && r >= 0; pod = pod->charged_next) {
+        r = meet_volumes(work, pod->peers.uses, pod->charged->id);
+        if (r >= 0 && pod->charged->id != GT_NONE)
+            r = meet_asked_devices(work, pod);
+    }
     return r;
 }
 

@@ -10,15 +10,6 @@
 
 /* NodeGPUTopology: the report of a node's agent about its GPUs and their users. */
 
-static void drop_owners(struct gt_cache *cache, struct cache_owner *owners, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        gt_cache_string_drop(cache, owners[i].namespace_);
-        gt_cache_string_drop(cache, owners[i].pod);
-    }
-    free(owners);
-}
-
 static void cache_topology_drop_facts(struct gt_cache *cache, struct cache_facts *facts)
 {
     gt_class_unref(facts->class);
@@ -27,7 +18,11 @@ static void cache_topology_drop_facts(struct gt_cache *cache, struct cache_facts
     free(facts->device_ids);
     free(facts->device_names);
     free(facts->zones);
-    drop_owners(cache, facts->owners, facts->owner_count);
+    for (uint32_t i = 0; i < facts->owner_count; i++) {
+        gt_cache_string_drop(cache, facts->owners[i].namespace_);
+        gt_cache_string_drop(cache, facts->owners[i].pod);
+    }
+    free(facts->owners);
     *facts = (struct cache_facts){0};
 }
 

@@ -8,14 +8,6 @@
 #include "base/log.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
 
-static void apply_set_free_entries(struct gt_apply_set *set)
-{
-    size_t slot = 0;
-    for (struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));)
-        gt_apply_set_entry_free(entry);
-    gt_index_done(&set->entries);
-}
-
 static struct gt_apply_set_entry *apply_set_find(const struct gt_apply_set *set, const char *name)
 {
     return gt_index_item(&set->entries, "", name);
@@ -247,8 +239,11 @@ void gt_apply_set_free(struct gt_apply_set *set)
 {
     if (!set)
         return;
+    size_t slot = 0;
     gt_kube_informer_free(set->informer);
-    apply_set_free_entries(set);
+    for (struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));)
+        gt_apply_set_entry_free(entry);
+    gt_index_done(&set->entries);
     gt_write_close(&set->line);
     free(set);
 }

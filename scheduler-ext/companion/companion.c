@@ -94,13 +94,6 @@ static void companion_on_end(void *arg, int signal)
     }
 }
 
-static int companion_take_signals(struct gt_companion *companion, struct gt_err **err)
-{
-    signal(SIGPIPE, SIG_IGN);
-    GT_TRY(gt_loop_add_timer(companion->loop, companion_on_released, companion, &companion->end_timer, err));
-    return gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err);
-}
-
 /* Host name and a random part, as by client-go: a restarted pod has another identity. */
 static int make_instance(struct gt_companion *companion, struct gt_err **err)
 {
@@ -224,7 +217,9 @@ static void companion_log_start(const struct gt_companion *companion)
 static int companion_start(struct gt_companion *companion, struct gt_err **err)
 {
     GT_TRY(gt_loop_new(&companion->loop, err));
-    GT_TRY(companion_take_signals(companion, err));
+    signal(SIGPIPE, SIG_IGN);
+    GT_TRY(gt_loop_add_timer(companion->loop, companion_on_released, companion, &companion->end_timer, err));
+    GT_TRY(gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err));
     GT_TRY(make_instance(companion, err));
     GT_TRY(start_client(companion, err));
     GT_TRY(gt_companion_serve(companion, err));

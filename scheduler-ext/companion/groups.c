@@ -12,21 +12,18 @@
 
 enum { NODE_NAME_MAX = 253, RANGE_DIGITS_MAX = 9 };
 
-static void free_group(struct gt_join_group *group)
-{
-    for (uint32_t i = 0; i < group->node_count; i++)
-        free((char *)(uintptr_t)group->nodes[i]);
-    free((void *)(uintptr_t)group->nodes);
-    free((char *)(uintptr_t)group->name);
-    free((char *)(uintptr_t)group->parent);
-}
-
 void gt_groups_free(struct gt_groups *groups)
 {
     if (!groups)
         return;
-    for (uint32_t i = 0; i < groups->count; i++)
-        free_group(&groups->items[i]);
+    for (uint32_t i = 0; i < groups->count; i++) {
+        struct gt_join_group *group = &groups->items[i];
+        for (uint32_t n = 0; n < group->node_count; n++)
+            free((char *)(uintptr_t)group->nodes[n]);
+        free((void *)(uintptr_t)group->nodes);
+        free((char *)(uintptr_t)group->name);
+        free((char *)(uintptr_t)group->parent);
+    }
     for (uint32_t i = 0; i < groups->note_count; i++)
         free(groups->notes[i]);
     free(groups->items);

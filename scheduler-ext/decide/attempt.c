@@ -179,21 +179,16 @@ static int attempt_rules_make(const struct gt_job_view *view, const struct attem
     return add_kinds(view->cache, kinds, members, view->count, to->rules, err);
 }
 
-static void attempt_rules_done(struct gt_attempt *attempt)
-{
-    if (attempt->rules)
-        gt_plan_rules_done(attempt->rules);
-    free(attempt->rules);
-    gt_buf_done(&attempt->said);
-}
-
 void gt_attempt_done(struct gt_attempt *attempt)
 {
     free(attempt->pods);
     gt_node_set_done(&attempt->excluded);
     gt_node_set_done(&attempt->unusable);
     gt_demands_done(&attempt->demands);
-    attempt_rules_done(attempt);
+    if (attempt->rules)
+        gt_plan_rules_done(attempt->rules);
+    free(attempt->rules);
+    gt_buf_done(&attempt->said);
     *attempt = (struct gt_attempt){0};
 }
 

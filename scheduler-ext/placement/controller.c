@@ -381,6 +381,12 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     gt_evict_open(placement);
     gt_placement_taint_open(placement);
     gt_rebalance_open(placement);
+    for (unsigned i = 0; i < PLACEMENT_LINES; i++) {
+        placement->lines[i].may_send = gt_placement_may_send;
+        placement->lines[i].arg = placement;
+        if (spec->kube)
+            gt_write_open(gt_kube_writer(spec->kube), &placement->lines[i]);
+    }
     *ret = gt_steal(placement);
     return 0;
 }
@@ -393,11 +399,8 @@ void gt_placement_free(struct gt_placement *placement)
     gt_placement_objects_done(&placement->objects);
     gt_quotas_done(&placement->quotas);
     gt_records_done(placement);
-    struct gt_write_line *const lines[] = {&placement->lines.lifts,   &placement->lines.plans,
-                                           &placement->lines.reports, &placement->lines.evictions,
-                                           &placement->lines.taints,  &placement->lines.checkpoints};
-    for (unsigned i = 0; i < GT_COUNT(lines); i++)
-        gt_write_close(lines[i]);
+    for (unsigned i = 0; i < PLACEMENT_LINES; i++)
+        gt_write_close(&placement->lines[i]);
     if (placement->queue)
         gt_queue_free(placement->queue);
     gt_node_set_done(&placement->nodes.reserved);
@@ -457,7 +460,7 @@ void gt_placement_stop(struct gt_placement *placement)
         return;
     placement->round.started = placement->term.is_on = false;
     gt_placement_taint_stop(placement);
-    gt_write_clear(&placement->lines.checkpoints);
+    gt_write_clear(&placement->lines[PLACEMENT_CHECKPOINTS]);
     placement->round.running = true; /* no round is to be started */
     while (placement->jobs.first) {
         while (placement->jobs.first->lift.writes)
@@ -534,8 +537,9 @@ void gt_placement_counters(const struct gt_placement *placement, struct gt_place
     *ret = placement->counters;
     ret->leads = placement->round.started;
     ret->braked = placement->nodes.brake.held;
-    ret->writes.waiting = gt_write_count(&placement->lines.lifts) + gt_write_count(&placement->lines.plans) +
-                          gt_write_count(&placement->lines.reports);
+    ret->writes.waiting = gt_write_count(&placement->lines[PLACEMENT_LIFTS]) +
+                          gt_write_count(&placement->lines[PLACEMENT_PLANS]) +
+                          gt_write_count(&placement->lines[PLACEMENT_REPORTS]);
     for (const struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {
         ret->jobs[pjob->state]++;
         ret->reserved_gpus += gt_reservations_gpus(&pjob->place.reservations);

@@ -171,21 +171,16 @@ void gt_placement_write_last_note(const struct gt_placement *placement, struct g
     gt_lease_note_add_moved(to, placement->moves.made.times_s, placement->moves.made.count);
 }
 
-static void read_quiet(struct gt_placement *placement, const char *note)
+void gt_placement_read_note(struct gt_placement *placement, const char *note)
 {
     uint64_t quiet_s, request_ms = placement->times.request_ms;
+    if (placement->round.started)
+        return;
     placement->term.note_is_fresh = true;
     placement->term.earlier_known = gt_lease_note_quiet(note, &quiet_s);
     if (placement->term.earlier_known)
         placement->term.earlier_end_ms =
             quiet_s * 1000 < request_ms ? gt_clock_ms() + request_ms - quiet_s * 1000 : 0;
-}
-
-void gt_placement_read_note(struct gt_placement *placement, const char *note)
-{
-    if (placement->round.started)
-        return;
-    read_quiet(placement, note);
     gt_rebalance_read_note(placement, note);
     gt_noted_read(gt_cache_cluster(placement->spec.cache), note);
 }

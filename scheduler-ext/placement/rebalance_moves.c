@@ -325,7 +325,7 @@ static void ask_for_checkpoint(struct gt_placement *placement, const struct gt_c
 {
     gt_auto_buf struct gt_buf body = GT_BUF(CHECKPOINT_BODY_MAX);
     char now[GT_TIME_TEXT_SIZE];
-    if (gt_write_find(&placement->lines.checkpoints, pod->meta.namespace_, pod->meta.name))
+    if (gt_write_find(&placement->lines[PLACEMENT_CHECKPOINTS], pod->meta.namespace_, pod->meta.name))
         return;
     gt_time_text((int64_t)gt_placement_now_s(), now);
     const struct gt_pod_patch patch = {.uid = pod->uid,
@@ -340,7 +340,7 @@ static void ask_for_checkpoint(struct gt_placement *placement, const struct gt_c
                                             .field_manager = GT_MANAGER_COMPANION,
                                             .metadata_only = true};
     if (!body.failed)
-        gt_write_post(&placement->lines.checkpoints, &request, NULL);
+        gt_write_post(&placement->lines[PLACEMENT_CHECKPOINTS], &request, NULL);
 }
 
 /* Whether any pod of its job has told that what was asked of this one is done. */
@@ -387,16 +387,13 @@ static bool on_checkpoint_asked(struct gt_write_key *key, enum gt_write_outcome 
 
 void gt_rebalance_open(struct gt_placement *placement)
 {
-    placement->lines.checkpoints = (struct gt_write_line){.name = "checkpoints",
-                                                          .running_max = 2,
-                                                          .body_max = CHECKPOINT_BODY_MAX,
-                                                          .retry_ms = placement->times.retry_ms,
-                                                          .retry_max_ms = placement->times.retry_ms,
-                                                          .may_send = gt_placement_may_send,
-                                                          .arg = placement,
-                                                          .answered = on_checkpoint_asked};
-    if (placement->spec.kube)
-        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->lines.checkpoints);
+    placement->lines[PLACEMENT_CHECKPOINTS] =
+        (struct gt_write_line){.name = "checkpoints",
+                               .running_max = 2,
+                               .body_max = CHECKPOINT_BODY_MAX,
+                               .retry_ms = placement->times.retry_ms,
+                               .retry_max_ms = placement->times.retry_ms,
+                               .answered = on_checkpoint_asked};
 }
 
 /* ---- steps ---- */

@@ -298,6 +298,17 @@ struct placement_round {
     uint64_t yield_ms;   /* when a job may have to give up places; UINT64_MAX: none */
 };
 
+/* Reports: only why a job waits; checkpoints: that pods are asked for one. */
+enum placement_line {
+    PLACEMENT_LIFTS,
+    PLACEMENT_PLANS,
+    PLACEMENT_REPORTS,
+    PLACEMENT_EVICTIONS,
+    PLACEMENT_TAINTS,
+    PLACEMENT_CHECKPOINTS,
+    PLACEMENT_LINES
+};
+
 struct gt_placement {
     struct gt_placement_spec spec;
     struct gt_placement_times times;
@@ -314,10 +325,7 @@ struct gt_placement {
     struct placement_rebalance rebalance;
     struct placement_preempt preempt;
     struct placement_moves moves;
-    struct {
-        /* reports: only why a job waits; checkpoints: that pods are asked for one */
-        struct gt_write_line lifts, plans, reports, evictions, taints, checkpoints;
-    } lines;
+    struct gt_write_line lines[PLACEMENT_LINES];
     struct gt_placement_counters counters;
     struct gt_decision_log *log;
 };

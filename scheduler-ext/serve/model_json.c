@@ -40,12 +40,6 @@ struct member_lists {
     uint32_t supernodes;
 };
 
-static void members_done(struct member_lists *members)
-{
-    free(members->names);
-    free(members->first);
-}
-
 uint32_t gt_model_supernode_of(const struct gt_cluster *cluster, uint32_t id,
                                struct gt_cluster_node *ret_node)
 {
@@ -102,7 +96,8 @@ static void write_supernodes(struct model_writer *writer)
             write_supernode(writer, &members, s);
     else
         writer->to->failed = true;
-    members_done(&members);
+    free(members.names);
+    free(members.first);
 }
 
 /* ---- nodes and jobs ---- */

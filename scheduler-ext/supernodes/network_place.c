@@ -416,16 +416,10 @@ static int names_compare(const void *a, const void *b, void *arg)
     return order ? order : strcmp(x, y);
 }
 
-/* The first position whose short name is not less. */
-static uint32_t names_lower_bound(const char *const *names, const uint32_t *order, uint32_t count,
-                                  const char *name)
-{
-    return (uint32_t)GT_LOWER_BOUND(i, count, names_compare_short(names[order[i]], name) < 0);
-}
-
 static uint32_t names_find(const char *const *names, const uint32_t *order, uint32_t count, const char *name)
 {
-    uint32_t first = names_lower_bound(names, order, count, name), end = first;
+    uint32_t first = (uint32_t)GT_LOWER_BOUND(i, count, names_compare_short(names[order[i]], name) < 0);
+    uint32_t end = first;
     for (; end < count && names_compare_short(names[order[end]], name) == 0; end++)
         if (strcmp(names[order[end]], name) == 0)
             return order[end];

@@ -30,12 +30,6 @@ struct network_table {
     uint32_t vote_count, vote_room;
 };
 
-static void table_done(struct network_table *table)
-{
-    free(table->rows);
-    free(table->votes);
-}
-
 static char *table_trim(char *text)
 {
     text += strspn(text, " \t\"");
@@ -199,7 +193,8 @@ static int read_as_table(struct gt_network *network, char *text, struct gt_err *
 {
     struct network_table table = {.network = network};
     int r = table_read(&table, text, err);
-    table_done(&table);
+    free(table.rows);
+    free(table.votes);
     return r;
 }
 

@@ -159,19 +159,13 @@ static void see_pod(const struct gt_webhook *webhook, const struct review *revie
         ret->owner = gt_owners_find(webhook->owners, ret->kind, review->namespace_, name, ret->identity.role);
 }
 
-/* The first of its job's pods; NULL: the cache has none. */
-static const struct gt_cache_pod *siblings(const struct gt_webhook *webhook, const struct seen_pod *seen)
-{
-    gt_auto_buf struct gt_buf key = GT_BUF(2048);
-    gt_job_key(&seen->pod.meta, &seen->identity, &key);
-    const struct gt_cache_job *job =
-        webhook->cache && key.data ? gt_cache_find_job(webhook->cache, key.data) : NULL;
-    return job ? job->pods : NULL;
-}
-
 static bool sibling_has(const struct gt_webhook *webhook, const struct seen_pod *seen, enum gt_pod_key key)
 {
-    const struct gt_cache_pod *pod = siblings(webhook, seen);
+    gt_auto_buf struct gt_buf job_key = GT_BUF(2048);
+    gt_job_key(&seen->pod.meta, &seen->identity, &job_key);
+    const struct gt_cache_job *job =
+        webhook->cache && job_key.data ? gt_cache_find_job(webhook->cache, job_key.data) : NULL;
+    const struct gt_cache_pod *pod = job ? job->pods : NULL;
     for (unsigned i = 0; pod && i < SIBLINGS_MAX; pod = pod->next, i++)
         if (gt_pod_annotation(&pod->meta, key))
             return true;
