@@ -74,14 +74,6 @@ static size_t claims_size_of(const struct gt_resource_claim *from, const char *p
     return size;
 }
 
-static const char *claims_put(char **at, const char *text)
-{
-    size_t size = claims_text_size(text);
-    char *start = memcpy(*at, text, size);
-    *at += size;
-    return start;
-}
-
 static void claims_fill(const struct gt_resource_claim *from, const char *pod, struct cache_claim *to)
 {
     struct gt_cache_claim_request *requests = (struct gt_cache_claim_request *)(to + 1);
@@ -90,12 +82,12 @@ static void claims_fill(const struct gt_resource_claim *from, const char *pod, s
     for (unsigned i = 0; i < from->result_count; i++)
         count += claims_is_ours(&from->results[i]);
     char *at = (char *)(devices + count);
-    to->pub = (struct gt_cache_claim){.namespace_ = claims_put(&at, from->namespace_),
-                                      .name = claims_put(&at, from->name),
-                                      .uid = claims_put(&at, from->uid),
-                                      .resource_version = claims_put(&at, from->resource_version),
-                                      .pod = claims_put(&at, pod),
-                                      .pod_uid = claims_put(&at, from->pod_uid),
+    to->pub = (struct gt_cache_claim){.namespace_ = cache_put_text(&at, from->namespace_),
+                                      .name = cache_put_text(&at, from->name),
+                                      .uid = cache_put_text(&at, from->uid),
+                                      .resource_version = cache_put_text(&at, from->resource_version),
+                                      .pod = cache_put_text(&at, pod),
+                                      .pod_uid = cache_put_text(&at, from->pod_uid),
                                       .is_protected = from->is_protected,
                                       .is_plain = from->request_count > 0,
                                       .allocated = from->allocated,
@@ -105,14 +97,14 @@ static void claims_fill(const struct gt_resource_claim *from, const char *pod, s
                                       .request_count = from->request_count};
     for (unsigned i = 0; i < from->request_count; i++) {
         const struct gt_claim_request *request = &from->requests[i];
-        requests[i] = (struct gt_cache_claim_request){claims_put(&at, request->name), request->count};
+        requests[i] = (struct gt_cache_claim_request){cache_put_text(&at, request->name), request->count};
         to->pub.is_plain =
             to->pub.is_plain && request->count && strcmp(request->device_class, GT_DRA_CLASS) == 0;
     }
     to->devices = devices;
     for (unsigned i = 0; i < from->result_count; i++)
         if (claims_is_ours(&from->results[i]))
-            devices[to->device_count++] = claims_put(&at, from->results[i].device);
+            devices[to->device_count++] = cache_put_text(&at, from->results[i].device);
 }
 
 static const char *claims_node_of(const struct gt_resource_claim *claim)
@@ -137,12 +129,8 @@ static void claims_take_out(struct gt_cache *cache, struct cache_claim *claim)
     struct cache_node *node = claim->at;
     gt_table_remove(&cache->claims, claim->hash, claim);
     gt_table_remove(&cache->claims_of_pods, claim->pod_hash, claim);
-    if (node) {
-        struct cache_claim **at = &node->allocated;
-        while (*at != claim)
-            at = &(*at)->node_next;
-        *at = claim->node_next;
-    }
+    if (node)
+        CACHE_UNLINK(&node->allocated, claim, node_next);
     claims_report(cache, claim);
     free(claim);
     if (!node)

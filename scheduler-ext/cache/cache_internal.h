@@ -430,6 +430,30 @@ void gt_cache_count_taints(struct cache_node *node);
 
 /* ---- together ---- */
 
+/* Copies a text into a block with room for it, and goes on behind it. */
+static inline char *cache_put_text(char **to, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *start = memcpy(*to, text, size);
+    *to += size;
+    return start;
+}
+
+/* Takes an item out of the list that begins at `head`. */
+#define CACHE_UNLINK(head, item, next)                                                                       \
+    do {                                                                                                     \
+        __typeof__(head) at_ = (head);                                                                       \
+        while (*at_ != (item))                                                                               \
+            at_ = &(*at_)->next;                                                                             \
+        *at_ = (item)->next;                                                                                 \
+    } while (0)
+
+/* Grows the array to `new` entries, the new ones zeroed; false without memory, then the old one stays valid.
+ */
+#define CACHE_GROW(array, old, new)                                                                          \
+    ((new_ = gt_cache_grown(array, sizeof(*(array)), old, new)) ? ((array) = new_, true) : false)
+void *gt_cache_grown(void *array, size_t size, uint32_t old, uint32_t new);
+
 struct gt_cache {
     struct gt_cache_spec spec;
     struct gt_cluster *cluster;

@@ -52,14 +52,6 @@ static bool share_pairs(struct gt_cache *cache, const struct gt_pair *from, unsi
     return true;
 }
 
-static char *cache_pods_put_text(char **to, const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *start = memcpy(*to, text, size);
-    *to += size;
-    return start;
-}
-
 /* Shares a text that may be missing; false without memory. */
 static bool cache_pods_share(struct gt_cache *cache, const char *text, const char **ret)
 {
@@ -128,8 +120,8 @@ static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct 
     unsigned *gpus = (unsigned *)(names + containers);
     char *texts = (char *)(gpus + containers);
     struct gt_pod_meta *meta = &pod->pub.meta;
-    meta->name = cache_pods_put_text(&texts, read->name);
-    pod->pub.uid = cache_pods_put_text(&texts, from->uid);
+    meta->name = cache_put_text(&texts, read->name);
+    pod->pub.uid = cache_put_text(&texts, from->uid);
     meta->labels = labels;
     meta->label_count = read->label_count;
     meta->annotations = annotations;
@@ -199,12 +191,8 @@ static bool cache_pods_identify(struct cache_pod *pod, struct gt_buf *key)
     struct gt_cache_pod *pub = &pod->pub;
     gt_auto_err struct gt_err *err = NULL;
     if (gt_pod_identify(&pub->meta, &pub->identity, &err) < 0) {
-        const char *text = gt_err_text(err);
-        size_t size = strlen(text) + 1;
-        char *copy = calloc(1, size);
-        if (!copy)
+        if (!(pub->identity_error = strdup(gt_err_text(err))))
             return false;
-        pub->identity_error = memcpy(copy, text, size);
         pub->identity = (struct gt_pod_identity){.kind = GT_JOB_POD, .job = pub->meta.name, .role = ""};
     }
     gt_job_key(&pub->meta, &pub->identity, key);

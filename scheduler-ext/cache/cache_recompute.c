@@ -36,20 +36,10 @@ static bool reserve_id(struct gt_cache *cache)
     if (gt_cluster_nodes(cache->cluster) < cache->by_id_size)
         return true;
     uint32_t size = cache->by_id_size ? cache->by_id_size * 2 : 64;
-    struct cache_node **by_id = calloc(1, size * sizeof(struct cache_node *));
-    uint32_t *row_of = by_id ? calloc(1, size * sizeof(*row_of)) : NULL;
-    if (!row_of) {
-        free(by_id);
+    void *new_;
+    if (!CACHE_GROW(cache->by_id, cache->by_id_size, size) ||
+        !CACHE_GROW(cache->row_of, cache->by_id_size, size))
         return false;
-    }
-    for (uint32_t i = 0; i < cache->by_id_size; i++) {
-        by_id[i] = cache->by_id[i];
-        row_of[i] = cache->row_of[i];
-    }
-    free(cache->by_id);
-    free(cache->row_of);
-    cache->by_id = by_id;
-    cache->row_of = row_of;
     cache->by_id_size = size;
     return true;
 }

@@ -26,11 +26,8 @@ static void slices_release(struct cache_slice *slice)
 static void slices_take_out(struct gt_cache *cache, struct cache_slice *slice)
 {
     struct cache_node *node = slice->node;
-    struct cache_slice **at = &node->slices;
     gt_table_remove(&cache->slices, slice->hash, slice);
-    while (*at != slice)
-        at = &(*at)->node_next;
-    *at = slice->node_next;
+    CACHE_UNLINK(&node->slices, slice, node_next);
     slices_release(slice);
     gt_cache_recompute(cache, node);
     gt_cache_node_drop(cache, node);

@@ -69,11 +69,8 @@ static char **make_list(char texts[][DEVICE_TEXT_SIZE], unsigned count)
         size += strlen(texts[i]) + 1;
     char **list = calloc(1, size);
     char *to = (char *)(list + count);
-    for (unsigned i = 0; list && i < count; i++) {
-        size_t len = strlen(texts[i]) + 1;
-        list[i] = memcpy(to, texts[i], len);
-        to += len;
-    }
+    for (unsigned i = 0; list && i < count; i++)
+        list[i] = cache_put_text(&to, texts[i]);
     return list;
 }
 

@@ -160,10 +160,8 @@ static void apply_set_on_error(void *arg, const struct gt_err *error)
     }
     if (is_absent)
         return;
-    bool again = strncmp(set->stats.error, why, sizeof(set->stats.error) - 1) == 0;
-    snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", set->spec.kind),
-           GT_STR("why", set->stats.error));
+    gt_log(gt_log_level_of(set->stats.error, sizeof(set->stats.error), why), "cannot watch",
+           GT_STR("kind", set->spec.kind), GT_STR("why", set->stats.error));
 }
 
 enum gt_apply_set_state gt_apply_set_state_of(const struct gt_apply_set *set, const char *name)

@@ -45,11 +45,9 @@ static void apply_set_drop_if_over(struct gt_apply_set_entry *entry)
 static void apply_set_failed(struct gt_apply_set_entry *entry, const char *why)
 {
     struct gt_apply_set *set = entry->set;
-    bool again = strncmp(set->stats.error, why, sizeof(set->stats.error) - 1) == 0;
     set->stats.failed++;
-    snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", set->spec.kind),
-           GT_STR("name", entry->name), GT_STR("why", set->stats.error));
+    gt_log(gt_log_level_of(set->stats.error, sizeof(set->stats.error), why), "cannot write",
+           GT_STR("kind", set->spec.kind), GT_STR("name", entry->name), GT_STR("why", set->stats.error));
 }
 
 /* What the writer asks for. */

@@ -196,14 +196,11 @@ void gt_attempt_done(struct gt_attempt *attempt)
 static uint64_t attempt_gpus_of(const struct gt_job_view *view, uint32_t at)
 {
     const struct gt_cache_pod *pod = view->members[at].pod;
-    if (view->members[at].state == GT_MEMBER_MOVING)
+    enum gt_member_state state = view->members[at].state;
+    if (state == GT_MEMBER_MOVING || (!pod && state == GT_MEMBER_RESERVED))
         return view->reservations->reservations[at].promise.place.mask;
-    if (pod)
-        return pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING ? pod->planned.mask
-                                                                                        : 0;
-    return view->members[at].state == GT_MEMBER_RESERVED
-               ? view->reservations->reservations[at].promise.place.mask
-               : 0;
+    bool planned = pod && (pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING);
+    return planned ? pod->planned.mask : 0;
 }
 
 /* Collects the supernodes of started runs with missing members. */
