@@ -82,12 +82,12 @@ static void claims_fill(const struct gt_resource_claim *from, const char *pod, s
     for (unsigned i = 0; i < from->result_count; i++)
         count += claims_is_ours(&from->results[i]);
     char *at = (char *)(devices + count);
-    to->pub = (struct gt_cache_claim){.namespace_ = cache_put_text(&at, from->namespace_),
-                                      .name = cache_put_text(&at, from->name),
-                                      .uid = cache_put_text(&at, from->uid),
-                                      .resource_version = cache_put_text(&at, from->resource_version),
-                                      .pod = cache_put_text(&at, pod),
-                                      .pod_uid = cache_put_text(&at, from->pod_uid),
+    to->pub = (struct gt_cache_claim){.namespace_ = gt_cache_put_text(&at, from->namespace_),
+                                      .name = gt_cache_put_text(&at, from->name),
+                                      .uid = gt_cache_put_text(&at, from->uid),
+                                      .resource_version = gt_cache_put_text(&at, from->resource_version),
+                                      .pod = gt_cache_put_text(&at, pod),
+                                      .pod_uid = gt_cache_put_text(&at, from->pod_uid),
                                       .is_protected = from->is_protected,
                                       .is_plain = from->request_count > 0,
                                       .allocated = from->allocated,
@@ -97,14 +97,14 @@ static void claims_fill(const struct gt_resource_claim *from, const char *pod, s
                                       .request_count = from->request_count};
     for (unsigned i = 0; i < from->request_count; i++) {
         const struct gt_claim_request *request = &from->requests[i];
-        requests[i] = (struct gt_cache_claim_request){cache_put_text(&at, request->name), request->count};
+        requests[i] = (struct gt_cache_claim_request){gt_cache_put_text(&at, request->name), request->count};
         to->pub.is_plain =
             to->pub.is_plain && request->count && strcmp(request->device_class, GT_DRA_CLASS) == 0;
     }
     to->devices = devices;
     for (unsigned i = 0; i < from->result_count; i++)
         if (claims_is_ours(&from->results[i]))
-            devices[to->device_count++] = cache_put_text(&at, from->results[i].device);
+            devices[to->device_count++] = gt_cache_put_text(&at, from->results[i].device);
 }
 
 static const char *claims_node_of(const struct gt_resource_claim *claim)

@@ -431,13 +431,7 @@ void gt_cache_count_taints(struct cache_node *node);
 /* ---- together ---- */
 
 /* Copies a text into a block with room for it, and goes on behind it. */
-static inline char *cache_put_text(char **to, const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *start = memcpy(*to, text, size);
-    *to += size;
-    return start;
-}
+char *gt_cache_put_text(char **to, const char *text);
 
 /* Takes an item out of the list that begins at `head`. */
 #define CACHE_UNLINK(head, item, next)                                                                       \
@@ -498,16 +492,9 @@ struct gt_cache {
 };
 
 /* The record after this one; NULL: the first one. */
-static inline struct cache_node *gt_cache_next_node(const struct gt_cache *cache,
-                                                    const struct cache_node *node)
-{
-    return gt_table_after(&cache->nodes, node ? node->hash : 0, node);
-}
-static inline struct cache_supernode *gt_cache_next_supernode(const struct gt_cache *cache,
-                                                              const struct cache_supernode *supernode)
-{
-    return gt_table_after(&cache->supernodes, supernode ? supernode->hash : 0, supernode);
-}
+struct cache_node *gt_cache_next_node(const struct gt_cache *cache, const struct cache_node *node);
+struct cache_supernode *gt_cache_next_supernode(const struct gt_cache *cache,
+                                                const struct cache_supernode *supernode);
 
 /* Updates the cluster and the pods of a node from what is known about it. */
 void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node);

@@ -120,8 +120,8 @@ static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct 
     unsigned *gpus = (unsigned *)(names + containers);
     char *texts = (char *)(gpus + containers);
     struct gt_pod_meta *meta = &pod->pub.meta;
-    meta->name = cache_put_text(&texts, read->name);
-    pod->pub.uid = cache_put_text(&texts, from->uid);
+    meta->name = gt_cache_put_text(&texts, read->name);
+    pod->pub.uid = gt_cache_put_text(&texts, from->uid);
     meta->labels = labels;
     meta->label_count = read->label_count;
     meta->annotations = annotations;

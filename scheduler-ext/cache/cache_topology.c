@@ -70,7 +70,7 @@ static char **make_list(char texts[][DEVICE_TEXT_SIZE], unsigned count)
     char **list = calloc(1, size);
     char *to = (char *)(list + count);
     for (unsigned i = 0; list && i < count; i++)
-        list[i] = cache_put_text(&to, texts[i]);
+        list[i] = gt_cache_put_text(&to, texts[i]);
     return list;
 }
 

@@ -40,16 +40,6 @@ struct member_lists {
     uint32_t supernodes;
 };
 
-uint32_t gt_model_supernode_of(const struct gt_cluster *cluster, uint32_t id,
-                               struct gt_cluster_node *ret_node)
-{
-    struct gt_cluster_supernode supernode;
-    if (!gt_cluster_get_node(cluster, id, ret_node) ||
-        !gt_cluster_get_supernode(cluster, ret_node->supernode, &supernode))
-        return GT_NONE;
-    return supernode.is_node ? supernode.parent : ret_node->supernode;
-}
-
 static bool members_make(const struct gt_cluster *cluster, struct member_lists *ret)
 {
     struct gt_cluster_node node;

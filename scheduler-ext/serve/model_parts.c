@@ -55,6 +55,16 @@ static void model_parts_find_pods(const struct gt_debug_view *view, uint32_t id,
     }
 }
 
+uint32_t gt_model_supernode_of(const struct gt_cluster *cluster, uint32_t id,
+                               struct gt_cluster_node *ret_node)
+{
+    struct gt_cluster_supernode supernode;
+    if (!gt_cluster_get_node(cluster, id, ret_node) ||
+        !gt_cluster_get_supernode(cluster, ret_node->supernode, &supernode))
+        return GT_NONE;
+    return supernode.is_node ? supernode.parent : ret_node->supernode;
+}
+
 static void add_notes(const struct gt_cluster_node *found, const struct gt_cache_node *cached,
                       const struct gt_picture_node *node, struct gt_buf *to)
 {
