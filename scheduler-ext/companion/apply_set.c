@@ -265,11 +265,8 @@ int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set *
         .on_error = apply_set_on_error,
         .arg = set,
     };
-    int r = 0;
     if (!spec->no_informer)
-        r = gt_kube_informer_start(spec->kube, &informer, &set->informer, err);
-    if (r < 0)
-        return r;
+        GT_TRY(gt_kube_informer_start(spec->kube, &informer, &set->informer, err));
     *ret = gt_steal(set);
     return 0;
 }

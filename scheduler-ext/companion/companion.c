@@ -163,18 +163,14 @@ static int start_parts(struct gt_companion *companion, struct gt_err **err)
                                           .is_leading = is_leading,
                                           .describe = gt_companion_describe,
                                           .leading_arg = companion};
-    int r = make_informers(companion, err);
-    if (r < 0)
-        return r;
+    GT_TRY(make_informers(companion, err));
     companion->env.informers = companion->informers;
     for (unsigned i = 0; i < gt_part_count; i++) {
         if (!(companion->options->parts >> i & 1))
             continue;
-        r = gt_parts[i]->new (&companion->env, &companion->parts[i], err);
-        if (r < 0) {
-            gt_wrap(err, "%s", gt_parts[i]->name);
-            return r;
-        }
+        int r = gt_parts[i]->new (&companion->env, &companion->parts[i], err);
+        if (r < 0)
+            return gt_wrap(err, "%s", gt_parts[i]->name);
         if (gt_parts[i]->placement)
             companion->env.placement = companion->placement = gt_parts[i]->placement(companion->parts[i]);
     }

@@ -556,9 +556,21 @@ void gt_moved_gpus_lead(struct gt_moved_gpus *moved, bool leads)
     gt_write_clear(&moved->line);
 }
 
+void gt_moved_gpus_free(struct gt_moved_gpus *moved)
+{
+    if (!moved)
+        return;
+    moved_clear(moved);
+    gt_write_close(&moved->line);
+    gt_source_free(moved->timer);
+    free(moved->told);
+    free(moved);
+}
+GT_DEFINE_CLEANUP(struct gt_moved_gpus *, gt_moved_gpus_free)
+
 int gt_moved_gpus_new(const struct gt_part_env *env, struct gt_moved_gpus **ret, struct gt_err **err)
 {
-    struct gt_moved_gpus *moved = calloc(1, sizeof(*moved));
+    GT_CLEANUP(gt_moved_gpus_free) struct gt_moved_gpus *moved = calloc(1, sizeof(*moved));
     GT_NEED(moved, err, "isolations that follow their GPUs");
     moved->env = env;
     moved->line = (struct gt_write_line){.name = "isolations",
@@ -571,22 +583,7 @@ int gt_moved_gpus_new(const struct gt_part_env *env, struct gt_moved_gpus **ret,
                                          .arg = env->leading_arg,
                                          .answered = moved_on_written};
     gt_write_open(gt_kube_writer(env->kube), &moved->line);
-    int r = gt_loop_add_timer(env->loop, moved_on_timer, moved, &moved->timer, err);
-    if (r < 0) {
-        gt_moved_gpus_free(moved);
-        return r;
-    }
-    *ret = moved;
+    GT_TRY(gt_loop_add_timer(env->loop, moved_on_timer, moved, &moved->timer, err));
+    *ret = gt_steal(moved);
     return 0;
-}
-
-void gt_moved_gpus_free(struct gt_moved_gpus *moved)
-{
-    if (!moved)
-        return;
-    moved_clear(moved);
-    gt_write_close(&moved->line);
-    gt_source_free(moved->timer);
-    free(moved->told);
-    free(moved);
 }

@@ -392,9 +392,7 @@ static int trace_read_rows(struct gt_csv *csv, struct gt_table *tenants, struct 
             return gt_fail(err, E2BIG, "%s:%u: more than %d jobs", csv->file, csv->line, GT_TRACE_JOBS_MAX);
         GT_NEED(GT_GROW(trace->rows, trace->row_count, capacity, 1024), err, "%s", csv->file);
         struct gt_trace_row row = {0};
-        r = read_philly(csv, tenants, &row, err);
-        if (r < 0)
-            return r;
+        GT_TRY(read_philly(csv, tenants, &row, err));
         if (row.duration > 0) /* a job that ended at once used nothing */
             trace->rows[trace->row_count++] = row;
     }
