@@ -227,30 +227,13 @@ int gt_placement_content_make(const struct gt_cache_job *job, const struct gt_jo
                               const struct gt_owner *owner, struct placement_content *ret,
                               struct gt_err **err)
 {
-    *ret = (struct placement_content){.object = {.uid = "",
-                                                 .resource_version = "",
-                                                 .name = "",
-                                                 .namespace_ = "",
-                                                 .owner_api_version = "",
-                                                 .owner_kind = "",
-                                                 .owner_name = "",
-                                                 .owner_uid = "",
-                                                 .part_of = "",
-                                                 .on_lost_plan = "",
-                                                 .reason = "",
-                                                 .message = "",
-                                                 .behind = "",
-                                                 .where = "",
-                                                 .promised_until = "",
-                                                 .waiting_since = "",
-                                                 .planned_at = "",
-                                                 .reserved_until = "",
-                                                 .moving = "",
-                                                 .moving_before = "",
-                                                 .moves = ""},
-                                      .texts = GT_BUF(UNIT_TEXTS_MAX),
-                                      .where = GT_BUF(WHERE_MAX)};
-    content_add_job(job, &ret->object);
+    struct gt_gpu_placement *to = &ret->object;
+    *ret = (struct placement_content){.texts = GT_BUF(UNIT_TEXTS_MAX), .where = GT_BUF(WHERE_MAX)};
+    to->uid = to->resource_version = to->name = to->namespace_ = to->owner_api_version = to->owner_kind =
+        to->owner_name = to->owner_uid = to->part_of = to->on_lost_plan = to->reason = to->message =
+            to->behind = to->where = to->promised_until = to->waiting_since = to->planned_at =
+                to->reserved_until = to->moving = to->moving_before = to->moves = "";
+    content_add_job(job, to);
     return view ? add_view(view, owner, ret, err) : 0;
 }
 

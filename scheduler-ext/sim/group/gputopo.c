@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 
 #include "base/err.h"
 #include "scheduler-ext/sim/group/policy.h"
