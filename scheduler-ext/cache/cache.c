@@ -27,15 +27,6 @@ int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct
     return 0;
 }
 
-static void free_pods(struct gt_cache *cache)
-{
-    for (struct cache_pod *next = gt_table_after(&cache->pods, 0, NULL), *pod; (pod = next);) {
-        next = gt_table_after(&cache->pods, pod->hash, pod);
-        gt_cache_leave_job(pod);
-        gt_cache_free_pod(cache, pod);
-    }
-}
-
 static void free_nodes(struct gt_cache *cache)
 {
     for (struct cache_node *next = gt_cache_next_node(cache, NULL), *node; (node = next);) {
@@ -54,7 +45,11 @@ void gt_cache_free(struct gt_cache *cache)
 {
     if (!cache)
         return;
-    free_pods(cache);
+    for (struct cache_pod *next = gt_table_after(&cache->pods, 0, NULL), *pod; (pod = next);) {
+        next = gt_table_after(&cache->pods, pod->hash, pod);
+        gt_cache_leave_job(pod);
+        gt_cache_free_pod(cache, pod);
+    }
     gt_cache_charges_done(cache);
     gt_cache_claims_done(cache);
     gt_cache_slices_done(cache);

@@ -121,11 +121,10 @@ static void time_unready(const struct gt_cache *cache, struct cache_node *node,
 
 static enum gt_node_taints gpu_taint(const struct gt_node_object *object)
 {
-    for (unsigned i = 0; i < object->taint_count; i++)
-        if (strcmp(object->taints[i].key, GT_TAINT_KEY_GPUS) == 0)
-            return strcmp(object->taints[i].effect, "NoSchedule") == 0 ? GT_NODE_TAINT_HARD
-                                                                       : GT_NODE_TAINT_SOFT;
-    return GT_NODE_TAINT_NONE;
+    const struct gt_node_taint *taint = GT_FIND(object->taints, object->taint_count, key, GT_TAINT_KEY_GPUS);
+    return !taint                                     ? GT_NODE_TAINT_NONE
+           : strcmp(taint->effect, "NoSchedule") == 0 ? GT_NODE_TAINT_HARD
+                                                      : GT_NODE_TAINT_SOFT;
 }
 
 static void cache_node_commit(struct gt_cache *cache, struct cache_node *node,

@@ -26,10 +26,7 @@ static int64_t default_amount(const char *name)
 {
     static const char *const names[] = {GT_RESOURCE_CPU, GT_RESOURCE_MEMORY, GT_RESOURCE_PODS,
                                         "ephemeral-storage", GT_RESOURCE_GPU};
-    for (size_t i = 0; i < GT_COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return INT64_MAX / 2;
-    return 0;
+    return GT_HAS_TEXT(names, GT_COUNT(names), name) ? INT64_MAX / 2 : 0;
 }
 
 void *gt_cache_grown(void *array, size_t size, uint32_t old, uint32_t new)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/supernode.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "kube/yaml.h"
 
@@ -232,16 +233,12 @@ static int groups_read_all(const cJSON *root, struct gt_groups *groups, struct g
 int gt_groups_read(const char *text, size_t len, struct gt_groups **ret, struct gt_err **err)
 {
     gt_auto_groups struct gt_groups *groups = calloc(1, sizeof(*groups));
-    cJSON *root = NULL;
+    gt_auto_json cJSON *root = NULL;
     GT_NEED(groups, err, "groups");
     if (len > GT_GROUPS_TEXT_MAX)
         return gt_fail(err, E2BIG, "%zu bytes, at most %d are read", len, GT_GROUPS_TEXT_MAX);
-    int r = gt_yaml_read(text, len, &root, err);
-    if (r >= 0)
-        r = groups_read_all(root, groups, err);
-    cJSON_Delete(root);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_yaml_read(text, len, &root, err));
+    GT_TRY(groups_read_all(root, groups, err));
     *ret = gt_steal(groups);
     return 0;
 }

@@ -419,15 +419,6 @@ static void moved_decide(struct gt_moved_gpus *moved)
     }
 }
 
-/* What was copied, and released before it was there. */
-static void moved_check(struct gt_moved_gpus *moved)
-{
-    struct moved_pair *pair = &moved->pair;
-    gt_auto_json cJSON *list = gt_isolated_take_back(pair->from_object, pair->to_object, pair->added);
-    pair->writes = MOVED_TAKES_BACK;
-    moved_write(moved, pair->to, pair->to_object, list);
-}
-
 static void moved_on_read(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_moved_gpus *moved = arg;
@@ -441,9 +432,11 @@ static void moved_on_read(void *arg, struct gt_kube_answer *answer)
     *to = gt_steal(answer->object);
     if (!pair->to_object)
         moved_read(moved, pair->to);
-    else if (pair->added)
-        moved_check(moved);
-    else
+    else if (pair->added) { /* what was copied, and released before it was there */
+        gt_auto_json cJSON *list = gt_isolated_take_back(pair->from_object, pair->to_object, pair->added);
+        pair->writes = MOVED_TAKES_BACK;
+        moved_write(moved, pair->to, pair->to_object, list);
+    } else
         moved_decide(moved);
 }
 

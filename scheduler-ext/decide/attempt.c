@@ -87,11 +87,10 @@ static unsigned kinds_that_fit(const struct gt_cache *cache, const struct attemp
 static int bar_unfit(struct gt_cache *cache, const struct gt_cache_pod *pod, struct gt_node_set *to,
                      struct gt_err **err)
 {
-    int r = 0;
-    for (uint32_t n = 0; n < gt_cluster_nodes(gt_cache_cluster(cache)) && r >= 0; n++)
+    for (uint32_t n = 0; n < gt_cluster_nodes(gt_cache_cluster(cache)); n++)
         if (!kind_fits(cache, pod, n))
-            r = gt_node_set_add(to, n, err);
-    return r;
+            GT_TRY(gt_node_set_add(to, n, err));
+    return 0;
 }
 
 /* Tells pods of different kinds apart, and bars nodes where they may not run. */
@@ -207,8 +206,7 @@ static uint64_t attempt_gpus_of(const struct gt_job_view *view, uint32_t at)
 static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view *view,
                      const struct gt_plan_pod *pods, struct gt_node_set *to, struct gt_err **err)
 {
-    int r = 0;
-    for (uint32_t at = 0, first, end; at < view->count && r >= 0; at = end) {
+    for (uint32_t at = 0, first, end; at < view->count; at = end) {
         uint32_t home = GT_NONE;
         bool lacks = false;
         gt_job_view_run(view, at, &first, &end);
@@ -219,9 +217,9 @@ static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view 
                 home = info.supernode;
         }
         if (lacks && home != GT_NONE)
-            r = gt_node_set_add(to, home, err);
+            GT_TRY(gt_node_set_add(to, home, err));
     }
-    return r;
+    return 0;
 }
 
 static int attempt_exclude(const struct gt_job_view *view, const struct attempt_kinds *kinds,
@@ -264,13 +262,11 @@ static int attempt_exclude(const struct gt_job_view *view, const struct attempt_
 int gt_attempt_unfit(const struct gt_job_view *view, struct gt_node_set *to, struct gt_err **err)
 {
     const struct attempt_kinds kinds = kinds_of(view);
-    int r = 0;
-    for (uint32_t n = 0; r >= 0 && kinds.constrained && n < gt_cluster_nodes(gt_cache_cluster(view->cache));
-         n++)
+    for (uint32_t n = 0; kinds.constrained && n < gt_cluster_nodes(gt_cache_cluster(view->cache)); n++)
         if (!kinds_that_fit(view->cache, &kinds, n) &&
             gt_cache_may_use(view->cache, kinds.pods[0], n)) /* that ends */
-            r = gt_node_set_add(to, n, err);
-    return r;
+            GT_TRY(gt_node_set_add(to, n, err));
+    return 0;
 }
 
 int gt_attempt_make(const struct gt_job_view *view, const struct gt_node_set *avoid,

@@ -113,13 +113,11 @@ static bool kueue_admission_is_ours(const struct gt_admission *admission, const 
 
 void gt_admission_remove_flavor(struct gt_admission *admission, const char *name)
 {
-    for (unsigned i = 0; i < admission->flavor_count; i++) {
-        if (strcmp(admission->flavors[i].name, name) != 0)
-            continue;
-        gt_resource_flavor_done(&admission->flavors[i]);
-        admission->flavors[i] = admission->flavors[--admission->flavor_count];
+    struct gt_resource_flavor *flavor = GT_FIND(admission->flavors, admission->flavor_count, name, name);
+    if (!flavor)
         return;
-    }
+    gt_resource_flavor_done(flavor);
+    *flavor = admission->flavors[--admission->flavor_count];
 }
 
 void gt_admission_put_flavor(struct gt_admission *admission, const cJSON *object)

@@ -119,10 +119,7 @@ const struct placement_move *gt_rebalance_find(const struct gt_placement *placem
                                                const struct gt_cache_pod *pod)
 {
     const struct placement_moves *moves = &placement->moves;
-    for (uint32_t i = 0; i < moves->count; i++)
-        if (strcmp(moves->list[i].uid, pod->uid) == 0)
-            return &moves->list[i];
-    return NULL;
+    return GT_FIND(moves->list, moves->count, uid, pod->uid);
 }
 
 const char *gt_rebalance_node(const struct gt_placement *placement, const struct gt_cache_pod *pod)

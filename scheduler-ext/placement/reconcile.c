@@ -353,14 +353,6 @@ static void report_early(struct reconcile *reconcile)
     gt_placement_report(reconcile->pjob, reconcile->view, reconcile->owner, false);
 }
 
-/* What follows the whole units of a job that was made smaller. */
-static void report_rest(struct reconcile *reconcile)
-{
-    struct pjob *pjob = reconcile->pjob;
-    gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "RuleBroken", reconcile->view->job->rest_text);
-    gt_placement_report(pjob, reconcile->view, reconcile->owner, true);
-}
-
 /* An Event, once for each change. */
 static void report_slow(struct reconcile *reconcile)
 {
@@ -381,9 +373,11 @@ static void bring_in(struct reconcile *reconcile)
     if (!gt_job_view_gated(reconcile->view)) {
         pjob->lift.late_ms = 0;
         pjob->lift.refusal_reported = false;
-        if (reconcile->view->job->rest && !reconcile->lost)
-            report_rest(reconcile);
-        else if (reconcile->view->states[GT_MEMBER_EARLY])
+        if (reconcile->view->job->rest && !reconcile->lost) {
+            /* What follows the whole units of a job that was made smaller. */
+            gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "RuleBroken", reconcile->view->job->rest_text);
+            gt_placement_report(pjob, reconcile->view, reconcile->owner, true);
+        } else if (reconcile->view->states[GT_MEMBER_EARLY])
             report_early(reconcile);
         else
             pjob->report.digest = 0;

@@ -225,15 +225,6 @@ void gt_write_object_delete(struct gt_placement *placement, struct placement_obj
 
 /* ---- answers ---- */
 
-static void write_take_version(struct record *record, const char *version)
-{
-    char *copy = *version ? strdup(version) : NULL;
-    if (!copy)
-        return;
-    free(record->object.version);
-    record->object.version = copy;
-}
-
 static void write_count_done(const struct write *write)
 {
     struct gt_placement_counters *counters = &write->placement->counters;
@@ -293,7 +284,11 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
         record->object.waits_s = write->waits_s;
         record->object.nominated = write->nominated;
     }
-    write_take_version(record, version);
+    char *copy = *version ? strdup(version) : NULL;
+    if (!copy)
+        return;
+    free(record->object.version);
+    record->object.version = copy;
 }
 
 static void write_report_text(const struct write *write, const char *text)

@@ -92,15 +92,6 @@ static void write_supernodes(struct model_writer *writer)
 
 /* ---- nodes and jobs ---- */
 
-static void model_json_write_node(struct model_writer *writer, uint32_t id)
-{
-    struct gt_cluster_node node;
-    if (!gt_cluster_get_node(gt_cache_cluster(writer->view->cache), id, &node))
-        return;
-    gt_model_node_json(writer->view, id, &writer->item);
-    writer->nodes += !model_json_put(writer);
-}
-
 static void write_job(struct model_writer *writer, const struct gt_cache_job *job)
 {
     gt_model_job_json(writer->view, job, true, false, &writer->item);
@@ -211,6 +202,7 @@ void gt_model_json(const struct gt_debug_view *view, struct gt_buf *to)
 {
     size_t room = to->max > TAIL_MAX + HEAD_MAX ? to->max - TAIL_MAX : 0;
     struct model_writer writer = {.view = view, .to = to, .item = GT_BUF(to->max), .limit = room / 4 * 3};
+    struct gt_cluster_node node;
     to->failed |= !room;
     model_json_write_head(view, to);
     gt_json_begin(to, "supernodes", '[');
@@ -218,7 +210,10 @@ void gt_model_json(const struct gt_debug_view *view, struct gt_buf *to)
     gt_json_end(to, ']');
     gt_json_begin(to, "nodes", '[');
     for (uint32_t id = 0; id < gt_cluster_nodes(gt_cache_cluster(view->cache)); id++)
-        model_json_write_node(&writer, id);
+        if (gt_cluster_get_node(gt_cache_cluster(view->cache), id, &node)) {
+            gt_model_node_json(view, id, &writer.item);
+            writer.nodes += !model_json_put(&writer);
+        }
     gt_json_end(to, ']');
     writer.limit = room;
     gt_json_begin(to, "jobs", '[');

@@ -288,12 +288,11 @@ int gt_trace_from_name(const char *name, struct gt_trace **ret, struct gt_err **
 {
     gt_auto_trace struct gt_trace *trace = calloc(1, sizeof(*trace));
     GT_NEED(trace, err, "trace");
-    if (strncmp(name, "mix:", 4) == 0) {
+    const struct cdf *cdf = GT_FIND(cdfs, GT_COUNT(cdfs), name, name);
+    if (strncmp(name, "mix:", 4) == 0)
         GT_TRY(fill_from_mix(name + 4, trace, err));
-    }
-    for (size_t i = 0; i < GT_COUNT(cdfs) && !trace->class_count; i++)
-        if (strcmp(name, cdfs[i].name) == 0)
-            fill_from_cdf(&cdfs[i], trace);
+    if (cdf)
+        fill_from_cdf(cdf, trace);
     if (!trace->class_count)
         return gt_fail(err, ENOENT, "expected seren, kalos, philly, helios, mix:SIZES or a file, is '%.100s'",
                        name);

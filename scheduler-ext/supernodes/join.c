@@ -159,14 +159,6 @@ static void place_by_config(struct join_work *work)
 
 /* ---- labels ---- */
 
-static uint32_t join_config_find_supernode(const struct join_work *work, const char *name)
-{
-    for (uint32_t i = 0; i < work->join->supernode_count; i++)
-        if (strcmp(work->join->supernodes[i].name, name) == 0)
-            return i;
-    return GT_JOIN_NONE;
-}
-
 static void join_by_label(struct join_work *work)
 {
     struct gt_join *join = work->join;
@@ -187,7 +179,8 @@ static void join_by_label(struct join_work *work)
         const struct join_key *key = &work->by_label.keys[i];
         const char *label = key->text;
         if (i == 0 || strcmp(label, key[-1].text) != 0) {
-            id = join_config_find_supernode(work, label);
+            const struct gt_supernode *known = GT_FIND(join->supernodes, join->supernode_count, name, label);
+            id = known ? (uint32_t)(known - join->supernodes) : GT_JOIN_NONE;
             if (id != GT_JOIN_NONE && id < configured && join->supernodes[id].tier > 1) {
                 gt_join_tell(work, GT_JOIN_BAD_TIER, (struct join_about){id, key->item, GT_JOIN_NONE, false},
                              "label %s: the group of that name is of tier %u, expected 1", label,

@@ -283,13 +283,12 @@ static uint64_t *gpus_that_leave(struct gt_volcano *volcano)
 static int nodes_to_avoid(const struct volcano_session *session, const uint8_t *may_use,
                           struct gt_node_set *to)
 {
-    int r = 0;
-    for (uint32_t id = 0; id < session->ids && r >= 0; id++) {
+    for (uint32_t id = 0; id < session->ids; id++) {
         uint32_t at = session->node_of[id];
         if (at == GT_VOLCANO_NO_NODE || (may_use && !may_use[at]))
-            r = gt_node_set_add(to, id, NULL);
+            GT_TRY(gt_node_set_add(to, id, NULL));
     }
-    return r;
+    return 0;
 }
 
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,

@@ -503,17 +503,16 @@ static void warn_of_peers(void *arg, cJSON *spec)
 /* Without a group size only these annotations have an effect. */
 static int check_ungrouped(const struct gt_owner *owner, struct gt_err **err)
 {
-    int r = 0;
-    for (unsigned i = 0; i < owner->spec.count && r >= 0; i++) {
+    for (unsigned i = 0; i < owner->spec.count; i++) {
         const struct gt_job_template *template = &owner->spec.templates[i];
         const char *const *of = template->texts.of;
         const struct gt_job_texts texts = {
             .of = {[GT_KEY_SLOW] = of[GT_KEY_SLOW], [GT_KEY_JOB_TOPOLOGY] = of[GT_KEY_JOB_TOPOLOGY]},
             .where = template->role};
         struct gt_job_sizes sizes;
-        r = gt_job_sizes_read(&texts, 1, &sizes, err);
+        GT_TRY(gt_job_sizes_read(&texts, 1, &sizes, err));
     }
-    return r;
+    return 0;
 }
 
 static void judge_owner(const struct gt_webhook *webhook, const struct review *review, enum gt_job_kind kind,
