@@ -175,11 +175,10 @@ static void cache_node_take(struct gt_cache *cache, const struct gt_node_object 
 void gt_cache_node(struct gt_cache *cache, const cJSON *json)
 {
     gt_auto_node_object struct gt_node_object object = {0};
-    if (gt_node_object_read(json, GT_RESOURCE_GPU, &object, NULL) < 0) {
+    if (gt_node_object_read(json, GT_RESOURCE_GPU, &object, NULL) < 0)
         cache->refused++;
-    } else {
+    else
         cache_node_take(cache, &object);
-    }
     gt_cache_notify(cache);
 }
 

@@ -414,18 +414,14 @@ bool gt_cache_knows_scheduler(const struct gt_cache *cache, const char *name)
     return !name || i < cache->scheduler_count || i == CACHE_SCHEDULERS_MAX;
 }
 
-static void see_scheduler(struct gt_cache *cache, const char *name)
-{
-    const char *copy = gt_cache_knows_scheduler(cache, name) ? NULL : gt_cache_string(cache, name);
-    if (copy)
-        cache->schedulers[cache->scheduler_count++] = copy;
-}
-
 void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
 {
     const struct gt_pod_meta *meta = &from->meta;
-    if (from->node_name)
-        see_scheduler(cache, from->scheduler);
+    const char *scheduler = from->node_name && !gt_cache_knows_scheduler(cache, from->scheduler)
+                                ? gt_cache_string(cache, from->scheduler)
+                                : NULL;
+    if (scheduler)
+        cache->schedulers[cache->scheduler_count++] = scheduler;
     if (from->node_name || from->ended)
         gt_cache_end_passed(cache, meta->namespace_, meta->name);
     if (!cache->spec.reports_only && meta->namespace_[0] && meta->name[0])

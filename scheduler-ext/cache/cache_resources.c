@@ -217,13 +217,6 @@ static bool cache_resources_fill(struct gt_cache *cache, const struct gt_resourc
     return to->count;
 }
 
-static void free_unused_columns(struct gt_cache *cache)
-{
-    for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
-        if (cache->columns[i].name && !cache->columns[i].refs)
-            free_column(cache, &cache->columns[i]);
-}
-
 struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *asked,
                                                bool has_gpus)
 {
@@ -245,7 +238,9 @@ struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const str
     }
     if (!request) {
         cache->refused++;
-        free_unused_columns(cache);
+        for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
+            if (cache->columns[i].name && !cache->columns[i].refs)
+                free_column(cache, &cache->columns[i]);
         return NULL;
     }
     request->refs++;

@@ -214,14 +214,6 @@ void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job)
     gt_volcano_job_look(volcano, job);
 }
 
-/* Gives up plans of jobs of which the session could not allocate any task. */
-static void give_back_others(struct gt_volcano *volcano, const struct volcano_job *but)
-{
-    for (struct volcano_job *job = volcano->session.jobs; job; job = job->next)
-        if (job != but && job->planned && !job->allocated)
-            gt_volcano_give_back(volcano, job);
-}
-
 void gt_volcano_job_close(struct gt_volcano *volcano, struct volcano_job *job)
 {
     if (job->planned && !job->allocated)
@@ -357,7 +349,10 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
         return 0;
     if (task->pod->plan == GT_CACHE_PLAN_LOST)
         return gt_volcano_say(error, -EAGAIN, "the place that it was planned for is lost");
-    give_back_others(volcano, job);
+    /* Plans of which the session could not allocate any task are given up. */
+    for (struct volcano_job *other = volcano->session.jobs; other; other = other->next)
+        if (other != job && other->planned && !other->allocated)
+            gt_volcano_give_back(volcano, other);
     int r = volcano_job_plan(volcano, job, error);
     if (r < 0)
         return gt_volcano_room_place(volcano, job, task->pod, ret_node) ? 1 : r;
