@@ -241,15 +241,6 @@ static void moved_see(struct gt_moved_gpus *moved, uint32_t node)
     }
 }
 
-/* One search finds all that are lost. What is not found is seen when its node's agent reports it. */
-static void moved_search(struct gt_moved_gpus *moved)
-{
-    for (unsigned i = 0; i < moved->count; i++)
-        moved->told[i].is_lost = false;
-    for (uint32_t node = 0; node < gt_cluster_nodes(moved_cluster(moved)); node++)
-        moved_see(moved, node);
-}
-
 /* Some other node's list has it, too. */
 static bool moved_is_told_elsewhere(const struct gt_moved_gpus *moved, const struct told_gpu *told)
 {
@@ -480,8 +471,12 @@ static const char *moved_where(struct gt_moved_gpus *moved, struct told_gpu *tol
                      old.outlived || !old.ready;
     if (!*ret_is_silent && moved_node_has_all(cache, from, told))
         return NULL;
-    if (told->is_lost)
-        moved_search(moved);
+    if (told->is_lost) { /* one search finds all; the rest is seen when its node's agent reports it */
+        for (unsigned i = 0; i < moved->count; i++)
+            moved->told[i].is_lost = false;
+        for (uint32_t id = 0; id < gt_cluster_nodes(moved_cluster(moved)); id++)
+            moved_see(moved, id);
+    }
     if (told->at == GT_NONE)
         return NULL;
     if (!moved_node_has_all(cache, told->at, told)) {

@@ -57,11 +57,6 @@ bool gt_part_grows(const struct gt_job_view *view)
 
 enum { STARTED, NEEDED, OTHER, CLASSES };
 
-static unsigned class_of(const struct unit_count *count)
-{
-    return count->placed ? STARTED : count->needed ? NEEDED : OTHER;
-}
-
 /* How many of the first ones are needed for the minimum. */
 static uint32_t least_of(const struct gt_job_view *view, const struct gt_waiting_units *part)
 {
@@ -85,7 +80,7 @@ int gt_waiting_units_make(const struct gt_job_view *view, struct gt_waiting_unit
     for (unsigned class = 0; class < CLASSES; class ++) {
         for (uint32_t u = 0; u < view->job->units.count; u++) {
             const struct unit_count count = count_unit(view, u);
-            if (count.open && class_of(&count) == class)
+            if (count.open && (count.placed ? STARTED : count.needed ? NEEDED : OTHER) == class)
                 part.units[part.count++] = u;
         }
         part.started = class == STARTED ? part.count : part.started;

@@ -344,15 +344,6 @@ static void reconcile_enqueue(struct reconcile *reconcile)
 
 /* ---- after a plan ---- */
 
-static void report_early(struct reconcile *reconcile)
-{
-    char text[128];
-    snprintf(text, sizeof(text), "%u of its pods wait for others of their units, which come when pods end",
-             reconcile->view->states[GT_MEMBER_EARLY]);
-    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, "PodsMissing", text);
-    gt_placement_report(reconcile->pjob, reconcile->view, reconcile->owner, false);
-}
-
 /* An Event, once for each change. */
 static void report_slow(struct reconcile *reconcile)
 {
@@ -367,6 +358,7 @@ static void report_slow(struct reconcile *reconcile)
 static void bring_in(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
+    char text[128];
     report_slow(reconcile);
     leave_queue(pjob);
     gt_reconcile_hint(reconcile);
@@ -377,9 +369,13 @@ static void bring_in(struct reconcile *reconcile)
             /* What follows the whole units of a job that was made smaller. */
             gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "RuleBroken", reconcile->view->job->rest_text);
             gt_placement_report(pjob, reconcile->view, reconcile->owner, true);
-        } else if (reconcile->view->states[GT_MEMBER_EARLY])
-            report_early(reconcile);
-        else
+        } else if (reconcile->view->states[GT_MEMBER_EARLY]) {
+            snprintf(text, sizeof(text),
+                     "%u of its pods wait for others of their units, which come when pods end",
+                     reconcile->view->states[GT_MEMBER_EARLY]);
+            gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "PodsMissing", text);
+            gt_placement_report(pjob, reconcile->view, reconcile->owner, false);
+        } else
             pjob->report.digest = 0;
         if (!reconcile->lost && !reconcile->view->states[GT_MEMBER_EARLY] && !reconcile->view->job->rest &&
             !gt_reconcile_awaits_scheduler(reconcile))
