@@ -118,55 +118,44 @@ static struct audit_finding *audit_findings_add(struct gt_audit *audit, enum gt_
     return finding;
 }
 
-__attribute__((format(printf, 5, 0))) static void audit_findings_see(struct gt_audit *audit,
-                                                                     enum gt_finding_kind kind, uint64_t key,
-                                                                     const struct gt_finding *about,
-                                                                     const char *format, va_list args)
+static struct gt_finding of_pod(const struct cache_pod *pod)
+{
+    const struct gt_cache_pod *pub = &pod->pub;
+    return (struct gt_finding){.api_version = "v1",
+                               .object = "Pod",
+                               .namespace_ = pub->meta.namespace_,
+                               .name = pub->meta.name,
+                               .uid = pub->uid,
+                               .owner_api_version = pub->owner_api_version,
+                               .owner_kind = pub->meta.owner_kind,
+                               .owner_name = pub->meta.owner_name,
+                               .owner_uid = pub->owner_uid};
+}
+
+static struct gt_finding of_claim(const struct gt_cache_claim *claim)
+{
+    return (struct gt_finding){.api_version = "resource.k8s.io/v1",
+                               .object = "ResourceClaim",
+                               .namespace_ = claim->namespace_,
+                               .name = claim->name,
+                               .uid = claim->uid};
+}
+
+__attribute__((format(printf, 5, 6))) static void audit_see(struct gt_audit *audit, enum gt_finding_kind kind,
+                                                            uint64_t key, struct gt_finding about,
+                                                            const char *format, ...)
 {
     struct audit_finding *finding = audit_findings_find(audit, kind, key);
     if (!finding && audit->of_kind[kind] < GT_AUDIT_FINDINGS_MAX) {
         char note[AUDIT_NOTE_MAX];
+        va_list args;
+        va_start(args, format);
         vsnprintf(note, sizeof(note), format, args);
-        finding = audit_findings_add(audit, kind, key, about, note);
+        va_end(args);
+        finding = audit_findings_add(audit, kind, key, &about, note);
     }
     if (finding)
         finding->round = audit->round;
-}
-
-__attribute__((format(printf, 5, 6))) static void audit_see(struct gt_audit *audit, enum gt_finding_kind kind,
-                                                            uint64_t key, const struct cache_pod *pod,
-                                                            const char *format, ...)
-{
-    const struct gt_cache_pod *pub = &pod->pub;
-    const struct gt_finding about = {.api_version = "v1",
-                                     .object = "Pod",
-                                     .namespace_ = pub->meta.namespace_,
-                                     .name = pub->meta.name,
-                                     .uid = pub->uid,
-                                     .owner_api_version = pub->owner_api_version,
-                                     .owner_kind = pub->meta.owner_kind,
-                                     .owner_name = pub->meta.owner_name,
-                                     .owner_uid = pub->owner_uid};
-    va_list args;
-    va_start(args, format);
-    audit_findings_see(audit, kind, key, &about, format, args);
-    va_end(args);
-}
-
-__attribute__((format(printf, 5, 6))) static void audit_see_claim(struct gt_audit *audit,
-                                                                  enum gt_finding_kind kind, uint64_t key,
-                                                                  const struct gt_cache_claim *claim,
-                                                                  const char *format, ...)
-{
-    const struct gt_finding about = {.api_version = "resource.k8s.io/v1",
-                                     .object = "ResourceClaim",
-                                     .namespace_ = claim->namespace_,
-                                     .name = claim->name,
-                                     .uid = claim->uid};
-    va_list args;
-    va_start(args, format);
-    audit_findings_see(audit, kind, key, &about, format, args);
-    va_end(args);
 }
 
 static void audit_end_round(struct gt_audit *audit)
@@ -217,22 +206,13 @@ struct unit {
     uint32_t pods, atom; /* of the whole unit; atom 0: it is hard */
 };
 
-static bool audit_units_read_number(const struct gt_pod_meta *meta, enum gt_pod_key key, uint32_t *ret)
-{
-    uint64_t number;
-    const char *text = gt_pod_annotation(meta, key);
-    if (!text || !gt_text_to_unsigned(text, GT_PLAN_PODS_MAX - 1, &number))
-        return false;
-    *ret = (uint32_t)number;
-    return true;
-}
-
 static bool sit(const struct gt_audit *audit, const struct cache_pod *pod, struct audit_location *ret)
 {
     struct gt_cluster_node node;
+    ret->unit = gt_cache_pod_number(&pod->pub, GT_KEY_PLAN_UNIT);
+    ret->rank = gt_cache_pod_number(&pod->pub, GT_KEY_PLAN_RANK);
     if (!pod->at || pod->pub.deleting || !gt_cluster_get_node(audit->cache->cluster, pod->at->id, &node) ||
-        !audit_units_read_number(&pod->pub.meta, GT_KEY_PLAN_UNIT, &ret->unit) ||
-        !audit_units_read_number(&pod->pub.meta, GT_KEY_PLAN_RANK, &ret->rank))
+        ret->unit >= GT_PLAN_PODS_MAX || ret->rank >= GT_PLAN_PODS_MAX)
         return false;
     ret->supernode = node.supernode;
     ret->pod = pod;
@@ -241,13 +221,11 @@ static bool sit(const struct gt_audit *audit, const struct cache_pod *pod, struc
 
 static bool audit_units_reserve(struct gt_audit *audit, uint32_t count)
 {
+    void *new_;
     if (count <= audit->location_capacity)
         return true;
-    struct audit_location *locations = calloc(count, sizeof(*locations));
-    if (!locations)
+    if (!CACHE_GROW(audit->locations, audit->location_capacity, count))
         return false;
-    free(audit->locations);
-    audit->locations = locations;
     audit->location_capacity = count;
     return true;
 }
@@ -344,7 +322,7 @@ static void check_unit(struct gt_audit *audit, const struct gt_job_sizes *sizes,
     if (!torn)
         return;
     uint64_t key = gt_digest_mix(gt_digest_mix_text(audit->cache->seed, job->key), torn->unit);
-    audit_see(audit, GT_FINDING_UNIT_TORN, key, torn->pod,
+    audit_see(audit, GT_FINDING_UNIT_TORN, key, of_pod(torn->pod),
               "%sunit %u of job %s is in two supernodes: rank %u, pod %s, on node %s in %s; rank %u, pod "
               "%s, on node %s in %s",
               soft ? "an atom of " : "", torn->unit, job->key, torn[0].rank, torn[0].pod->pub.meta.name,
@@ -404,11 +382,11 @@ static void audit_check_place(struct gt_audit *audit, const struct cache_pod *po
     if (!pod->at || !audit_is_planned(pod))
         return;
     if (pod->plan->node != pod->at)
-        audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
+        audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), of_pod(pod),
                   "pod %s/%s is on node %s, its plan is for node %s", meta->namespace_, meta->name,
                   pod->at->name, pod->plan->node->name);
     else if (gpus_beside_plan(pod))
-        audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), pod,
+        audit_see(audit, GT_FINDING_MISPLACED, key_of(audit, pod), of_pod(pod),
                   "pod %s/%s uses GPUs %s of node %s, its plan is for %s", meta->namespace_, meta->name,
                   mask_text(used, pod->owned), pod->at->name, mask_text(planned, pod->resolved));
 }
@@ -439,7 +417,7 @@ static void check_claims(struct gt_audit *audit, const struct cache_node *node)
             continue;
         const struct cache_pod *other = pod->resolved & claimed ? conflict_with(pod, node) : NULL;
         if (other)
-            audit_see(audit, GT_FINDING_DOUBLE_PLANNED, key_of(audit, pod), pod,
+            audit_see(audit, GT_FINDING_DOUBLE_PLANNED, key_of(audit, pod), of_pod(pod),
                       "GPUs %s of node %s are in the plans of two pods, %s/%s and %s/%s",
                       mask_text(shared, pod->resolved & other->resolved), node->name,
                       pod->pub.meta.namespace_, pod->pub.meta.name, other->pub.meta.namespace_,
@@ -453,9 +431,9 @@ static void check_claims(struct gt_audit *audit, const struct cache_node *node)
 /* Whether the node's agent reports that its pod has some of the GPUs. */
 static bool audit_is_served(const struct cache_node *node, const struct cache_claim *claim, uint64_t gpus)
 {
-    for (uint32_t i = 0; i < node->owner_count; i++)
-        if (node->owners[i].mask & gpus && strcmp(node->owners[i].pod, claim->pub.pod) == 0 &&
-            strcmp(node->owners[i].namespace_, claim->pub.namespace_) == 0)
+    for (uint32_t i = 0; i < node->cr.owner_count; i++)
+        if (node->cr.owners[i].mask & gpus && strcmp(node->cr.owners[i].pod, claim->pub.pod) == 0 &&
+            strcmp(node->cr.owners[i].namespace_, claim->pub.namespace_) == 0)
             return true;
     return false;
 }
@@ -469,12 +447,12 @@ static void see_both(struct gt_audit *audit, const struct cache_node *node, cons
         served == audit_is_served(node, other, gpus) ? strcmp(one->pub.uid, other->pub.uid) > 0 : !served;
     const struct gt_cache_claim *first = later ? &other->pub : &one->pub;
     const struct gt_cache_claim *second = later ? &one->pub : &other->pub;
-    audit_see_claim(
-        audit, GT_FINDING_DOUBLE_CLAIMED, gt_digest_mix_text(audit->cache->seed, second->uid), second,
-        "GPUs %s of node %s are in two ResourceClaims, %s/%s and %s/%s; the pod of the second one "
-        "waits for the other's end",
-        mask_text(shared, gpus), node->name, first->namespace_, first->name, second->namespace_,
-        second->name);
+    audit_see(audit, GT_FINDING_DOUBLE_CLAIMED, gt_digest_mix_text(audit->cache->seed, second->uid),
+              of_claim(second),
+              "GPUs %s of node %s are in two ResourceClaims, %s/%s and %s/%s; the pod of the second one "
+              "waits for the other's end",
+              mask_text(shared, gpus), node->name, first->namespace_, first->name, second->namespace_,
+              second->name);
 }
 
 static void check_resource_claims(struct gt_audit *audit, const struct cache_node *node)
@@ -514,7 +492,7 @@ static void check_unplaced(struct gt_audit *audit, const struct gt_cache_job *jo
         group = group ? group : audit_texts(audit, job).of[GT_KEY_GROUP];
         if (!group)
             return;
-        audit_see(audit, GT_FINDING_UNPLACED, key_of(audit, pod), pod,
+        audit_see(audit, GT_FINDING_UNPLACED, key_of(audit, pod), of_pod(pod),
                   "pod %s/%s runs on node %s without a plan, though its job %s has gpu-group-size %.60s: "
                   "its units may "
                   "lie apart. The webhook did not see the pod, or the size was set later",

@@ -27,19 +27,10 @@ int gt_cache_new(const struct gt_cache_spec *spec, struct gt_cache **ret, struct
     return 0;
 }
 
-static void free_pods(struct gt_cache *cache)
-{
-    for (struct cache_pod *next = gt_table_after(&cache->pods, 0, NULL), *pod; (pod = next);) {
-        next = gt_table_after(&cache->pods, pod->hash, pod);
-        gt_cache_leave_job(pod);
-        gt_cache_free_pod(cache, pod);
-    }
-}
-
 static void free_nodes(struct gt_cache *cache)
 {
-    for (struct cache_node *next = gt_table_after(&cache->nodes, 0, NULL), *node; (node = next);) {
-        next = gt_table_after(&cache->nodes, node->hash, node);
+    for (struct cache_node *next = gt_cache_next_node(cache, NULL), *node; (node = next);) {
+        next = gt_cache_next_node(cache, node);
         gt_cache_forget_topology(cache, node);
         gt_cache_forget_labels(cache, node);
         gt_cache_forget_report(cache, node);
@@ -54,7 +45,11 @@ void gt_cache_free(struct gt_cache *cache)
 {
     if (!cache)
         return;
-    free_pods(cache);
+    for (struct cache_pod *next = gt_table_after(&cache->pods, 0, NULL), *pod; (pod = next);) {
+        next = gt_table_after(&cache->pods, pod->hash, pod);
+        gt_cache_leave_job(pod);
+        gt_cache_free_pod(cache, pod);
+    }
     gt_cache_charges_done(cache);
     gt_cache_claims_done(cache);
     gt_cache_slices_done(cache);
@@ -88,8 +83,7 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
     if (cache->foreign_note && cache->now_ms >= cache->foreign_until_ms)
         gt_cache_set_foreign(cache, "", 0);
     gt_cache_end_passed(cache, NULL, NULL);
-    for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_table_after(&cache->nodes, node->hash, node)) {
+    for (struct cache_node *node = NULL; (node = gt_cache_next_node(cache, node));) {
         gt_cache_calm_wiring(cache, node);
         if (!node->has_topology)
             continue;
@@ -107,19 +101,19 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
 const char *gt_cache_device_id(const struct gt_cache *cache, uint32_t node_id, unsigned gpu)
 {
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
-    return node && gpu < gt_class_gpus(node->class) ? node->device_ids[gpu] : NULL;
+    return node && gpu < gt_class_gpus(node->cr.class) ? node->cr.device_ids[gpu] : NULL;
 }
 
 const struct gt_cache_pod *gt_cache_gpu_user(const struct gt_cache *cache, uint32_t node_id, unsigned gpu)
 {
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
-    if (!node || gpu >= gt_class_gpus(node->class))
+    if (!node || gpu >= gt_class_gpus(node->cr.class))
         return NULL;
     uint64_t bit = UINT64_C(1) << gpu;
-    for (uint32_t i = 0; i < node->owner_count; i++)
-        if (node->owners[i].mask & bit) {
+    for (uint32_t i = 0; i < node->cr.owner_count; i++)
+        if (node->cr.owners[i].mask & bit) {
             struct cache_pod *pod =
-                gt_cache_pod_named(cache, node->owners[i].namespace_, node->owners[i].pod);
+                gt_cache_pod_named(cache, node->cr.owners[i].namespace_, node->cr.owners[i].pod);
             return pod && pod->node == node && gt_cache_may_be_named(node, pod) ? &pod->pub : NULL;
         }
     for (const struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
@@ -132,7 +126,7 @@ uint64_t gt_cache_pod_gpus(const struct gt_cache *cache, const struct gt_cache_p
 {
     const struct cache_node *node = gt_cache_node_of(cache, pod->node);
     uint64_t mask = 0;
-    for (unsigned gpu = 0; node && gpu < gt_class_gpus(node->class); gpu++)
+    for (unsigned gpu = 0; node && gpu < gt_class_gpus(node->cr.class); gpu++)
         if (gt_cache_gpu_user(cache, pod->node, gpu) == pod)
             mask |= UINT64_C(1) << gpu;
     return mask;
@@ -175,7 +169,7 @@ bool gt_cache_get_node(const struct gt_cache *cache, uint32_t node_id, struct gt
                                   .health_unknown = node->health_unknown,
                                   .isolated = node->isolated & ~node->healthy,
                                   .observed_ms = node->observed_ms,
-                                  .product = node->product};
+                                  .product = node->cr.product};
     return true;
 }
 
@@ -186,8 +180,7 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
                                          .refused = cache->refused,
                                          .pods_beyond = cache->pods_beyond};
     memcpy(counters.pods, cache->pods_in, sizeof(counters.pods));
-    for (const struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_table_after(&cache->nodes, node->hash, node)) {
+    for (const struct cache_node *node = NULL; (node = gt_cache_next_node(cache, node));) {
         counters.nodes += node->id != GT_NONE;
         counters.nodes_without_topology += node->has_node && node->has_gpus && !node->has_topology;
         counters.nodes_stale += node->stale;
@@ -197,8 +190,7 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
         counters.nodes_offering_less += fewer && !node->left_alone;
         counters.nodes_rewired += node->rewires;
     }
-    for (const struct cache_supernode *at = gt_table_after(&cache->supernodes, 0, NULL); at;
-         at = gt_table_after(&cache->supernodes, at->hash, at))
+    for (const struct cache_supernode *at = NULL; (at = gt_cache_next_supernode(cache, at));)
         counters.supernodes += at->known;
     *ret = counters;
 }
@@ -206,8 +198,7 @@ void gt_cache_counters(const struct gt_cache *cache, struct gt_cache_counters *r
 uint32_t gt_cache_absent_nodes(const struct gt_cache *cache, const char *names[], uint32_t max)
 {
     uint32_t count = 0;
-    for (const struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_table_after(&cache->nodes, node->hash, node)) {
+    for (const struct cache_node *node = NULL; (node = gt_cache_next_node(cache, node));) {
         if (node->has_topology || node->report.is_filled ||
             !(node->claims || (node->has_node && node->has_gpus)))
             continue;

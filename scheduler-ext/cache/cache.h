@@ -223,6 +223,17 @@ bool gt_cache_knows_scheduler(const struct gt_cache *cache, const char *name);
 
 struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char *namespace_,
                                        const char *name);
+
+/* A pod, for someone who outlives it. */
+struct gt_cache_pod_name {
+    char *names;  /* namespace and name, each followed by a NUL */
+    uint64_t uid; /* gt_digest_keyed() */
+};
+bool gt_cache_name_pod(const struct gt_cache_pod *pod, struct gt_cache_pod_name *ret); /* false: no memory */
+/* NULL: it is gone. */
+const struct gt_cache_pod *gt_cache_named_pod(const struct gt_cache *cache,
+                                              const struct gt_cache_pod_name *of);
+
 /* For a job that has no pods yet. */
 uint64_t gt_cache_new_job_number(struct gt_cache *cache);
 struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char *key);

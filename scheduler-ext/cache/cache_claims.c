@@ -74,14 +74,6 @@ static size_t claims_size_of(const struct gt_resource_claim *from, const char *p
     return size;
 }
 
-static const char *claims_put(char **at, const char *text)
-{
-    size_t size = claims_text_size(text);
-    char *start = memcpy(*at, text, size);
-    *at += size;
-    return start;
-}
-
 static void claims_fill(const struct gt_resource_claim *from, const char *pod, struct cache_claim *to)
 {
     struct gt_cache_claim_request *requests = (struct gt_cache_claim_request *)(to + 1);
@@ -90,12 +82,12 @@ static void claims_fill(const struct gt_resource_claim *from, const char *pod, s
     for (unsigned i = 0; i < from->result_count; i++)
         count += claims_is_ours(&from->results[i]);
     char *at = (char *)(devices + count);
-    to->pub = (struct gt_cache_claim){.namespace_ = claims_put(&at, from->namespace_),
-                                      .name = claims_put(&at, from->name),
-                                      .uid = claims_put(&at, from->uid),
-                                      .resource_version = claims_put(&at, from->resource_version),
-                                      .pod = claims_put(&at, pod),
-                                      .pod_uid = claims_put(&at, from->pod_uid),
+    to->pub = (struct gt_cache_claim){.namespace_ = gt_cache_put_text(&at, from->namespace_),
+                                      .name = gt_cache_put_text(&at, from->name),
+                                      .uid = gt_cache_put_text(&at, from->uid),
+                                      .resource_version = gt_cache_put_text(&at, from->resource_version),
+                                      .pod = gt_cache_put_text(&at, pod),
+                                      .pod_uid = gt_cache_put_text(&at, from->pod_uid),
                                       .is_protected = from->is_protected,
                                       .is_plain = from->request_count > 0,
                                       .allocated = from->allocated,
@@ -105,14 +97,14 @@ static void claims_fill(const struct gt_resource_claim *from, const char *pod, s
                                       .request_count = from->request_count};
     for (unsigned i = 0; i < from->request_count; i++) {
         const struct gt_claim_request *request = &from->requests[i];
-        requests[i] = (struct gt_cache_claim_request){claims_put(&at, request->name), request->count};
+        requests[i] = (struct gt_cache_claim_request){gt_cache_put_text(&at, request->name), request->count};
         to->pub.is_plain =
             to->pub.is_plain && request->count && strcmp(request->device_class, GT_DRA_CLASS) == 0;
     }
     to->devices = devices;
     for (unsigned i = 0; i < from->result_count; i++)
         if (claims_is_ours(&from->results[i]))
-            devices[to->device_count++] = claims_put(&at, from->results[i].device);
+            devices[to->device_count++] = gt_cache_put_text(&at, from->results[i].device);
 }
 
 static const char *claims_node_of(const struct gt_resource_claim *claim)
@@ -121,17 +113,6 @@ static const char *claims_node_of(const struct gt_resource_claim *claim)
         if (claims_is_ours(&claim->results[i]))
             return claim->results[i].pool; /* the pool of our driver has the node's name */
     return NULL;
-}
-
-/* Where it was not created for a pod, the first pod that it is reserved for. */
-static const char *claims_pod_of(const struct gt_resource_claim *claim)
-{
-    return *claim->pod || !claim->pod_count ? claim->pod : claim->pods[0];
-}
-
-static bool claims_asks_for_gpus(const struct gt_resource_claim *claim)
-{
-    return GT_FIND(claim->requests, claim->request_count, device_class, GT_DRA_CLASS);
 }
 
 /* ---- adding and removing ---- */
@@ -148,12 +129,8 @@ static void claims_take_out(struct gt_cache *cache, struct cache_claim *claim)
     struct cache_node *node = claim->at;
     gt_table_remove(&cache->claims, claim->hash, claim);
     gt_table_remove(&cache->claims_of_pods, claim->pod_hash, claim);
-    if (node) {
-        struct cache_claim **at = &node->allocated;
-        while (*at != claim)
-            at = &(*at)->node_next;
-        *at = claim->node_next;
-    }
+    if (node)
+        CACHE_UNLINK(&node->allocated, claim, node_next);
     claims_report(cache, claim);
     free(claim);
     if (!node)
@@ -164,7 +141,9 @@ static void claims_take_out(struct gt_cache *cache, struct cache_claim *claim)
 
 static void claims_put_in(struct gt_cache *cache, const struct gt_resource_claim *from)
 {
-    const char *node = claims_node_of(from), *pod = claims_pod_of(from);
+    const char *node = claims_node_of(from);
+    /* Where it was not created for a pod, the first pod that it is reserved for. */
+    const char *pod = *from->pod || !from->pod_count ? from->pod : from->pods[0];
     struct cache_claim *claim = calloc(1, claims_size_of(from, pod));
     if (!claim) {
         cache->refused++;
@@ -203,7 +182,7 @@ void gt_cache_claim(struct gt_cache *cache, const cJSON *object)
     struct cache_claim *old = claims_find(cache, claim.namespace_, claim.name);
     if (old)
         claims_take_out(cache, old);
-    if (claims_asks_for_gpus(&claim) || claims_node_of(&claim))
+    if (GT_FIND(claim.requests, claim.request_count, device_class, GT_DRA_CLASS) || claims_node_of(&claim))
         claims_put_in(cache, &claim);
     gt_cache_notify(cache);
 }
@@ -254,5 +233,6 @@ const struct gt_cache_claim *gt_cache_claim_conflict(const struct gt_cache_claim
 const char *gt_cache_device_name(const struct gt_cache *cache, uint32_t node_id, unsigned gpu)
 {
     const struct cache_node *node = gt_cache_node_of(cache, node_id);
-    return node && node->device_names && gpu < gt_class_gpus(node->class) ? node->device_names[gpu] : NULL;
+    return node && node->cr.device_names && gpu < gt_class_gpus(node->cr.class) ? node->cr.device_names[gpu]
+                                                                                : NULL;
 }

@@ -46,6 +46,17 @@ struct cache_owner { /* one pod that a CR names */
     uint64_t mask;
 };
 
+struct cache_facts { /* what a node has of its CR in memory of its own; all 0: it has none */
+    struct gt_class *class;
+    const char *product;
+    const char *owner_uid; /* of the Node that it was written for; NULL: not known */
+    char **device_ids;     /* one block, class GPUs of them */
+    char **device_names;   /* as claims have them; NULL: there are no claims */
+    uint8_t *zones;        /* link zones, for composites in claims; NULL likewise */
+    struct cache_owner *owners;
+    uint32_t owner_count;
+};
+
 struct cache_taint {
     const char *key, *value, *effect;
     uint32_t refs, ready_nodes; /* refs: nodes that have it; ready_nodes: those where pods may be placed */
@@ -54,6 +65,13 @@ struct cache_taint {
 
 struct cache_label {
     const char *key, *value;
+};
+
+struct cache_node_facts {       /* likewise of its Node */
+    struct cache_label *labels; /* by key */
+    struct cache_taint **taints;
+    uint32_t label_count, taint_count;
+    const char *uid;
 };
 
 struct cache_claim {
@@ -97,38 +115,28 @@ struct cache_node {
     bool is_shared; /* callers have promises of their own on it */
 
     /* of the CR */
-    struct gt_class *class;
+    struct cache_facts cr;
     uint64_t rewired_ms[GT_CACHE_REWIRED_MAX]; /* when its class last changed, a ring buffer */
     uint32_t rewired;                          /* how often it has changed */
     bool rewires;                              /* it is rewired too often */
-    const char *product;
-    char **device_ids;   /* one block, class GPUs of them */
-    char **device_names; /* as claims have them; NULL: there are no claims */
-    uint8_t *zones;      /* link zones, for composites in claims; NULL likewise */
     uint32_t devices_version;
     uint64_t healthy, used, owned; /* healthy: not unhealthy; owned: used by named pods */
     enum gt_node_taints gpu_taint;
     uint64_t health_unknown; /* of the healthy ones */
     uint64_t slow;           /* of them: slow or suspect */
     uint64_t isolated;       /* unhealthy ones whose pods stay: no fault, somebody keeps them out of use */
-    struct cache_owner *owners;
-    uint32_t owner_count;
     uint64_t owners_since_s; /* when the owners were last written, Unix time; 0 unknown */
     uint64_t observed_ms, resource_version;
     bool left_alone, links_down, stale;
-    bool by_claims;        /* its agent gives GPUs by claims, not by a device plugin */
-    bool by_plugin;        /* its agent's device plugin gives them */
-    bool outlived;         /* it was written for an earlier Node of this name */
-    const char *owner_uid; /* of the Node that it was written for; NULL: not known */
-    int64_t written_s;     /* by the API server's clock; 0 not known */
+    bool by_claims;    /* its agent gives GPUs by claims, not by a device plugin */
+    bool by_plugin;    /* its agent's device plugin gives them */
+    bool outlived;     /* it was written for an earlier Node of this name */
+    int64_t written_s; /* by the API server's clock; 0 not known */
 
     /* of the Node */
-    const char *uid;
-    int64_t created_s;          /* 0 not known */
-    int64_t allocatable;        /* GPUs; -1: it does not say */
-    struct cache_label *labels; /* by key */
-    struct cache_taint **taints;
-    uint32_t label_count, taint_count;
+    struct cache_node_facts object;
+    int64_t created_s;   /* 0 not known */
+    int64_t allocatable; /* GPUs; -1: it does not say */
     bool ready, cordoned, has_gpus, taints_counted;
     struct cache_reserved reserved;
     bool is_gone;        /* it was deleted */
@@ -422,6 +430,24 @@ void gt_cache_count_taints(struct cache_node *node);
 
 /* ---- together ---- */
 
+/* Copies a text into a block with room for it, and goes on behind it. */
+char *gt_cache_put_text(char **to, const char *text);
+
+/* Takes an item out of the list that begins at `head`. */
+#define CACHE_UNLINK(head, item, next)                                                                       \
+    do {                                                                                                     \
+        __typeof__(head) at_ = (head);                                                                       \
+        while (*at_ != (item))                                                                               \
+            at_ = &(*at_)->next;                                                                             \
+        *at_ = (item)->next;                                                                                 \
+    } while (0)
+
+/* Grows the array to `new` entries, the new ones zeroed; false without memory, then the old one stays valid.
+ */
+#define CACHE_GROW(array, old, new)                                                                          \
+    ((new_ = gt_cache_grown(array, sizeof(*(array)), old, new)) ? ((array) = new_, true) : false)
+void *gt_cache_grown(void *array, size_t size, uint32_t old, uint32_t new);
+
 struct gt_cache {
     struct gt_cache_spec spec;
     struct gt_cluster *cluster;
@@ -464,6 +490,11 @@ struct gt_cache {
     uint32_t terminating; /* pods on nodes that are being deleted */
     uint64_t refused, pods_beyond;
 };
+
+/* The record after this one; NULL: the first one. */
+struct cache_node *gt_cache_next_node(const struct gt_cache *cache, const struct cache_node *node);
+struct cache_supernode *gt_cache_next_supernode(const struct gt_cache *cache,
+                                                const struct cache_supernode *supernode);
 
 /* Updates the cluster and the pods of a node from what is known about it. */
 void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node);

@@ -57,11 +57,6 @@ void gt_cache_see_sizes(struct gt_cache *cache, struct cache_pod *pod)
     job->reported = job->gpus;
 }
 
-static void forget_sizes(struct gt_cache *cache, const struct cache_job *job)
-{
-    cache_sizes_report(cache, job, job->reported, gt_chain_gone);
-}
-
 /* Jobs: the pods with one key. A job exists while it has pods. */
 
 struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char *key)
@@ -136,7 +131,7 @@ void gt_cache_drop_job(struct gt_cache *cache, struct gt_cache_job *pub)
     struct cache_job *job = (struct cache_job *)pub;
     if (pub->pod_count)
         return;
-    forget_sizes(cache, job);
+    cache_sizes_report(cache, job, job->reported, gt_chain_gone);
     gt_cache_remove_record(cache, &cache->jobs, job->hash, job);
 }
 

@@ -8,9 +8,9 @@
 
 static bool drives_out(const struct cache_node *node, const struct cache_pod *pod)
 {
-    for (uint32_t i = 0; i < node->taint_count; i++)
-        if (strcmp(node->taints[i]->effect, "NoExecute") == 0 &&
-            !gt_cache_tolerates(pod->constraints, node->taints[i]))
+    for (uint32_t i = 0; i < node->object.taint_count; i++)
+        if (strcmp(node->object.taints[i]->effect, "NoExecute") == 0 &&
+            !gt_cache_tolerates(pod->constraints, node->object.taints[i]))
             return true;
     return false;
 }

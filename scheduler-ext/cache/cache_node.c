@@ -16,20 +16,18 @@ static bool is_in_conditions(const char *key)
     return GT_HAS_TEXT(keys, GT_COUNT(keys), key);
 }
 
-struct node_facts {
-    struct cache_label *labels;
-    struct cache_taint *taints[GT_CACHE_TAINTS_MAX];
-    uint32_t label_count, taint_count;
-    const char *uid;
-};
-
-static void drop_labels(struct gt_cache *cache, struct cache_label *labels, uint32_t count)
+static void cache_node_drop_facts(struct gt_cache *cache, struct cache_node_facts *facts)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        gt_cache_string_drop(cache, labels[i].key);
-        gt_cache_string_drop(cache, labels[i].value);
+    for (uint32_t i = 0; i < facts->label_count; i++) {
+        gt_cache_string_drop(cache, facts->labels[i].key);
+        gt_cache_string_drop(cache, facts->labels[i].value);
     }
-    free(labels);
+    for (uint32_t i = 0; i < facts->taint_count; i++)
+        gt_cache_taint_drop(cache, facts->taints[i]);
+    gt_cache_string_drop(cache, facts->uid);
+    free(facts->labels);
+    free(facts->taints);
+    *facts = (struct cache_node_facts){0};
 }
 
 static int by_key(const void *a, const void *b)
@@ -37,7 +35,8 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct cache_label *)a)->key, ((const struct cache_label *)b)->key);
 }
 
-static bool make_labels(struct gt_cache *cache, const struct gt_node_object *object, struct node_facts *facts)
+static bool make_labels(struct gt_cache *cache, const struct gt_node_object *object,
+                        struct cache_node_facts *facts)
 {
     if (!object->label_count)
         return true;
@@ -56,7 +55,8 @@ static bool make_labels(struct gt_cache *cache, const struct gt_node_object *obj
 }
 
 /* Keeps the taints that repel pods. */
-static bool make_taints(struct gt_cache *cache, const struct gt_node_object *object, struct node_facts *facts)
+static bool make_taints(struct gt_cache *cache, const struct gt_node_object *object,
+                        struct cache_node_facts *facts)
 {
     for (unsigned i = 0; i < object->taint_count; i++) {
         const struct gt_node_taint *reported = &object->taints[i];
@@ -65,7 +65,10 @@ static bool make_taints(struct gt_cache *cache, const struct gt_node_object *obj
             continue;
         if (facts->taint_count == GT_CACHE_TAINTS_MAX)
             return false;
-        struct cache_taint *taint = gt_cache_taint(cache, reported->key, reported->value, reported->effect);
+        if (!facts->taints)
+            facts->taints = calloc(1, object->taint_count * sizeof(struct cache_taint *));
+        struct cache_taint *taint =
+            facts->taints ? gt_cache_taint(cache, reported->key, reported->value, reported->effect) : NULL;
         if (!taint)
             return false;
         facts->taints[facts->taint_count++] = taint;
@@ -78,45 +81,29 @@ void gt_cache_forget_labels(struct gt_cache *cache, struct cache_node *node)
     node->has_node = false;
     node->gpu_taint = GT_NODE_TAINT_NONE;
     gt_cache_count_taints(node);
-    drop_labels(cache, node->labels, node->label_count);
-    for (uint32_t i = 0; i < node->taint_count; i++)
-        gt_cache_taint_drop(cache, node->taints[i]);
-    free(node->taints);
-    node->labels = NULL;
-    node->taints = NULL;
-    node->label_count = node->taint_count = 0;
+    cache_node_drop_facts(cache, &node->object);
     node->ready = node->cordoned = node->has_gpus = false;
-    gt_cache_string_drop(cache, node->uid);
-    node->uid = NULL;
     node->created_s = 0;
     node->allocatable = -1;
 }
 
-static void forget_node(struct gt_cache *cache, struct cache_node *node)
+static bool same_taints(const struct cache_node *node, const struct cache_node_facts *facts)
 {
-    gt_cache_forget_labels(cache, node);
-    gt_cache_set_reserved(cache, &node->reserved, NULL);
-    gt_cache_set_allocatable(cache, node->row, NULL);
-    gt_cache_forget_report_labels(cache, node);
-    cache->reports_changed = true;
-}
-
-static bool same_taints(const struct cache_node *node, const struct node_facts *facts)
-{
-    if (node->taint_count != facts->taint_count)
+    if (node->object.taint_count != facts->taint_count)
         return false;
     for (uint32_t i = 0; i < facts->taint_count; i++) /* equal ones are shared */
-        if (node->taints[i] != facts->taints[i])
+        if (node->object.taints[i] != facts->taints[i])
             return false;
     return true;
 }
 
-static bool same_labels(const struct cache_node *node, const struct node_facts *facts)
+static bool same_labels(const struct cache_node *node, const struct cache_node_facts *facts)
 {
-    if (node->label_count != facts->label_count || !same_taints(node, facts))
+    if (node->object.label_count != facts->label_count || !same_taints(node, facts))
         return false;
     for (uint32_t i = 0; i < facts->label_count; i++) /* equal texts are shared */
-        if (node->labels[i].key != facts->labels[i].key || node->labels[i].value != facts->labels[i].value)
+        if (node->object.labels[i].key != facts->labels[i].key ||
+            node->object.labels[i].value != facts->labels[i].value)
             return false;
     return true;
 }
@@ -132,26 +119,16 @@ static void time_unready(const struct gt_cache *cache, struct cache_node *node,
     }
 }
 
-static void cache_node_drop_facts(struct gt_cache *cache, struct node_facts *facts)
-{
-    gt_cache_string_drop(cache, facts->uid);
-    drop_labels(cache, facts->labels, facts->label_count);
-    for (uint32_t i = 0; i < facts->taint_count; i++)
-        gt_cache_taint_drop(cache, facts->taints[i]);
-}
-
 static enum gt_node_taints gpu_taint(const struct gt_node_object *object)
 {
-    for (unsigned i = 0; i < object->taint_count; i++)
-        if (strcmp(object->taints[i].key, GT_TAINT_KEY_GPUS) == 0)
-            return strcmp(object->taints[i].effect, "NoSchedule") == 0 ? GT_NODE_TAINT_HARD
-                                                                       : GT_NODE_TAINT_SOFT;
-    return GT_NODE_TAINT_NONE;
+    const struct gt_node_taint *taint = GT_FIND(object->taints, object->taint_count, key, GT_TAINT_KEY_GPUS);
+    return !taint                                     ? GT_NODE_TAINT_NONE
+           : strcmp(taint->effect, "NoSchedule") == 0 ? GT_NODE_TAINT_HARD
+                                                      : GT_NODE_TAINT_SOFT;
 }
 
 static void cache_node_commit(struct gt_cache *cache, struct cache_node *node,
-                              const struct gt_node_object *object, const struct node_facts *facts,
-                              struct cache_taint **taints)
+                              const struct gt_node_object *object, const struct cache_node_facts *facts)
 {
     uint64_t allocatable;
     if (!node->has_node || !same_labels(node, facts))
@@ -161,18 +138,12 @@ static void cache_node_commit(struct gt_cache *cache, struct cache_node *node,
     gt_cache_forget_labels(cache, node);
     node->has_node = true;
     node->is_gone = false;
-    node->labels = facts->labels;
-    node->label_count = facts->label_count;
-    node->taints = taints;
-    node->taint_count = facts->taint_count;
-    if (taints)
-        memcpy(taints, facts->taints, facts->taint_count * sizeof(struct cache_taint *));
+    node->object = *facts;
     node->gpu_taint = gpu_taint(object);
     node->ready = object->ready;
     node->cordoned = object->cordoned;
     gt_cache_set_reserved(cache, &node->reserved, object->reserved);
     node->has_gpus = object->gpus > 0;
-    node->uid = facts->uid;
     node->created_s = object->created_s;
     node->allocatable =
         gt_resources_get(&object->allocatable, GT_RESOURCE_GPU, &allocatable) ? (int64_t)allocatable : -1;
@@ -186,21 +157,17 @@ static void cache_node_commit(struct gt_cache *cache, struct cache_node *node,
 
 static void cache_node_take(struct gt_cache *cache, const struct gt_node_object *object)
 {
-    struct node_facts facts = {0};
+    struct cache_node_facts facts = {0};
     bool whole = cache->spec.reports_only ||
                  (make_labels(cache, object, &facts) && make_taints(cache, object, &facts) &&
                   (!*object->uid || (facts.uid = gt_cache_string(cache, object->uid))));
-    struct cache_taint **taints =
-        whole && facts.taint_count ? calloc(1, facts.taint_count * sizeof(struct cache_taint *)) : NULL;
-    struct cache_node *node =
-        whole && (taints || !facts.taint_count) ? gt_cache_node_record(cache, object->name) : NULL;
+    struct cache_node *node = whole ? gt_cache_node_record(cache, object->name) : NULL;
     if (node && gt_cache_set_supernode_label(cache, node, object)) {
-        cache_node_commit(cache, node, object, &facts, taints);
+        cache_node_commit(cache, node, object, &facts);
         return;
     }
     if (node)
         gt_cache_node_forget(cache, node);
-    free(taints);
     cache_node_drop_facts(cache, &facts);
     cache->refused++;
 }
@@ -208,11 +175,10 @@ static void cache_node_take(struct gt_cache *cache, const struct gt_node_object 
 void gt_cache_node(struct gt_cache *cache, const cJSON *json)
 {
     gt_auto_node_object struct gt_node_object object = {0};
-    if (gt_node_object_read(json, GT_RESOURCE_GPU, &object, NULL) < 0) {
+    if (gt_node_object_read(json, GT_RESOURCE_GPU, &object, NULL) < 0)
         cache->refused++;
-    } else {
+    else
         cache_node_take(cache, &object);
-    }
     gt_cache_notify(cache);
 }
 
@@ -220,7 +186,11 @@ void gt_cache_node_deleted(struct gt_cache *cache, const char *name)
 {
     struct cache_node *node = gt_cache_find_node(cache, name);
     if (node && node->has_node) {
-        forget_node(cache, node);
+        gt_cache_forget_labels(cache, node);
+        gt_cache_set_reserved(cache, &node->reserved, NULL);
+        gt_cache_set_allocatable(cache, node->row, NULL);
+        gt_cache_forget_report_labels(cache, node);
+        cache->reports_changed = true;
         node->is_gone = true;
         gt_cache_recompute(cache, node);
         gt_cache_node_changed(cache, node);

@@ -11,11 +11,10 @@
 
 int gt_peer_bar(struct peer_work *work, uint64_t sorts, uint32_t node)
 {
-    int r = 0;
-    for (unsigned s = 0; s < work->rules->sorts && r >= 0 && node != GT_NONE; s++)
+    for (unsigned s = 0; s < work->rules->sorts && node != GT_NONE; s++)
         if (sorts >> s & 1)
-            r = gt_node_set_add(&work->rules->barred[s], node, NULL);
-    return r;
+            GT_TRY(gt_node_set_add(&work->rules->barred[s], node, NULL));
+    return 0;
 }
 
 struct gt_plan_rule *gt_peer_add_rule(struct peer_work *work, enum gt_peer_kind kind, uint64_t who,
@@ -34,8 +33,7 @@ struct gt_plan_rule *gt_peer_add_rule(struct peer_work *work, enum gt_peer_kind 
 /* Nodes where the volumes of its pods cannot be used. */
 static int bar_volumes(struct peer_work *work)
 {
-    int r = 0;
-    for (unsigned s = 0; s < work->rules->sorts && r >= 0; s++) {
+    for (unsigned s = 0; s < work->rules->sorts; s++) {
         const struct gt_pod_peers *peers = work->sorts[s].peers;
         struct gt_volume_rules found = {0};
         bool spaces = peers && peers->of_namespaces && work->cache->namespaces_known == GT_BEING_READ;
@@ -45,16 +43,15 @@ static int bar_volumes(struct peer_work *work)
         found.unread |= spaces;
         work->volumes_unread |= found.unread;
         work->volumes_unbound |= found.unbound;
-        for (uint32_t n = 0;
-             n < gt_peer_nodes(work) && r >= 0 && (found.unread || found.unbound || found.count); n++) {
+        for (uint32_t n = 0; n < gt_peer_nodes(work) && (found.unread || found.unbound || found.count); n++) {
             const struct cache_node *node = gt_cache_node_of(work->cache, n);
             if (node && !gt_cache_volumes_fit(&found, node)) {
-                r = gt_peer_bar(work, UINT64_C(1) << s, n);
+                GT_TRY(gt_peer_bar(work, UINT64_C(1) << s, n));
                 work->volumes_bar = true;
             }
         }
     }
-    return r;
+    return 0;
 }
 
 /* ---- how much a node can take ---- */
@@ -157,14 +154,8 @@ static void use_claims(struct attach_work *work, unsigned sort, const cJSON *nam
 static int note_attached(struct attach_work *work, uint32_t node, unsigned driver, const void *volume,
                          uint32_t count)
 {
-    if (work->count == work->capacity) {
-        size_t capacity = work->capacity ? 2 * work->capacity : 256;
-        struct attached *list = realloc(work->list, capacity * sizeof(*list));
-        if (!list)
-            return -ENOMEM;
-        work->list = list;
-        work->capacity = capacity;
-    }
+    if (!GT_GROW(work->list, work->count, work->capacity, 256))
+        return -ENOMEM;
     work->list[work->count++] = (struct attached){node, driver, count, volume};
     return 0;
 }
@@ -291,28 +282,21 @@ static int meet_asked_devices(struct attach_work *work, const struct cache_pod *
 {
     const struct gt_cache *cache = work->of->cache;
     const cJSON *devices = pod->peers.rules ? pod->peers.rules->devices : NULL;
-    int r = 0;
-    for (const cJSON *item = devices ? devices->child : NULL; item && r >= 0; item = item->next) {
+    for (const cJSON *item = devices ? devices->child : NULL; item; item = item->next) {
         bool own;
         uint32_t count;
         const char *name;
         const struct cache_related *claim = asking_claim(cache, pod->peers.rules->of, item, &own);
         for (const char *at = claim ? claim->of : NULL;
-             at && r >= 0 && (at = next_request(cache, at, &name, &count));) {
+             at && (at = next_request(cache, at, &name, &count));) {
             unsigned driver = attach_driver(work, name, true);
             if (driver < work->driver_count)
-                r = own ? note_attached(work, pod->charged->id, driver, NULL, count)
-                        : note_attached(work, pod->charged->id, driver, claim,
-                                        asked_devices(cache, claim, name));
+                GT_TRY(own ? note_attached(work, pod->charged->id, driver, NULL, count)
+                           : note_attached(work, pod->charged->id, driver, claim,
+                                           asked_devices(cache, claim, name)));
         }
     }
-    return r;
-}
-
-static int meet_planned(struct attach_work *work, const struct cache_pod *pod)
-{
-    int r = meet_volumes(work, pod->peers.uses, pod->charged->id);
-    return r >= 0 && pod->charged->id != GT_NONE ? meet_asked_devices(work, pod) : r;
+    return 0;
 }
 
 static int pool_compare(const void *x, const void *y)
@@ -349,15 +333,14 @@ static const struct cache_related *next_related(const struct gt_cache *cache, en
 static int meet_device_claim(struct attach_work *work, const struct cache_related *claim)
 {
     char name[2 * ATTACH_NAME_MAX];
-    int r = 0;
-    for (const char *line = claim->of; *line && r >= 0; line += strcspn(line, "\n") + 1) {
+    for (const char *line = claim->of; *line; line += strcspn(line, "\n") + 1) {
         size_t len = strcspn(line, "\n");
         if (len >= sizeof(name))
             continue;
         memcpy(name, line, len);
         name[len] = '\0';
         char *pool = strchr(name, '=');
-        for (unsigned driver = 0; pool && driver < work->driver_count && r >= 0; driver++) {
+        for (unsigned driver = 0; pool && driver < work->driver_count; driver++) {
             size_t size = (size_t)(pool - name);
             if (!work->devices[driver] || strlen(work->drivers[driver]) != size ||
                 memcmp(work->drivers[driver], name, size) != 0)
@@ -367,10 +350,10 @@ static int meet_device_claim(struct attach_work *work, const struct cache_relate
                                                                       sizeof(wanted), pool_compare)
                                                             : NULL;
             if (at)
-                r = note_attached(work, at->node, driver, NULL, 1);
+                GT_TRY(note_attached(work, at->node, driver, NULL, 1));
         }
     }
-    return r;
+    return 0;
 }
 
 static int count_devices(struct attach_work *work)
@@ -400,22 +383,22 @@ static int meet_all_volumes(struct attach_work *work)
 {
     const struct gt_cache *cache = work->of->cache;
     const struct cache_bound_table *table = &cache->bound[CACHE_BOUND_RULED];
-    int r = 0;
-    for (uint32_t i = 0; i < table->size && r >= 0; i++)
+    for (uint32_t i = 0; i < table->size; i++)
         if (table->list[i].digest)
-            r = meet_volumes(work, table->list[i].peers.uses, table->list[i].node->id);
-    for (const struct cache_pod *pod = cache->charged; pod && r >= 0; pod = pod->charged_next)
-        r = meet_planned(work, pod);
-    return r;
+            GT_TRY(meet_volumes(work, table->list[i].peers.uses, table->list[i].node->id));
+    for (const struct cache_pod *pod = cache->charged; pod; pod = pod->charged_next) {
+        GT_TRY(meet_volumes(work, pod->peers.uses, pod->charged->id));
+        if (pod->charged->id != GT_NONE)
+            GT_TRY(meet_asked_devices(work, pod));
+    }
+    return 0;
 }
 
 static int attached_compare(const void *x, const void *y)
 {
     const struct attached *a = x, *b = y;
-    if (a->node != b->node)
-        return a->node < b->node ? -1 : 1;
-    if (a->driver != b->driver)
-        return a->driver < b->driver ? -1 : 1;
+    GT_BY(a->node, b->node);
+    GT_BY(a->driver, b->driver);
     return (uintptr_t)a->volume < (uintptr_t)b->volume ? -1 : a->volume != b->volume;
 }
 
@@ -433,10 +416,9 @@ static int attach_left(struct attach_work *work, unsigned driver, uint32_t *left
     struct peer_work *of = work->of;
     uint32_t shared = 0;
     size_t at = 0;
-    int r = 0;
     for (unsigned i = 0; i < work->shared_count; i++)
         shared += work->shared[i].driver == driver ? work->shared[i].count : 0;
-    for (uint32_t n = 0; n < gt_peer_nodes(of) && r >= 0; n++) {
+    for (uint32_t n = 0; n < gt_peer_nodes(of); n++) {
         const struct cache_node *node = gt_cache_node_of(of->cache, n);
         uint64_t barred = 0, taken = shared; /* those of the plan that are there already are in both */
         for (; at < work->count && work->list[at].node == n; at++)
@@ -452,11 +434,11 @@ static int attach_left(struct attach_work *work, unsigned driver, uint32_t *left
             if (work->who[driver] >> s & 1 && (taken > limit || work->own[driver][s] > left[n]))
                 barred |= UINT64_C(1) << s;
         if (barred)
-            r = gt_peer_bar(of, barred, n);
+            GT_TRY(gt_peer_bar(of, barred, n));
         of->attach_full += barred != 0;
         of->attach_driver = barred ? work->drivers[driver] : of->attach_driver;
     }
-    return r;
+    return 0;
 }
 
 static int add_attach_rule(struct attach_work *work, unsigned driver)

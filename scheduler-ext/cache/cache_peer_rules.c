@@ -20,11 +20,6 @@ static int by_pointer(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static struct cache_node *next_node_of(const struct gt_cache *cache, const struct cache_node *node)
-{
-    return gt_table_after(&cache->nodes, node ? node->hash : 0, node);
-}
-
 /* NULL without memory. */
 static struct peer_key *key_for(struct peer_work *work, const char *name, bool by_node)
 {
@@ -38,7 +33,7 @@ static struct peer_key *key_for(struct peer_work *work, const char *name, bool b
         key->values = malloc(((size_t)work->cache->nodes.count + 1) * sizeof(*key->values));
         if (!key->values)
             return NULL;
-        for (struct cache_node *node = NULL; (node = next_node_of(work->cache, node));) {
+        for (struct cache_node *node = NULL; (node = gt_cache_next_node(work->cache, node));) {
             const char *value = node->has_node ? gt_cache_node_label(node, name) : NULL;
             if (value)
                 key->values[count++] = value;
@@ -122,7 +117,7 @@ static bool add_peer_term(struct peer_work *work, const struct gt_pod_peers *pee
     if (whole && is_spread(&made)) {
         unsigned set = set_of(work, peers);
         memset(made.there, 0xff, domains * sizeof(*made.there));
-        for (struct cache_node *node = NULL; (node = next_node_of(work->cache, node));)
+        for (struct cache_node *node = NULL; (node = gt_cache_next_node(work->cache, node));)
             if (counts_for(work, set, &made, node))
                 made.there[domain_of(made.key, node)] = 0;
     }
@@ -264,8 +259,7 @@ static void meet_term(struct peer_work *work, unsigned t, const struct cache_pee
 /* A pod on a node, or planned for it. */
 static int meet_pod(struct peer_work *work, const struct cache_peers *pod, const struct cache_node *node)
 {
-    int r = 0;
-    for (unsigned i = 0; pod->rules && pod->rules->port_count && i < work->set_count && r >= 0; i++)
+    for (unsigned i = 0; pod->rules && pod->rules->port_count && i < work->set_count; i++)
         if (node->id != GT_NONE && gt_peer_ports_conflict(work->sets[i], pod->rules)) {
             uint64_t sorts = sorts_with(work, work->sets[i]);
             for (unsigned s = 0; s < work->rules->sorts; s++) /* nothing but ports has barred nodes yet */
@@ -273,41 +267,39 @@ static int meet_pod(struct peer_work *work, const struct cache_peers *pod, const
                     work->ports_taken[i] += !gt_node_set_has(&work->rules->barred[s], node->id);
                     break;
                 }
-            r = gt_peer_bar(work, sorts, node->id);
+            GT_TRY(gt_peer_bar(work, sorts, node->id));
         }
     for (unsigned t = 0; (pod->rules || work->own_terms) && t < work->term_count; t++)
         meet_term(work, t, pod, node);
-    return r;
+    return 0;
 }
 
 static int meet_bound(struct peer_work *work, const struct cache_bound_table *table)
 {
-    int r = 0;
-    for (uint32_t i = 0; i < table->size && r >= 0; i++)
+    for (uint32_t i = 0; i < table->size; i++)
         if (table->list[i].digest)
-            r = meet_pod(work, &table->list[i].peers, table->list[i].node);
-    return r;
+            GT_TRY(meet_pod(work, &table->list[i].peers, table->list[i].node));
+    return 0;
 }
 
 /* Of members that are not counted here, the plan has the place. */
 static int meet_all(struct peer_work *work)
 {
     const struct gt_cache *cache = work->cache;
-    int r = meet_bound(work, &cache->bound[CACHE_BOUND_RULED]);
-    if (r >= 0 && work->own_terms)
-        r = meet_bound(work, &cache->bound[CACHE_BOUND_PLAIN]);
-    for (const struct cache_pod *pod = cache->charged; pod && r >= 0; pod = pod->charged_next)
-        r = meet_pod(work, &pod->peers, pod->charged);
-    return r;
+    GT_TRY(meet_bound(work, &cache->bound[CACHE_BOUND_RULED]));
+    if (work->own_terms)
+        GT_TRY(meet_bound(work, &cache->bound[CACHE_BOUND_PLAIN]));
+    for (const struct cache_pod *pod = cache->charged; pod; pod = pod->charged_next)
+        GT_TRY(meet_pod(work, &pod->peers, pod->charged));
+    return 0;
 }
 
 /* Until those are bound that would be refused once its pods are there. */
 static int bar_all(struct peer_work *work)
 {
-    int r = 0;
-    for (uint32_t n = 0; work->awaited && n < gt_peer_nodes(work) && r >= 0; n++)
-        r = gt_peer_bar(work, UINT64_MAX, n);
-    return r;
+    for (uint32_t n = 0; work->awaited && n < gt_peer_nodes(work); n++)
+        GT_TRY(gt_peer_bar(work, UINT64_MAX, n));
+    return 0;
 }
 
 /* ---- rules ---- */
@@ -324,14 +316,13 @@ static uint32_t *node_domains(const struct peer_work *work, const struct peer_ke
 
 static int bar_marked(struct peer_work *work, const struct peer_term *term, uint64_t who, uint64_t meant)
 {
-    int r = 0;
-    for (uint32_t n = 0; n < gt_peer_nodes(work) && r >= 0; n++) {
+    for (uint32_t n = 0; n < gt_peer_nodes(work); n++) {
         const struct cache_node *node = gt_cache_node_of(work->cache, n);
         uint32_t domain = node ? domain_of(term->key, node) : GT_NONE;
         if (domain != GT_NONE && (term->meant[domain] || term->has[domain]))
-            r = gt_peer_bar(work, (term->meant[domain] ? who : 0) | (term->has[domain] ? meant : 0), n);
+            GT_TRY(gt_peer_bar(work, (term->meant[domain] ? who : 0) | (term->has[domain] ? meant : 0), n));
     }
-    return r;
+    return 0;
 }
 
 static int add_rules_of_term(struct peer_work *work, unsigned t)

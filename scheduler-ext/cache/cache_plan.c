@@ -102,11 +102,11 @@ static struct cache_plan *plan_of(struct gt_cache *cache, const struct cache_nod
 {
     size_t size = 0;
     for (uint64_t left = mask; left; left &= left - 1)
-        size += strlen(node->device_ids[gt_bit_first(left)]) + 1;
+        size += strlen(node->cr.device_ids[gt_bit_first(left)]) + 1;
     struct cache_plan *plan = new_plan(cache, node->name, gt_bit_count(mask), size);
     char *to = plan ? plan->ids : NULL;
     for (uint64_t left = plan ? mask : 0; left; left &= left - 1) {
-        const char *id = node->device_ids[gt_bit_first(left)];
+        const char *id = node->cr.device_ids[gt_bit_first(left)];
         size_t bytes = strlen(id) + 1;
         memcpy(to, id, bytes);
         to += bytes;

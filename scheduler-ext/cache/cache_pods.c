@@ -14,6 +14,21 @@ struct gt_cache_pod *gt_cache_find_pod(const struct gt_cache *cache, const char 
     return pod ? &pod->pub : NULL;
 }
 
+bool gt_cache_name_pod(const struct gt_cache_pod *pod, struct gt_cache_pod_name *ret)
+{
+    int len = asprintf(&ret->names, "%s%c%s", pod->meta.namespace_, '\0', pod->meta.name);
+    ret->names = len < 0 ? NULL : ret->names;
+    ret->uid = gt_digest_keyed(pod->uid);
+    return ret->names;
+}
+
+const struct gt_cache_pod *gt_cache_named_pod(const struct gt_cache *cache,
+                                              const struct gt_cache_pod_name *of)
+{
+    const struct gt_cache_pod *pod = gt_cache_find_pod(cache, of->names, of->names + strlen(of->names) + 1);
+    return pod && gt_digest_keyed(pod->uid) == of->uid ? pod : NULL;
+}
+
 struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struct gt_cache_pod *pod)
 {
     return gt_table_after(&cache->pods, pod ? ((const struct cache_pod *)pod)->hash : 0, pod);
@@ -35,14 +50,6 @@ static bool share_pairs(struct gt_cache *cache, const struct gt_pair *from, unsi
             return false;
     }
     return true;
-}
-
-static char *cache_pods_put_text(char **to, const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *start = memcpy(*to, text, size);
-    *to += size;
-    return start;
 }
 
 /* Shares a text that may be missing; false without memory. */
@@ -113,8 +120,8 @@ static bool fill_body(struct gt_cache *cache, const struct gt_pod *from, struct 
     unsigned *gpus = (unsigned *)(names + containers);
     char *texts = (char *)(gpus + containers);
     struct gt_pod_meta *meta = &pod->pub.meta;
-    meta->name = cache_pods_put_text(&texts, read->name);
-    pod->pub.uid = cache_pods_put_text(&texts, from->uid);
+    meta->name = gt_cache_put_text(&texts, read->name);
+    pod->pub.uid = gt_cache_put_text(&texts, from->uid);
     meta->labels = labels;
     meta->label_count = read->label_count;
     meta->annotations = annotations;
@@ -184,12 +191,8 @@ static bool cache_pods_identify(struct cache_pod *pod, struct gt_buf *key)
     struct gt_cache_pod *pub = &pod->pub;
     gt_auto_err struct gt_err *err = NULL;
     if (gt_pod_identify(&pub->meta, &pub->identity, &err) < 0) {
-        const char *text = gt_err_text(err);
-        size_t size = strlen(text) + 1;
-        char *copy = calloc(1, size);
-        if (!copy)
+        if (!(pub->identity_error = strdup(gt_err_text(err))))
             return false;
-        pub->identity_error = memcpy(copy, text, size);
         pub->identity = (struct gt_pod_identity){.kind = GT_JOB_POD, .job = pub->meta.name, .role = ""};
     }
     gt_job_key(&pub->meta, &pub->identity, key);
@@ -411,18 +414,14 @@ bool gt_cache_knows_scheduler(const struct gt_cache *cache, const char *name)
     return !name || i < cache->scheduler_count || i == CACHE_SCHEDULERS_MAX;
 }
 
-static void see_scheduler(struct gt_cache *cache, const char *name)
-{
-    const char *copy = gt_cache_knows_scheduler(cache, name) ? NULL : gt_cache_string(cache, name);
-    if (copy)
-        cache->schedulers[cache->scheduler_count++] = copy;
-}
-
 void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
 {
     const struct gt_pod_meta *meta = &from->meta;
-    if (from->node_name)
-        see_scheduler(cache, from->scheduler);
+    const char *scheduler = from->node_name && !gt_cache_knows_scheduler(cache, from->scheduler)
+                                ? gt_cache_string(cache, from->scheduler)
+                                : NULL;
+    if (scheduler)
+        cache->schedulers[cache->scheduler_count++] = scheduler;
     if (from->node_name || from->ended)
         gt_cache_end_passed(cache, meta->namespace_, meta->name);
     if (!cache->spec.reports_only && meta->namespace_[0] && meta->name[0])

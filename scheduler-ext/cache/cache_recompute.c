@@ -36,20 +36,10 @@ static bool reserve_id(struct gt_cache *cache)
     if (gt_cluster_nodes(cache->cluster) < cache->by_id_size)
         return true;
     uint32_t size = cache->by_id_size ? cache->by_id_size * 2 : 64;
-    struct cache_node **by_id = calloc(1, size * sizeof(struct cache_node *));
-    uint32_t *row_of = by_id ? calloc(1, size * sizeof(*row_of)) : NULL;
-    if (!row_of) {
-        free(by_id);
+    void *new_;
+    if (!CACHE_GROW(cache->by_id, cache->by_id_size, size) ||
+        !CACHE_GROW(cache->row_of, cache->by_id_size, size))
         return false;
-    }
-    for (uint32_t i = 0; i < cache->by_id_size; i++) {
-        by_id[i] = cache->by_id[i];
-        row_of[i] = cache->row_of[i];
-    }
-    free(cache->by_id);
-    free(cache->row_of);
-    cache->by_id = by_id;
-    cache->row_of = row_of;
     cache->by_id_size = size;
     return true;
 }
@@ -73,7 +63,7 @@ static void recompute_enter(struct gt_cache *cache, struct cache_node *node)
 {
     struct cache_supernode *supernode = recompute_supernode_of(node);
     uint32_t class, id;
-    if (!reserve_id(cache) || gt_cluster_add_class(cache->cluster, node->class, &class, NULL) < 0 ||
+    if (!reserve_id(cache) || gt_cluster_add_class(cache->cluster, node->cr.class, &class, NULL) < 0 ||
         gt_cluster_add_node(cache->cluster, node->name, class, supernode ? supernode->id : GT_NONE, &id,
                             NULL) < 0) {
         cache->refused++;
@@ -91,7 +81,7 @@ static void recompute_place(struct gt_cache *cache, struct cache_node *node)
 {
     struct gt_cluster_node at;
     bool in = node->id != GT_NONE && gt_cluster_get_node(cache->cluster, node->id, &at);
-    if (in && (!node->has_topology || at.class != node->class)) {
+    if (in && (!node->has_topology || at.class != node->cr.class)) {
         recompute_take_out(cache, node);
         in = false;
     }
@@ -169,11 +159,11 @@ static void resolve(struct cache_pod *pod)
         return;
     pod->resolved_version = node->devices_version;
     pod->resolved = 0;
-    unsigned gpus = node->has_topology ? gt_class_gpus(node->class) : 0;
+    unsigned gpus = node->has_topology ? gt_class_gpus(node->cr.class) : 0;
     const char *id = pod->plan->ids;
     for (unsigned i = 0; i < pod->plan->count; i++, id += strlen(id) + 1)
         for (unsigned g = 0; g < gpus; g++)
-            if (strcmp(id, node->device_ids[g]) == 0)
+            if (strcmp(id, node->cr.device_ids[g]) == 0)
                 pod->resolved |= UINT64_C(1) << g;
     pod->whole = gt_bit_count(pod->resolved) == pod->plan->count;
 }
@@ -190,11 +180,11 @@ static void find_owned(const struct scene *scene)
         pod->owned = pod->next_hold = 0;
         pod->need = 0;
     }
-    for (uint32_t i = 0; i < node->owner_count; i++) {
+    for (uint32_t i = 0; i < node->cr.owner_count; i++) {
         struct cache_pod *pod =
-            gt_cache_pod_named(scene->cache, node->owners[i].namespace_, node->owners[i].pod);
+            gt_cache_pod_named(scene->cache, node->cr.owners[i].namespace_, node->cr.owners[i].pod);
         if (pod && pod->node == node && gt_cache_may_be_named(node, pod))
-            pod->owned = node->owners[i].mask;
+            pod->owned = node->cr.owners[i].mask;
     }
 }
 
@@ -210,7 +200,7 @@ uint64_t gt_cache_sliced_gpus(const struct gt_cache *cache, const struct cache_n
 {
     int64_t newest = INT64_MIN, missing = 0;
     uint64_t mask = 0;
-    if (!cache->slices_known || !node->has_topology || !node->by_claims || !node->device_names)
+    if (!cache->slices_known || !node->has_topology || !node->by_claims || !node->cr.device_names)
         return UINT64_MAX;
     for (const struct cache_slice *slice = node->slices; slice; slice = slice->node_next)
         if (slice->generation > newest) {
@@ -221,8 +211,8 @@ uint64_t gt_cache_sliced_gpus(const struct gt_cache *cache, const struct cache_n
         missing -= slice->generation == newest;
     if (missing > 0)
         return 0;
-    for (unsigned i = 0; i < gt_class_gpus(node->class); i++) {
-        uint64_t digest = gt_digest_mix_text(cache->seed, node->device_names[i]);
+    for (unsigned i = 0; i < gt_class_gpus(node->cr.class); i++) {
+        uint64_t digest = gt_digest_mix_text(cache->seed, node->cr.device_names[i]);
         for (const struct cache_slice *slice = node->slices; slice; slice = slice->node_next)
             if (slice->generation == newest && recompute_has_device(slice, digest))
                 mask |= UINT64_C(1) << i;
@@ -233,22 +223,17 @@ uint64_t gt_cache_sliced_gpus(const struct gt_cache *cache, const struct cache_n
 uint64_t gt_cache_claimed_gpus(const struct cache_claim *claim)
 {
     const struct cache_node *node = claim->at;
-    unsigned gpus = node && node->device_names ? gt_class_gpus(node->class) : 0;
+    unsigned gpus = node && node->cr.device_names ? gt_class_gpus(node->cr.class) : 0;
     uint64_t mask = 0;
     for (unsigned i = 0; gpus && i < claim->device_count; i++) {
-        const struct gt_composite_gpus of = {gpus, (const char *const *)node->device_names, node->zones};
+        const struct gt_composite_gpus of = {gpus, (const char *const *)node->cr.device_names,
+                                             node->cr.zones};
         mask |= gt_composite_find(&of, claim->devices[i]);
         for (unsigned g = 0; g < gpus; g++)
-            if (strcmp(claim->devices[i], node->device_names[g]) == 0)
+            if (strcmp(claim->devices[i], node->cr.device_names[g]) == 0)
                 mask |= UINT64_C(1) << g;
     }
     return mask;
-}
-
-/* The name must not mean an earlier pod with the same name. */
-static bool is_claim_of(const struct cache_claim *claim, const struct cache_pod *pod)
-{
-    return !*claim->pub.pod_uid || strcmp(claim->pub.pod_uid, pod->pub.uid) == 0;
 }
 
 /* The GPUs of allocated claims. The claim of a planned pod is left out: the plan's GPUs are assumed in any
@@ -259,7 +244,9 @@ static uint64_t find_claimed(const struct scene *scene)
     for (const struct cache_claim *claim = scene->node->allocated; claim; claim = claim->node_next) {
         struct cache_pod *pod = gt_cache_pod_named(scene->cache, claim->pub.namespace_, claim->pub.pod);
         uint64_t mask = gt_cache_claimed_gpus(claim);
-        if (pod && pod->node == scene->node && is_claim_of(claim, pod)) {
+        /* The name must not mean an earlier pod with the same name. */
+        if (pod && pod->node == scene->node &&
+            (!*claim->pub.pod_uid || strcmp(claim->pub.pod_uid, pod->pub.uid) == 0)) {
             resolve(pod);
             if (pod->whole && pod->plan->node == scene->node && pod->resolved == mask)
                 continue;
@@ -379,9 +366,9 @@ static void guess(struct scene *scene, struct cache_pod *pod)
 {
     unsigned room = gt_bit_count(scene->room), need = pod->need < room ? pod->need : room;
     struct gt_choice choice;
-    if (need && gt_choose(scene->node->class, scene->room, 0, need, CACHE_SEARCH_US, &choice))
+    if (need && gt_choose(scene->node->cr.class, scene->room, 0, need, CACHE_SEARCH_US, &choice))
         recompute_take(scene, pod, choice.mask);
-    else if (need && !pod->owned && gt_class_numa(scene->node->class)->count)
+    else if (need && !pod->owned && gt_class_numa(scene->node->cr.class)->count)
         recompute_take(scene, pod, scene->room);
 }
 
@@ -449,15 +436,11 @@ static void hold_foreign(const struct scene *scene, uint64_t hold)
         scene->cache->foreign_gpus += gt_bit_count(hold);
 }
 
-static bool is_eligible(const struct cache_node *node)
-{
-    return gt_cache_is_open(node) && !node->stale && !node->left_alone && !node->outlived;
-}
-
 /* Whether the CR tells of an earlier machine of this name. The API server's clock has whole seconds. */
 static bool is_outlived(const struct cache_node *node)
 {
-    bool by_uid = node->owner_uid && node->uid && node->owner_uid != node->uid; /* equal texts are shared */
+    bool by_uid = node->cr.owner_uid && node->object.uid &&
+                  node->cr.owner_uid != node->object.uid; /* equal texts are shared */
     bool by_age = node->written_s && node->created_s && node->written_s < node->created_s;
     return node->has_topology && node->has_node && (by_uid || by_age);
 }
@@ -524,7 +507,8 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     gt_cluster_set_slow(cache->cluster, node->id, node->slow);
     recompute_assume_holds(&scene);
     hold_foreign(&scene, node->foreign & scene.room);
-    gt_cluster_set_eligible(cache->cluster, node->id, is_eligible(node));
+    gt_cluster_set_eligible(cache->cluster, node->id,
+                            gt_cache_is_open(node) && !node->stale && !node->left_alone && !node->outlived);
     gt_cluster_get_node(cache->cluster, node->id, &at);
     if (at.available & ~before.available ||
         others_assumed(cache->cluster, node, &at) & recompute_usable(&before) & ~recompute_usable(&at))

@@ -164,8 +164,7 @@ const struct gt_cache_report **gt_cache_reports(const struct gt_cache *cache, ui
     uint32_t count = 0;
     if (!list)
         return NULL;
-    for (const struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_table_after(&cache->nodes, node->hash, node))
+    for (const struct cache_node *node = NULL; (node = gt_cache_next_node(cache, node));)
         if (node->has_node)
             list[count++] = &node->report;
     if (count)

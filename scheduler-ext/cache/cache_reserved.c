@@ -88,13 +88,11 @@ const char *gt_cache_next_wrong_reserved(struct gt_cache *cache, bool *ret_is_no
     if (!cache->has_reserved)
         return NULL;
     *ret_is_node = true;
-    for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_table_after(&cache->nodes, node->hash, node))
+    for (struct cache_node *node = NULL; (node = gt_cache_next_node(cache, node));)
         if (cache_reserved_is_wrong(&node->reserved))
             return node->name;
     *ret_is_node = false;
-    for (struct cache_supernode *super = gt_table_after(&cache->supernodes, 0, NULL); super;
-         super = gt_table_after(&cache->supernodes, super->hash, super))
+    for (struct cache_supernode *super = NULL; (super = gt_cache_next_supernode(cache, super));)
         if (cache_reserved_is_wrong(&super->reserved))
             return super->name;
     return NULL;

@@ -26,14 +26,10 @@ static int64_t default_amount(const char *name)
 {
     static const char *const names[] = {GT_RESOURCE_CPU, GT_RESOURCE_MEMORY, GT_RESOURCE_PODS,
                                         "ephemeral-storage", GT_RESOURCE_GPU};
-    for (size_t i = 0; i < GT_COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return INT64_MAX / 2;
-    return 0;
+    return GT_HAS_TEXT(names, GT_COUNT(names), name) ? INT64_MAX / 2 : 0;
 }
 
-/* Grows the array to `new` entries; NULL without memory, then the old one stays valid. */
-static void *cache_resources_grown(void *array, size_t size, uint32_t old, uint32_t new)
+void *gt_cache_grown(void *array, size_t size, uint32_t old, uint32_t new)
 {
     void *bytes = calloc(1, size * new);
     if (!bytes)
@@ -44,14 +40,11 @@ static void *cache_resources_grown(void *array, size_t size, uint32_t old, uint3
     return bytes;
 }
 
-#define GROW(array, old, new)                                                                                \
-    ((new_ = cache_resources_grown(array, sizeof(*(array)), old, new)) ? ((array) = new_, true) : false)
-
 static bool grow_column(struct cache_column *column, uint32_t old, uint32_t new)
 {
     void *new_;
-    return GROW(column->allocatable, old, new) && GROW(column->left, old, new) &&
-           GROW(column->emptied, old, new);
+    return CACHE_GROW(column->allocatable, old, new) && CACHE_GROW(column->left, old, new) &&
+           CACHE_GROW(column->emptied, old, new);
 }
 
 static void free_column(struct gt_cache *cache, struct cache_column *column)
@@ -118,7 +111,7 @@ uint32_t gt_cache_take_row(struct gt_cache *cache)
         for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
             if (cache->columns[i].name && !grow_column(&cache->columns[i], old, new))
                 return GT_NONE;
-        if (!GROW(cache->row_next, old, new) || !GROW(cache->row_short, old, new))
+        if (!CACHE_GROW(cache->row_next, old, new) || !CACHE_GROW(cache->row_short, old, new))
             return GT_NONE;
         cache->row_capacity = new;
     }
@@ -224,13 +217,6 @@ static bool cache_resources_fill(struct gt_cache *cache, const struct gt_resourc
     return to->count;
 }
 
-static void free_unused_columns(struct gt_cache *cache)
-{
-    for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
-        if (cache->columns[i].name && !cache->columns[i].refs)
-            free_column(cache, &cache->columns[i]);
-}
-
 struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *asked,
                                                bool has_gpus)
 {
@@ -252,7 +238,9 @@ struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const str
     }
     if (!request) {
         cache->refused++;
-        free_unused_columns(cache);
+        for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++)
+            if (cache->columns[i].name && !cache->columns[i].refs)
+                free_column(cache, &cache->columns[i]);
         return NULL;
     }
     request->refs++;

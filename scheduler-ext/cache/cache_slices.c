@@ -26,11 +26,8 @@ static void slices_release(struct cache_slice *slice)
 static void slices_take_out(struct gt_cache *cache, struct cache_slice *slice)
 {
     struct cache_node *node = slice->node;
-    struct cache_slice **at = &node->slices;
     gt_table_remove(&cache->slices, slice->hash, slice);
-    while (*at != slice)
-        at = &(*at)->node_next;
-    *at = slice->node_next;
+    CACHE_UNLINK(&node->slices, slice, node_next);
     slices_release(slice);
     gt_cache_recompute(cache, node);
     gt_cache_node_drop(cache, node);
@@ -112,8 +109,7 @@ void gt_cache_slices_synced(struct gt_cache *cache)
     if (cache->slices_known)
         return;
     cache->slices_known = true;
-    for (struct cache_node *node = gt_table_after(&cache->nodes, 0, NULL); node;
-         node = gt_table_after(&cache->nodes, node->hash, node))
+    for (struct cache_node *node = NULL; (node = gt_cache_next_node(cache, node));)
         if (node->by_claims && node->has_topology)
             gt_cache_recompute(cache, node);
     gt_cache_notify(cache);

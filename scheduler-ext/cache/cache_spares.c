@@ -53,8 +53,7 @@ int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_n
     gt_node_set_clear(ret);
     if (!standard && !cache->has_spares)
         return 0;
-    for (const struct cache_supernode *at = gt_table_after(&cache->supernodes, 0, NULL); at;
-         at = gt_table_after(&cache->supernodes, at->hash, at)) {
+    for (const struct cache_supernode *at = NULL; (at = gt_cache_next_supernode(cache, at));) {
         uint64_t spares = at->id == GT_NONE || at->tier != 1 ? 0 : wanted(at, standard);
         const struct cache_node *node = NULL;
         if (!spares || spares > count_nodes(at))
@@ -70,8 +69,7 @@ const char *gt_cache_next_excess(struct gt_cache *cache, uint32_t standard, uint
 {
     if (!standard && !cache->has_spares)
         return NULL;
-    for (struct cache_supernode *at = gt_table_after(&cache->supernodes, 0, NULL); at;
-         at = gt_table_after(&cache->supernodes, at->hash, at)) {
+    for (struct cache_supernode *at = NULL; (at = gt_cache_next_supernode(cache, at));) {
         uint64_t spares = at->id == GT_NONE || at->tier != 1 ? 0 : wanted(at, standard);
         uint32_t nodes = spares ? count_nodes(at) : 0;
         bool excess = nodes && spares > nodes, reported = at->spares_reported;
@@ -103,8 +101,8 @@ void gt_cache_set_foreign(struct gt_cache *cache, const char *note, uint64_t unt
         node->refs += !node->foreign_next;
         node->foreign_next |= word.mask;
     }
-    for (struct cache_node *next = gt_table_after(&cache->nodes, 0, NULL), *node; (node = next);) {
-        next = gt_table_after(&cache->nodes, node->hash, node);
+    for (struct cache_node *next = gt_cache_next_node(cache, NULL), *node; (node = next);) {
+        next = gt_cache_next_node(cache, node);
         uint64_t before = node->foreign;
         node->foreign = node->foreign_next;
         node->foreign_next = 0;

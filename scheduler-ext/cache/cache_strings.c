@@ -97,3 +97,22 @@ void gt_cache_remove_record(struct gt_cache *cache, struct gt_table *table, uint
     gt_cache_string_drop(cache, *(const char **)record);
     free(record);
 }
+
+char *gt_cache_put_text(char **to, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *start = memcpy(*to, text, size);
+    *to += size;
+    return start;
+}
+
+struct cache_node *gt_cache_next_node(const struct gt_cache *cache, const struct cache_node *node)
+{
+    return gt_table_after(&cache->nodes, node ? node->hash : 0, node);
+}
+
+struct cache_supernode *gt_cache_next_supernode(const struct gt_cache *cache,
+                                                const struct cache_supernode *supernode)
+{
+    return gt_table_after(&cache->supernodes, supernode ? supernode->hash : 0, supernode);
+}

@@ -89,30 +89,7 @@ static void cache_supernodes_put_in(struct gt_cache *cache, struct cache_superno
         cache_supernodes_put_in(cache, child);
 }
 
-/* Removes it, and all below it. */
-static void take_out_all(struct gt_cache *cache, struct cache_supernode *supernode)
-{
-    cache_supernodes_take_out(cache, supernode);
-    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
-        cache_supernodes_take_out(cache, child);
-}
-
-static void put_in_all(struct gt_cache *cache, struct cache_supernode *supernode)
-{
-    cache_supernodes_put_in(cache, supernode);
-    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
-        cache_supernodes_put_in(cache, child);
-}
-
 /* ---- its members ---- */
-
-static void unlink_claim(struct cache_membership *claim)
-{
-    struct cache_membership **at = &claim->node->claims;
-    while (*at != claim)
-        at = &(*at)->next;
-    *at = claim->next;
-}
 
 static void drop_unlinked(struct gt_cache *cache, struct cache_membership *claims, uint32_t count)
 {
@@ -158,7 +135,7 @@ static void set_members(struct gt_cache *cache, struct cache_supernode *supernod
     struct cache_membership *old = supernode->claims;
     uint32_t old_count = supernode->claim_count;
     for (uint32_t i = 0; i < old_count; i++)
-        unlink_claim(&old[i]);
+        CACHE_UNLINK(&old[i].node->claims, &old[i], next);
     supernode->claims = claims;
     supernode->claim_count = count;
     for (uint32_t i = 0; i < count; i++) {
@@ -179,10 +156,7 @@ static void leave_parent(struct gt_cache *cache, struct cache_supernode *superno
     struct cache_supernode *parent = supernode->parent;
     if (!parent)
         return;
-    struct cache_supernode **at = &parent->children;
-    while (*at != supernode)
-        at = &(*at)->next_child;
-    *at = supernode->next_child;
+    CACHE_UNLINK(&parent->children, supernode, next_child);
     supernode->parent = supernode->next_child = NULL;
     cache_supernodes_forget(cache, parent);
 }
@@ -190,7 +164,9 @@ static void leave_parent(struct gt_cache *cache, struct cache_supernode *superno
 static void cache_supernodes_move(struct gt_cache *cache, struct cache_supernode *supernode, bool known,
                                   unsigned tier, struct cache_supernode *parent)
 {
-    take_out_all(cache, supernode);
+    cache_supernodes_take_out(cache, supernode);
+    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
+        cache_supernodes_take_out(cache, child);
     if (supernode->parent != parent) {
         leave_parent(cache, supernode);
         supernode->parent = parent;
@@ -201,7 +177,9 @@ static void cache_supernodes_move(struct gt_cache *cache, struct cache_supernode
     }
     supernode->known = known;
     supernode->tier = (uint8_t)tier;
-    put_in_all(cache, supernode);
+    cache_supernodes_put_in(cache, supernode);
+    for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
+        cache_supernodes_put_in(cache, child);
     cache->room = true;
 }
 
@@ -286,11 +264,10 @@ void gt_cache_supernode_deleted(struct gt_cache *cache, const char *name)
 
 void gt_cache_supernodes_done(struct gt_cache *cache)
 {
-    for (struct cache_supernode *at = NULL, *next = gt_table_after(&cache->supernodes, 0, NULL);
-         (at = next);) {
-        next = gt_table_after(&cache->supernodes, at->hash, at);
+    for (struct cache_supernode *at = NULL, *next = gt_cache_next_supernode(cache, NULL); (at = next);) {
+        next = gt_cache_next_supernode(cache, at);
         for (uint32_t i = 0; i < at->claim_count; i++)
-            unlink_claim(&at->claims[i]);
+            CACHE_UNLINK(&at->claims[i].node->claims, &at->claims[i], next);
         drop_unlinked(cache, at->claims, at->claim_count);
         gt_cache_string_drop(cache, at->reserved.text);
         gt_cache_string_drop(cache, at->name);

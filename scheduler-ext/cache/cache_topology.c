@@ -10,25 +10,7 @@
 
 /* NodeGPUTopology: the report of a node's agent about its GPUs and their users. */
 
-struct facts {
-    struct gt_class *class;
-    const char *product, *owner_uid;
-    char **device_ids, **device_names;
-    uint8_t *zones;
-    struct cache_owner *owners;
-    uint32_t owner_count;
-};
-
-static void drop_owners(struct gt_cache *cache, struct cache_owner *owners, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        gt_cache_string_drop(cache, owners[i].namespace_);
-        gt_cache_string_drop(cache, owners[i].pod);
-    }
-    free(owners);
-}
-
-static void cache_topology_drop_facts(struct gt_cache *cache, struct facts *facts)
+static void cache_topology_drop_facts(struct gt_cache *cache, struct cache_facts *facts)
 {
     gt_class_unref(facts->class);
     gt_cache_string_drop(cache, facts->product);
@@ -36,11 +18,16 @@ static void cache_topology_drop_facts(struct gt_cache *cache, struct facts *fact
     free(facts->device_ids);
     free(facts->device_names);
     free(facts->zones);
-    drop_owners(cache, facts->owners, facts->owner_count);
+    for (uint32_t i = 0; i < facts->owner_count; i++) {
+        gt_cache_string_drop(cache, facts->owners[i].namespace_);
+        gt_cache_string_drop(cache, facts->owners[i].pod);
+    }
+    free(facts->owners);
+    *facts = (struct cache_facts){0};
 }
 
 /* Owners of GPUs as pods: a pod is listed once, even if several of its containers have GPUs. */
-static int cache_topology_add_owner(struct gt_cache *cache, struct facts *facts,
+static int cache_topology_add_owner(struct gt_cache *cache, struct cache_facts *facts,
                                     const struct gt_gpu_owner *reported)
 {
     uint64_t bit = UINT64_C(1) << reported->gpu;
@@ -57,7 +44,7 @@ static int cache_topology_add_owner(struct gt_cache *cache, struct facts *facts,
 }
 
 static bool make_owners(struct gt_cache *cache, const struct gt_node_gpu_topology *topology,
-                        struct facts *facts)
+                        struct cache_facts *facts)
 {
     if (!topology->owner_count)
         return true;
@@ -82,15 +69,12 @@ static char **make_list(char texts[][DEVICE_TEXT_SIZE], unsigned count)
         size += strlen(texts[i]) + 1;
     char **list = calloc(1, size);
     char *to = (char *)(list + count);
-    for (unsigned i = 0; list && i < count; i++) {
-        size_t len = strlen(texts[i]) + 1;
-        list[i] = memcpy(to, texts[i], len);
-        to += len;
-    }
+    for (unsigned i = 0; list && i < count; i++)
+        list[i] = gt_cache_put_text(&to, texts[i]);
     return list;
 }
 
-static bool make_device_ids(struct gt_cache *cache, const struct gt_node *node, struct facts *facts)
+static bool make_device_ids(struct gt_cache *cache, const struct gt_node *node, struct cache_facts *facts)
 {
     char texts[GT_GPUS_MAX][DEVICE_TEXT_SIZE];
     for (unsigned i = 0; i < node->gpu_count; i++)
@@ -115,7 +99,7 @@ static bool is_by_claims(const struct gt_node_gpu_topology *topology)
 
 /* False without memory. `known`: the node's class so far, NULL: none. */
 static bool make_facts(struct gt_cache *cache, const struct gt_class *known,
-                       const struct gt_node_gpu_topology *topology, struct facts *facts)
+                       const struct gt_node_gpu_topology *topology, struct cache_facts *facts)
 {
     const struct gt_node *node = topology->node;
     struct gt_weights weights;
@@ -133,14 +117,14 @@ static bool make_facts(struct gt_cache *cache, const struct gt_class *known,
     return make_owners(cache, topology, facts) && make_device_ids(cache, node, facts);
 }
 
-static bool same_ids(const struct cache_node *node, const struct facts *facts)
+static bool same_ids(const struct cache_node *node, const struct cache_facts *facts)
 {
     unsigned gpus = gt_class_gpus(facts->class);
-    if (!node->has_topology || gt_class_gpus(node->class) != gpus)
+    if (!node->has_topology || gt_class_gpus(node->cr.class) != gpus)
         return false;
     for (unsigned i = 0; i < gpus; i++)
-        if (strcmp(node->device_ids[i], facts->device_ids[i]) != 0 ||
-            (facts->device_names && strcmp(node->device_names[i], facts->device_names[i]) != 0))
+        if (strcmp(node->cr.device_ids[i], facts->device_ids[i]) != 0 ||
+            (facts->device_names && strcmp(node->cr.device_names[i], facts->device_names[i]) != 0))
             return false;
     return true;
 }
@@ -149,21 +133,7 @@ void gt_cache_forget_topology(struct gt_cache *cache, struct cache_node *node)
 {
     if (!node->has_topology)
         return;
-    struct facts old = {.class = node->class,
-                        .product = node->product,
-                        .owner_uid = node->owner_uid,
-                        .device_ids = node->device_ids,
-                        .device_names = node->device_names,
-                        .zones = node->zones,
-                        .owners = node->owners,
-                        .owner_count = node->owner_count};
-    cache_topology_drop_facts(cache, &old);
-    node->class = NULL;
-    node->product = node->owner_uid = NULL;
-    node->device_ids = node->device_names = NULL;
-    node->zones = NULL;
-    node->owners = NULL;
-    node->owner_count = 0;
+    cache_topology_drop_facts(cache, &node->cr);
     node->has_topology = false;
     cache->by_plugin -= !node->by_claims;
     node->resource_version = 0;
@@ -195,7 +165,7 @@ static void note_rewired(const struct gt_cache *cache, struct cache_node *node)
 }
 
 static void cache_topology_commit(struct gt_cache *cache, struct cache_node *node,
-                                  const struct gt_node_gpu_topology *topology, struct facts *facts)
+                                  const struct gt_node_gpu_topology *topology, struct cache_facts *facts)
 {
     const char *version = topology->resource_version;
     uint64_t digest = *version ? gt_digest_mix_text(cache->seed, version) | 1 : 0;
@@ -207,7 +177,7 @@ static void cache_topology_commit(struct gt_cache *cache, struct cache_node *nod
     uint64_t healthy = node->has_topology ? node->healthy : 0,
              isolated = node->has_topology ? node->isolated : 0, slow = node->has_topology ? node->slow : 0;
     bool same = same_ids(node, facts);
-    if (node->class && node->class != facts->class)
+    if (node->cr.class && node->cr.class != facts->class)
         note_rewired(cache, node);
     gt_cache_forget_topology(cache, node);
     node->devices_version = same ? versions : versions + 1;
@@ -217,16 +187,9 @@ static void cache_topology_commit(struct gt_cache *cache, struct cache_node *nod
     const char *registered = topology->conditions[GT_TOPOLOGY_REGISTERED].reason;
     node->by_claims = is_by_claims(topology);
     node->by_plugin = *registered && !node->by_claims && strcmp(registered, GT_REASON_NO_DEVICE_PLUGIN) != 0;
-    node->owner_uid = facts->owner_uid;
+    node->cr = *facts;
     node->written_s = topology->written_s;
     cache->by_plugin += !node->by_claims;
-    node->class = facts->class;
-    node->product = facts->product;
-    node->device_ids = facts->device_ids;
-    node->device_names = facts->device_names;
-    node->zones = facts->zones;
-    node->owners = facts->owners;
-    node->owner_count = facts->owner_count;
     node->healthy = gt_node_usable(topology->node);
     node->isolated = gt_node_isolated(topology->node);
     node->slow = gt_node_graded(topology->node);
@@ -265,8 +228,8 @@ static void lose_topology(struct gt_cache *cache, const char *name)
 static bool cache_topology_enter(struct gt_cache *cache, struct cache_node *node,
                                  const struct gt_node_gpu_topology *topology)
 {
-    struct facts facts = {0};
-    if (!make_facts(cache, node->class, topology, &facts)) {
+    struct cache_facts facts = {0};
+    if (!make_facts(cache, node->cr.class, topology, &facts)) {
         cache_topology_drop_facts(cache, &facts);
         return false;
     }

@@ -103,8 +103,8 @@ void gt_cache_count_taints(struct cache_node *node)
     bool count = gt_cache_is_open(node);
     if (count == node->taints_counted)
         return;
-    for (uint32_t i = 0; i < node->taint_count; i++)
-        node->taints[i]->ready_nodes += count ? 1 : UINT32_MAX;
+    for (uint32_t i = 0; i < node->object.taint_count; i++)
+        node->object.taints[i]->ready_nodes += count ? 1 : UINT32_MAX;
     node->taints_counted = count;
 }
 
@@ -124,8 +124,10 @@ bool gt_cache_tolerates(const struct gt_pod_rules *constraints, const struct cac
 
 const char *gt_cache_node_label(const struct cache_node *node, const char *key)
 {
-    size_t at = GT_LOWER_BOUND(i, node->label_count, strcmp(node->labels[i].key, key) < 0);
-    return at < node->label_count && strcmp(node->labels[at].key, key) == 0 ? node->labels[at].value : NULL;
+    size_t at = GT_LOWER_BOUND(i, node->object.label_count, strcmp(node->object.labels[i].key, key) < 0);
+    return at < node->object.label_count && strcmp(node->object.labels[at].key, key) == 0
+               ? node->object.labels[at].value
+               : NULL;
 }
 
 static bool to_integer(const char *text, int64_t *ret)
@@ -204,8 +206,8 @@ static bool constraints_match_node(const struct gt_pod_rules *constraints, const
 
 bool gt_cache_taints_fit(const struct gt_pod_rules *constraints, const struct cache_node *node)
 {
-    for (uint32_t i = 0; i < node->taint_count; i++)
-        if (!gt_cache_tolerates(constraints, node->taints[i]))
+    for (uint32_t i = 0; i < node->object.taint_count; i++)
+        if (!gt_cache_tolerates(constraints, node->object.taints[i]))
             return false;
     return true;
 }

@@ -8,14 +8,6 @@
 #include "base/log.h"
 #include "scheduler-ext/companion/apply_set_entry.h"
 
-static void apply_set_free_entries(struct gt_apply_set *set)
-{
-    size_t slot = 0;
-    for (struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));)
-        gt_apply_set_entry_free(entry);
-    gt_index_done(&set->entries);
-}
-
 static struct gt_apply_set_entry *apply_set_find(const struct gt_apply_set *set, const char *name)
 {
     return gt_index_item(&set->entries, "", name);
@@ -168,10 +160,8 @@ static void apply_set_on_error(void *arg, const struct gt_err *error)
     }
     if (is_absent)
         return;
-    bool again = strncmp(set->stats.error, why, sizeof(set->stats.error) - 1) == 0;
-    snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch", GT_STR("kind", set->spec.kind),
-           GT_STR("why", set->stats.error));
+    gt_log(gt_log_level_of(set->stats.error, sizeof(set->stats.error), why), "cannot watch",
+           GT_STR("kind", set->spec.kind), GT_STR("why", set->stats.error));
 }
 
 enum gt_apply_set_state gt_apply_set_state_of(const struct gt_apply_set *set, const char *name)
@@ -247,8 +237,11 @@ void gt_apply_set_free(struct gt_apply_set *set)
 {
     if (!set)
         return;
+    size_t slot = 0;
     gt_kube_informer_free(set->informer);
-    apply_set_free_entries(set);
+    for (struct gt_apply_set_entry *entry; (entry = gt_index_next(&set->entries, &slot));)
+        gt_apply_set_entry_free(entry);
+    gt_index_done(&set->entries);
     gt_write_close(&set->line);
     free(set);
 }
@@ -272,11 +265,8 @@ int gt_apply_set_new(const struct gt_apply_set_spec *spec, struct gt_apply_set *
         .on_error = apply_set_on_error,
         .arg = set,
     };
-    int r = 0;
     if (!spec->no_informer)
-        r = gt_kube_informer_start(spec->kube, &informer, &set->informer, err);
-    if (r < 0)
-        return r;
+        GT_TRY(gt_kube_informer_start(spec->kube, &informer, &set->informer, err));
     *ret = gt_steal(set);
     return 0;
 }

@@ -31,16 +31,11 @@ void gt_apply_set_entry_free(struct gt_apply_set_entry *entry)
     free(entry);
 }
 
-static bool is_over(const struct gt_apply_set_entry *entry)
-{
-    return entry->there.state == GT_APPLY_SET_ABSENT && !entry->desired && !entry->awaited &&
-           entry->key.state == GT_WRITE_IDLE;
-}
-
 /* Removes an entry whose object neither exists nor is desired. */
 static void apply_set_drop_if_over(struct gt_apply_set_entry *entry)
 {
-    if (!is_over(entry))
+    if (entry->there.state != GT_APPLY_SET_ABSENT || entry->desired || entry->awaited ||
+        entry->key.state != GT_WRITE_IDLE)
         return;
     gt_auto_free struct gt_index_entry *place = gt_index_take(&entry->set->entries, "", entry->name);
     gt_apply_set_entry_free(place->item);
@@ -50,11 +45,9 @@ static void apply_set_drop_if_over(struct gt_apply_set_entry *entry)
 static void apply_set_failed(struct gt_apply_set_entry *entry, const char *why)
 {
     struct gt_apply_set *set = entry->set;
-    bool again = strncmp(set->stats.error, why, sizeof(set->stats.error) - 1) == 0;
     set->stats.failed++;
-    snprintf(set->stats.error, sizeof(set->stats.error), "%s", why);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot write", GT_STR("kind", set->spec.kind),
-           GT_STR("name", entry->name), GT_STR("why", set->stats.error));
+    gt_log(gt_log_level_of(set->stats.error, sizeof(set->stats.error), why), "cannot write",
+           GT_STR("kind", set->spec.kind), GT_STR("name", entry->name), GT_STR("why", set->stats.error));
 }
 
 /* What the writer asks for. */
@@ -236,13 +229,6 @@ static int apply_set_write_make(struct gt_write_key *key, struct gt_kube_request
     return r;
 }
 
-static void apply_set_write_count(struct gt_apply_set_stats *stats, enum gt_kube_verb verb)
-{
-    stats->created += verb == GT_KUBE_CREATE;
-    stats->deleted += verb == GT_KUBE_DELETE;
-    stats->applied += verb == GT_KUBE_APPLY || verb == GT_KUBE_MERGE_PATCH;
-}
-
 /* Whether the server has kept what was applied: it drops fields that its CustomResourceDefinition does not
  * have. */
 static bool is_stored(const struct gt_apply_set_entry *entry, const cJSON *object)
@@ -289,7 +275,9 @@ static bool apply_set_write_on_written(struct gt_write_key *key, enum gt_write_o
         kept ? 0 : gt_clock_ms() + gt_backoff_step(entry->unkept, APPLY_RETRY_MS / 2, APPLY_RETRY_MAX_MS);
     if (kept)
         set->stats.error[0] = '\0';
-    apply_set_write_count(&set->stats, entry->verb);
+    set->stats.created += entry->verb == GT_KUBE_CREATE;
+    set->stats.deleted += entry->verb == GT_KUBE_DELETE;
+    set->stats.applied += entry->verb == GT_KUBE_APPLY || entry->verb == GT_KUBE_MERGE_PATCH;
     await_echo(entry, entry->verb == GT_KUBE_DELETE ? "" : gt_meta_version(answer->object));
     if (!kept)
         apply_set_failed(entry,

@@ -58,23 +58,17 @@ static void record(const struct gt_audit_watch *watch, const struct gt_finding *
     gt_kube_record(watch->env->recorder, &event);
 }
 
-static void audit_watch_report(struct gt_audit_watch *watch)
-{
-    for (struct gt_finding *at = NULL; (at = gt_audit_next(watch->audit, at));)
-        if (!at->reported) {
-            at->reported = true;
-            record(watch, at);
-        }
-}
-
 static void audit_watch_on_timer(void *arg)
 {
     struct gt_audit_watch *watch = arg;
     bool done = !gt_informers_is_synced(watch->env->informers, NULL);
     if (!done && gt_audit_step(watch->audit, AUDIT_PODS, gt_clock_ms())) {
         done = true;
-        if (watch->leads)
-            audit_watch_report(watch);
+        for (struct gt_finding *at = NULL; watch->leads && (at = gt_audit_next(watch->audit, at));) {
+            if (!at->reported)
+                record(watch, at);
+            at->reported = true;
+        }
     }
     gt_source_arm(watch->timer, done ? AUDIT_ROUND_MS : AUDIT_STEP_MS);
 }

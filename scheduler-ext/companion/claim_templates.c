@@ -132,8 +132,7 @@ static void check_use(struct gt_claim_templates *templates)
     size_t slot = 0;
     for (struct claim_template *one; (one = claim_templates_next(templates, &slot));)
         one->unused++;
-    for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
-         pod = gt_cache_next_pod(cache, pod)) {
+    for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));) {
         struct claim_template *one =
             pod->claim_template ? gt_index_item(&templates->index, pod->meta.namespace_, pod->claim_template)
                                 : NULL;
@@ -240,11 +239,12 @@ void gt_claim_templates_free(struct gt_claim_templates *templates)
     gt_source_free(templates->timer);
     free(templates);
 }
+GT_DEFINE_CLEANUP(struct gt_claim_templates *, gt_claim_templates_free)
 
 int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templates **ret,
                            struct gt_err **err)
 {
-    struct gt_claim_templates *templates = calloc(1, sizeof(*templates));
+    GT_CLEANUP(gt_claim_templates_free) struct gt_claim_templates *templates = calloc(1, sizeof(*templates));
     GT_NEED(templates, err, "templates of claims");
     templates->env = env;
     templates->index.max = GT_KUBE_OBJECTS_MAX;
@@ -259,11 +259,7 @@ int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templa
                                              .answered = claim_templates_on_written,
                                              .report = claim_templates_report};
     gt_write_open(gt_kube_writer(env->kube), &templates->line);
-    int r = gt_loop_add_timer(env->loop, claim_templates_on_timer, templates, &templates->timer, err);
-    if (r < 0) {
-        gt_claim_templates_free(templates);
-        return r;
-    }
-    *ret = templates;
+    GT_TRY(gt_loop_add_timer(env->loop, claim_templates_on_timer, templates, &templates->timer, err));
+    *ret = gt_steal(templates);
     return 0;
 }

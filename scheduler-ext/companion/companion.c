@@ -94,13 +94,6 @@ static void companion_on_end(void *arg, int signal)
     }
 }
 
-static int companion_take_signals(struct gt_companion *companion, struct gt_err **err)
-{
-    signal(SIGPIPE, SIG_IGN);
-    GT_TRY(gt_loop_add_timer(companion->loop, companion_on_released, companion, &companion->end_timer, err));
-    return gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err);
-}
-
 /* Host name and a random part, as by client-go: a restarted pod has another identity. */
 static int make_instance(struct gt_companion *companion, struct gt_err **err)
 {
@@ -170,18 +163,14 @@ static int start_parts(struct gt_companion *companion, struct gt_err **err)
                                           .is_leading = is_leading,
                                           .describe = gt_companion_describe,
                                           .leading_arg = companion};
-    int r = make_informers(companion, err);
-    if (r < 0)
-        return r;
+    GT_TRY(make_informers(companion, err));
     companion->env.informers = companion->informers;
     for (unsigned i = 0; i < gt_part_count; i++) {
         if (!(companion->options->parts >> i & 1))
             continue;
-        r = gt_parts[i]->new (&companion->env, &companion->parts[i], err);
-        if (r < 0) {
-            gt_wrap(err, "%s", gt_parts[i]->name);
-            return r;
-        }
+        int r = gt_parts[i]->new (&companion->env, &companion->parts[i], err);
+        if (r < 0)
+            return gt_wrap(err, "%s", gt_parts[i]->name);
         if (gt_parts[i]->placement)
             companion->env.placement = companion->placement = gt_parts[i]->placement(companion->parts[i]);
     }
@@ -224,7 +213,9 @@ static void companion_log_start(const struct gt_companion *companion)
 static int companion_start(struct gt_companion *companion, struct gt_err **err)
 {
     GT_TRY(gt_loop_new(&companion->loop, err));
-    GT_TRY(companion_take_signals(companion, err));
+    signal(SIGPIPE, SIG_IGN);
+    GT_TRY(gt_loop_add_timer(companion->loop, companion_on_released, companion, &companion->end_timer, err));
+    GT_TRY(gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err));
     GT_TRY(make_instance(companion, err));
     GT_TRY(start_client(companion, err));
     GT_TRY(gt_companion_serve(companion, err));

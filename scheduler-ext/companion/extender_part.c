@@ -20,6 +20,7 @@ static void extender_part_free(void *self)
     gt_extender_free(part->extender);
     free(part);
 }
+GT_DEFINE_CLEANUP(struct extender_part *, extender_part_free)
 
 static void extender_part_on_synced(void *arg)
 {
@@ -36,18 +37,14 @@ static int extender_part_new(const struct gt_part_env *env, void **ret, struct g
                                     .clients = env->options->serve.extender_clients,
                                     .weights = env->options->weights};
     GT_TRY(gt_score_set_weights(gt_cache_cluster(cache), &spec.weights, err));
-    struct extender_part *part = calloc(1, sizeof(*part));
+    GT_CLEANUP(extender_part_free) struct extender_part *part = calloc(1, sizeof(*part));
     if (!part)
         return gt_fail(err, ENOMEM, "no memory for the extender");
     part->informers = env->informers;
-    int r = gt_extender_new(&spec, &part->extender, err);
-    if (r < 0) {
-        extender_part_free(part);
-        return r;
-    }
+    GT_TRY(gt_extender_new(&spec, &part->extender, err));
     gt_informers_add_handlers(env->informers,
                               &(struct gt_cache_handlers){.on_synced = extender_part_on_synced, .arg = part});
-    *ret = part;
+    *ret = gt_steal(part);
     return 0;
 }
 

@@ -7,26 +7,24 @@
 #include <string.h>
 
 #include "api/supernode.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "kube/yaml.h"
 
 enum { NODE_NAME_MAX = 253, RANGE_DIGITS_MAX = 9 };
 
-static void free_group(struct gt_join_group *group)
-{
-    for (uint32_t i = 0; i < group->node_count; i++)
-        free((char *)(uintptr_t)group->nodes[i]);
-    free((void *)(uintptr_t)group->nodes);
-    free((char *)(uintptr_t)group->name);
-    free((char *)(uintptr_t)group->parent);
-}
-
 void gt_groups_free(struct gt_groups *groups)
 {
     if (!groups)
         return;
-    for (uint32_t i = 0; i < groups->count; i++)
-        free_group(&groups->items[i]);
+    for (uint32_t i = 0; i < groups->count; i++) {
+        struct gt_join_group *group = &groups->items[i];
+        for (uint32_t n = 0; n < group->node_count; n++)
+            free((char *)(uintptr_t)group->nodes[n]);
+        free((void *)(uintptr_t)group->nodes);
+        free((char *)(uintptr_t)group->name);
+        free((char *)(uintptr_t)group->parent);
+    }
     for (uint32_t i = 0; i < groups->note_count; i++)
         free(groups->notes[i]);
     free(groups->items);
@@ -61,15 +59,9 @@ static int groups_add_name(struct node_names *names, char *name, struct gt_err *
         return name ? gt_fail(err, E2BIG, "the groups have more than %d nodes", GT_GROUPS_NODES_MAX)
                     : gt_fail_sys(err, ENOMEM, "groups");
     }
-    if (names->count == names->room) {
-        uint32_t room = names->room ? names->room * 2 : 16;
-        char **more = reallocarray(names->items, room, sizeof(*more));
-        if (!more) {
-            free(name);
-            return gt_fail_sys(err, ENOMEM, "groups");
-        }
-        names->items = more;
-        names->room = room;
+    if (!GT_GROW(names->items, names->count, names->room, 16)) {
+        free(name);
+        return gt_fail_sys(err, ENOMEM, "groups");
     }
     names->items[names->count++] = name;
     names->left--;
@@ -241,16 +233,12 @@ static int groups_read_all(const cJSON *root, struct gt_groups *groups, struct g
 int gt_groups_read(const char *text, size_t len, struct gt_groups **ret, struct gt_err **err)
 {
     gt_auto_groups struct gt_groups *groups = calloc(1, sizeof(*groups));
-    cJSON *root = NULL;
+    gt_auto_json cJSON *root = NULL;
     GT_NEED(groups, err, "groups");
     if (len > GT_GROUPS_TEXT_MAX)
         return gt_fail(err, E2BIG, "%zu bytes, at most %d are read", len, GT_GROUPS_TEXT_MAX);
-    int r = gt_yaml_read(text, len, &root, err);
-    if (r >= 0)
-        r = groups_read_all(root, groups, err);
-    cJSON_Delete(root);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_yaml_read(text, len, &root, err));
+    GT_TRY(groups_read_all(root, groups, err));
     *ret = gt_steal(groups);
     return 0;
 }

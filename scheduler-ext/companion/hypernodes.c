@@ -59,25 +59,11 @@ void gt_holders_free(struct gt_holders *holders)
     free(holders);
 }
 
-/* Room for one more; NULL: none. */
-static void *more(void *array, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return array;
-    size_t wanted = *room ? *room * 2 : 64;
-    void *grown = wanted > HELD_MAX ? NULL : reallocarray(array, wanted, size);
-    if (grown)
-        *room = wanted;
-    return grown;
-}
-
 static void add_held(struct gt_holders *holders, const char *member, const char *holder, bool is_node,
                      bool foreign)
 {
-    struct held *grown = more(holders->held, holders->count, &holders->room, sizeof(*grown));
-    char *a = grown ? strdup(member) : NULL, *b = a ? strdup(holder) : NULL;
-    if (grown)
-        holders->held = grown;
+    bool room = holders->count < HELD_MAX && GT_GROW(holders->held, holders->count, holders->room, 64);
+    char *a = room ? strdup(member) : NULL, *b = a ? strdup(holder) : NULL;
     if (!b) {
         free(a);
         holders->failed = true;
@@ -135,10 +121,9 @@ void gt_holders_add(void *arg, const char *name, enum gt_apply_set_state state, 
         hypernodes_add_member(holders, name, foreign, &node.members[i]);
     if (!foreign)
         return;
-    char **grown = more(holders->foreign, holders->foreign_count, &holders->foreign_room, sizeof(*grown));
-    char *copied = grown ? strdup(name) : NULL;
-    if (grown)
-        holders->foreign = grown;
+    bool room = holders->foreign_count < HELD_MAX &&
+                GT_GROW(holders->foreign, holders->foreign_count, holders->foreign_room, 64);
+    char *copied = room ? strdup(name) : NULL;
     if (copied)
         holders->foreign[holders->foreign_count++] = copied;
     holders->failed |= !copied;
@@ -184,12 +169,6 @@ const char *gt_holders_find(const struct gt_holders *holders, bool is_node, cons
         return p->holder;
     }
     return NULL;
-}
-
-static bool is_foreign(const struct gt_holders *holders, const char *name)
-{
-    return holders->foreign_count &&
-           bsearch(&name, holders->foreign, holders->foreign_count, sizeof(char *), hypernodes_compare_names);
 }
 
 /* The desired members of a HyperNode, and those that were left out. */
@@ -256,7 +235,9 @@ bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_
                               .node = {.tier = supernode->tier},
                               .why = {.max = sizeof(ret->message) - 64}};
     made[s] = false;
-    if (is_foreign(holders, supernode->name)) {
+    const char *name = supernode->name;
+    if (holders->foreign_count &&
+        bsearch(&name, holders->foreign, holders->foreign_count, sizeof(char *), hypernodes_compare_names)) {
         hypernodes_say(ret, false, "NameTaken", "the HyperNode %s is somebody else's, it is left as it is",
                        supernode->name);
         return false;

@@ -2,6 +2,7 @@
 #include "scheduler-ext/companion/informers.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "api/meta.h"
 #include "api/names.h"
@@ -474,42 +475,33 @@ bool gt_informers_is_synced(const struct gt_informers *informers, struct gt_buf 
 
 /* ---- metrics ---- */
 
-static void write_totals(const struct gt_informers *informers, const char *name, const char *help,
-                         const uint64_t totals[static GT_INFORMER_KINDS], struct gt_buf *to)
-{
-    gt_prom_head(to, name, help);
-    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
-        if (follows(informers, kind))
-            gt_buf_printf(to, "%s{resource=\"%s\"} %llu\n", name, kinds[kind].name,
-                          (unsigned long long)totals[kind]);
-}
-
 static void write_informers(const struct gt_informers *informers, struct gt_buf *to)
 {
-    static const char objects[] = "gputopo_informer_objects", silent[] = "gputopo_informer_silence_seconds";
-    uint64_t events[GT_INFORMER_KINDS], lists[GT_INFORMER_KINDS], failures[GT_INFORMER_KINDS],
-        refused[GT_INFORMER_KINDS];
+    static const struct {
+        const char *name, *help;
+    } numbers[] = {
+        {"gputopo_informer_objects", "Objects that are followed, by resource."},
+        {"gputopo_informer_events_total", "Additions, updates and deletions of them."},
+        {"gputopo_informer_lists_total", "Whole lists of them."},
+        {"gputopo_informer_list_failures_total", "Lists of them that failed."},
+        {"gputopo_informer_refused_total", "Objects beyond the limit, which are passed over."},
+    };
+    static const char silent[] = "gputopo_informer_silence_seconds";
     struct gt_kube_informer_counters counters[GT_INFORMER_KINDS] = {0};
-    for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++) {
-        struct gt_kube_informer_counters *of = &counters[kind];
-        if (informers->channels[kind].informer)
-            gt_kube_informer_counters(informers->channels[kind].informer, of);
-        events[kind] = of->added + of->updated + of->deleted;
-        lists[kind] = of->lists;
-        failures[kind] = of->lists_failed;
-        refused[kind] = of->refused;
-    }
-    gt_prom_head(to, objects, "Objects that are followed, by resource.");
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
-        if (follows(informers, kind))
-            gt_buf_printf(to, "%s{resource=\"%s\"} %zu\n", objects, kinds[kind].name, counters[kind].objects);
-    write_totals(informers, "gputopo_informer_events_total", "Additions, updates and deletions of them.",
-                 events, to);
-    write_totals(informers, "gputopo_informer_lists_total", "Whole lists of them.", lists, to);
-    write_totals(informers, "gputopo_informer_list_failures_total", "Lists of them that failed.", failures,
-                 to);
-    write_totals(informers, "gputopo_informer_refused_total",
-                 "Objects beyond the limit, which are passed over.", refused, to);
+        if (informers->channels[kind].informer)
+            gt_kube_informer_counters(informers->channels[kind].informer, &counters[kind]);
+    for (unsigned i = 0; i < GT_COUNT(numbers); i++) {
+        gt_prom_head(to, numbers[i].name, numbers[i].help);
+        for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++) {
+            const struct gt_kube_informer_counters *of = &counters[kind];
+            const uint64_t values[] = {of->objects, of->added + of->updated + of->deleted, of->lists,
+                                       of->lists_failed, of->refused};
+            if (follows(informers, kind))
+                gt_buf_printf(to, "%s{resource=\"%s\"} %" PRIu64 "\n", numbers[i].name, kinds[kind].name,
+                              values[i]);
+        }
+    }
     gt_prom_head(to, silent, "Time since the API server said anything on this watch.");
     for (enum gt_informer_kind kind = 0; kind < GT_INFORMER_KINDS; kind++)
         if (counters[kind].watch.last_received_ms)

@@ -136,13 +136,6 @@ static bool decided(void *arg, const struct gt_workload *workload, const char *c
 
 /* ---- AdmissionChecks ---- */
 
-/* Whether the controller name is ours. A name in our own domain that we do not know belongs to no other
- * controller either, and is reported. */
-static bool is_in_domain(const struct gt_admission_check *check)
-{
-    return strncmp(check->controller, GT_KUEUE_CONTROLLER_DOMAIN, strlen(GT_KUEUE_CONTROLLER_DOMAIN)) == 0;
-}
-
 static struct gt_condition active_of(const struct gt_admission_check *check, char *text, size_t size)
 {
     struct gt_condition active = {.status = GT_CONDITION_FALSE,
@@ -186,7 +179,8 @@ static void saw_check(struct gt_kueue *kueue, const cJSON *object)
     struct gt_admission_check check;
     char text[400];
     kueue_drop_write(&kueue->checks, NULL, gt_meta_name(object));
-    if (gt_admission_check_read(object, &check, NULL) < 0 || !is_in_domain(&check)) {
+    if (gt_admission_check_read(object, &check, NULL) < 0 ||
+        strncmp(check.controller, GT_KUEUE_CONTROLLER_DOMAIN, strlen(GT_KUEUE_CONTROLLER_DOMAIN)) != 0) {
         gt_admission_remove_check(kueue->admission, gt_meta_name(object));
         return;
     }

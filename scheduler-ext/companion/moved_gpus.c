@@ -241,15 +241,6 @@ static void moved_see(struct gt_moved_gpus *moved, uint32_t node)
     }
 }
 
-/* One search finds all that are lost. What is not found is seen when its node's agent reports it. */
-static void moved_search(struct gt_moved_gpus *moved)
-{
-    for (unsigned i = 0; i < moved->count; i++)
-        moved->told[i].is_lost = false;
-    for (uint32_t node = 0; node < gt_cluster_nodes(moved_cluster(moved)); node++)
-        moved_see(moved, node);
-}
-
 /* Some other node's list has it, too. */
 static bool moved_is_told_elsewhere(const struct gt_moved_gpus *moved, const struct told_gpu *told)
 {
@@ -419,15 +410,6 @@ static void moved_decide(struct gt_moved_gpus *moved)
     }
 }
 
-/* What was copied, and released before it was there. */
-static void moved_check(struct gt_moved_gpus *moved)
-{
-    struct moved_pair *pair = &moved->pair;
-    gt_auto_json cJSON *list = gt_isolated_take_back(pair->from_object, pair->to_object, pair->added);
-    pair->writes = MOVED_TAKES_BACK;
-    moved_write(moved, pair->to, pair->to_object, list);
-}
-
 static void moved_on_read(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_moved_gpus *moved = arg;
@@ -441,9 +423,11 @@ static void moved_on_read(void *arg, struct gt_kube_answer *answer)
     *to = gt_steal(answer->object);
     if (!pair->to_object)
         moved_read(moved, pair->to);
-    else if (pair->added)
-        moved_check(moved);
-    else
+    else if (pair->added) { /* what was copied, and released before it was there */
+        gt_auto_json cJSON *list = gt_isolated_take_back(pair->from_object, pair->to_object, pair->added);
+        pair->writes = MOVED_TAKES_BACK;
+        moved_write(moved, pair->to, pair->to_object, list);
+    } else
         moved_decide(moved);
 }
 
@@ -487,8 +471,12 @@ static const char *moved_where(struct gt_moved_gpus *moved, struct told_gpu *tol
                      old.outlived || !old.ready;
     if (!*ret_is_silent && moved_node_has_all(cache, from, told))
         return NULL;
-    if (told->is_lost)
-        moved_search(moved);
+    if (told->is_lost) { /* one search finds all; the rest is seen when its node's agent reports it */
+        for (unsigned i = 0; i < moved->count; i++)
+            moved->told[i].is_lost = false;
+        for (uint32_t id = 0; id < gt_cluster_nodes(moved_cluster(moved)); id++)
+            moved_see(moved, id);
+    }
     if (told->at == GT_NONE)
         return NULL;
     if (!moved_node_has_all(cache, told->at, told)) {
@@ -556,9 +544,21 @@ void gt_moved_gpus_lead(struct gt_moved_gpus *moved, bool leads)
     gt_write_clear(&moved->line);
 }
 
+void gt_moved_gpus_free(struct gt_moved_gpus *moved)
+{
+    if (!moved)
+        return;
+    moved_clear(moved);
+    gt_write_close(&moved->line);
+    gt_source_free(moved->timer);
+    free(moved->told);
+    free(moved);
+}
+GT_DEFINE_CLEANUP(struct gt_moved_gpus *, gt_moved_gpus_free)
+
 int gt_moved_gpus_new(const struct gt_part_env *env, struct gt_moved_gpus **ret, struct gt_err **err)
 {
-    struct gt_moved_gpus *moved = calloc(1, sizeof(*moved));
+    GT_CLEANUP(gt_moved_gpus_free) struct gt_moved_gpus *moved = calloc(1, sizeof(*moved));
     GT_NEED(moved, err, "isolations that follow their GPUs");
     moved->env = env;
     moved->line = (struct gt_write_line){.name = "isolations",
@@ -571,22 +571,7 @@ int gt_moved_gpus_new(const struct gt_part_env *env, struct gt_moved_gpus **ret,
                                          .arg = env->leading_arg,
                                          .answered = moved_on_written};
     gt_write_open(gt_kube_writer(env->kube), &moved->line);
-    int r = gt_loop_add_timer(env->loop, moved_on_timer, moved, &moved->timer, err);
-    if (r < 0) {
-        gt_moved_gpus_free(moved);
-        return r;
-    }
-    *ret = moved;
+    GT_TRY(gt_loop_add_timer(env->loop, moved_on_timer, moved, &moved->timer, err));
+    *ret = gt_steal(moved);
     return 0;
-}
-
-void gt_moved_gpus_free(struct gt_moved_gpus *moved)
-{
-    if (!moved)
-        return;
-    moved_clear(moved);
-    gt_write_close(&moved->line);
-    gt_source_free(moved->timer);
-    free(moved->told);
-    free(moved);
 }

@@ -70,11 +70,12 @@ void gt_namespace_weights_free(struct gt_namespace_weights *weights)
     cJSON_Delete(weights->data);
     free(weights);
 }
+GT_DEFINE_CLEANUP(struct gt_namespace_weights *, gt_namespace_weights_free)
 
 int gt_namespace_weights_new(struct gt_kube *kube, const char *namespace_, void (*on_change)(void *arg),
                              void *arg, struct gt_namespace_weights **ret, struct gt_err **err)
 {
-    struct gt_namespace_weights *weights = calloc(1, sizeof(*weights));
+    GT_CLEANUP(gt_namespace_weights_free) struct gt_namespace_weights *weights = calloc(1, sizeof(*weights));
     GT_NEED(weights, err, "weights of namespaces");
     *weights = (struct gt_namespace_weights){.on_change = on_change, .arg = arg};
     const struct gt_kube_informer_spec spec = {
@@ -86,11 +87,7 @@ int gt_namespace_weights_new(struct gt_kube *kube, const char *namespace_, void 
         .on_delete = namespace_weights_on_deleted,
         .arg = weights,
     };
-    int r = gt_kube_informer_start(kube, &spec, &weights->informer, err);
-    if (r < 0) {
-        gt_namespace_weights_free(weights);
-        return r;
-    }
-    *ret = weights;
+    GT_TRY(gt_kube_informer_start(kube, &spec, &weights->informer, err));
+    *ret = gt_steal(weights);
     return 0;
 }

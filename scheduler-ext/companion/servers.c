@@ -46,14 +46,8 @@ void gt_servers_free(struct gt_servers *servers)
 
 static bool servers_add(struct gt_servers *servers, const char *uuid, const char *node, bool is_published)
 {
-    if (servers->count == servers->room) {
-        uint32_t room = servers->room ? servers->room * 2 : 64;
-        struct server_node *items = reallocarray(servers->items, room, sizeof(*items));
-        if (!items)
-            return false;
-        servers->items = items;
-        servers->room = room;
-    }
+    if (!GT_GROW(servers->items, servers->count, servers->room, 64))
+        return false;
     struct server_node server = {strdup(uuid), strdup(node), is_published};
     if (!server.uuid || !server.node) {
         servers_drop(&server);

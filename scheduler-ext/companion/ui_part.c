@@ -107,25 +107,21 @@ static void ui_part_free(void *self)
     gt_reviews_free(part->reviews);
     free(part);
 }
+GT_DEFINE_CLEANUP(struct ui_part *, ui_part_free)
 
 static int ui_part_new(const struct gt_part_env *env, void **ret, struct gt_err **err)
 {
-    struct ui_part *part = calloc(1, sizeof(*part));
+    GT_CLEANUP(ui_part_free) struct ui_part *part = calloc(1, sizeof(*part));
     if (!part)
         return gt_fail(err, ENOMEM, "no memory for the cluster page");
     part->env = env;
     const struct gt_page_spec page = {on_health, part};
-    int r = gt_loop_add_timer(env->loop, ui_part_on_page_timer, part, &part->page_timer, err);
-    if (r == 0)
-        r = gt_page_new(&page, &part->page, err);
-    if (r == 0 && env->options->serve.ui_access)
-        r = gt_reviews_new(env->kube, &part->reviews, err);
-    if (r < 0) {
-        ui_part_free(part);
-        return r;
-    }
+    GT_TRY(gt_loop_add_timer(env->loop, ui_part_on_page_timer, part, &part->page_timer, err));
+    GT_TRY(gt_page_new(&page, &part->page, err));
+    if (env->options->serve.ui_access)
+        GT_TRY(gt_reviews_new(env->kube, &part->reviews, err));
     gt_source_arm(part->page_timer, WATCH_MS);
-    *ret = part;
+    *ret = gt_steal(part);
     return 0;
 }
 

@@ -148,9 +148,8 @@ static int companion_view_join(struct gt_view *view, const struct gt_view_spec *
     gt_auto_free struct gt_join_node *nodes = calloc((size_t)view->node_count + 1, sizeof(*nodes));
     const struct gt_groups *groups = spec->groups;
     GT_NEED(nodes, err, "supernodes");
-    if (spec->servers) {
+    if (spec->servers)
         GT_TRY(gt_servers_settle(spec->servers, view->reports, view->node_count, err));
-    }
     GT_TRY(companion_view_place(view, spec, err));
     for (uint32_t i = 0; i < view->node_count; i++) {
         const struct gt_cache_report *report = view->reports[i];

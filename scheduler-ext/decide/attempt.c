@@ -87,11 +87,10 @@ static unsigned kinds_that_fit(const struct gt_cache *cache, const struct attemp
 static int bar_unfit(struct gt_cache *cache, const struct gt_cache_pod *pod, struct gt_node_set *to,
                      struct gt_err **err)
 {
-    int r = 0;
-    for (uint32_t n = 0; n < gt_cluster_nodes(gt_cache_cluster(cache)) && r >= 0; n++)
+    for (uint32_t n = 0; n < gt_cluster_nodes(gt_cache_cluster(cache)); n++)
         if (!kind_fits(cache, pod, n))
-            r = gt_node_set_add(to, n, err);
-    return r;
+            GT_TRY(gt_node_set_add(to, n, err));
+    return 0;
 }
 
 /* Tells pods of different kinds apart, and bars nodes where they may not run. */
@@ -179,21 +178,16 @@ static int attempt_rules_make(const struct gt_job_view *view, const struct attem
     return add_kinds(view->cache, kinds, members, view->count, to->rules, err);
 }
 
-static void attempt_rules_done(struct gt_attempt *attempt)
-{
-    if (attempt->rules)
-        gt_plan_rules_done(attempt->rules);
-    free(attempt->rules);
-    gt_buf_done(&attempt->said);
-}
-
 void gt_attempt_done(struct gt_attempt *attempt)
 {
     free(attempt->pods);
     gt_node_set_done(&attempt->excluded);
     gt_node_set_done(&attempt->unusable);
     gt_demands_done(&attempt->demands);
-    attempt_rules_done(attempt);
+    if (attempt->rules)
+        gt_plan_rules_done(attempt->rules);
+    free(attempt->rules);
+    gt_buf_done(&attempt->said);
     *attempt = (struct gt_attempt){0};
 }
 
@@ -201,22 +195,18 @@ void gt_attempt_done(struct gt_attempt *attempt)
 static uint64_t attempt_gpus_of(const struct gt_job_view *view, uint32_t at)
 {
     const struct gt_cache_pod *pod = view->members[at].pod;
-    if (view->members[at].state == GT_MEMBER_MOVING)
+    enum gt_member_state state = view->members[at].state;
+    if (state == GT_MEMBER_MOVING || (!pod && state == GT_MEMBER_RESERVED))
         return view->reservations->reservations[at].promise.place.mask;
-    if (pod)
-        return pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING ? pod->planned.mask
-                                                                                        : 0;
-    return view->members[at].state == GT_MEMBER_RESERVED
-               ? view->reservations->reservations[at].promise.place.mask
-               : 0;
+    bool planned = pod && (pod->plan == GT_CACHE_PLAN_ASSUMED || pod->plan == GT_CACHE_PLAN_RUNNING);
+    return planned ? pod->planned.mask : 0;
 }
 
 /* Collects the supernodes of started runs with missing members. */
 static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view *view,
                      const struct gt_plan_pod *pods, struct gt_node_set *to, struct gt_err **err)
 {
-    int r = 0;
-    for (uint32_t at = 0, first, end; at < view->count && r >= 0; at = end) {
+    for (uint32_t at = 0, first, end; at < view->count; at = end) {
         uint32_t home = GT_NONE;
         bool lacks = false;
         gt_job_view_run(view, at, &first, &end);
@@ -227,9 +217,9 @@ static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view 
                 home = info.supernode;
         }
         if (lacks && home != GT_NONE)
-            r = gt_node_set_add(to, home, err);
+            GT_TRY(gt_node_set_add(to, home, err));
     }
-    return r;
+    return 0;
 }
 
 static int attempt_exclude(const struct gt_job_view *view, const struct attempt_kinds *kinds,
@@ -272,13 +262,11 @@ static int attempt_exclude(const struct gt_job_view *view, const struct attempt_
 int gt_attempt_unfit(const struct gt_job_view *view, struct gt_node_set *to, struct gt_err **err)
 {
     const struct attempt_kinds kinds = kinds_of(view);
-    int r = 0;
-    for (uint32_t n = 0; r >= 0 && kinds.constrained && n < gt_cluster_nodes(gt_cache_cluster(view->cache));
-         n++)
+    for (uint32_t n = 0; kinds.constrained && n < gt_cluster_nodes(gt_cache_cluster(view->cache)); n++)
         if (!kinds_that_fit(view->cache, &kinds, n) &&
             gt_cache_may_use(view->cache, kinds.pods[0], n)) /* that ends */
-            r = gt_node_set_add(to, n, err);
-    return r;
+            GT_TRY(gt_node_set_add(to, n, err));
+    return 0;
 }
 
 int gt_attempt_make(const struct gt_job_view *view, const struct gt_node_set *avoid,

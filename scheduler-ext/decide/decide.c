@@ -214,10 +214,10 @@ static enum gt_decision explain(const struct gt_job_view *view, const struct gt_
         gt_buf_printf(text, "; %u of its %u pods are enough to begin", view->minimum, view->count);
     if (attempt->unsuitable)
         gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
-                      attempt->unsuitable, attempt->unsuitable == 1 ? "" : "s");
+                      attempt->unsuitable, gt_plural(attempt->unsuitable));
     if (attempt->by_people)
         gt_buf_printf(text, "; people have reserved %u node%s", attempt->by_people,
-                      attempt->by_people == 1 ? "" : "s");
+                      gt_plural(attempt->by_people));
     if (attempt->partly)
         gt_buf_printf(text, "; %u node%s not for all of its pods", attempt->partly,
                       attempt->partly == 1 ? " is" : "s are");
@@ -225,14 +225,14 @@ static enum gt_decision explain(const struct gt_job_view *view, const struct gt_
         gt_buf_puts(text, attempt->said.data);
     if (attempt->refused)
         gt_buf_printf(text, "; its scheduler or kubelets have refused %u node%s", attempt->refused,
-                      attempt->refused == 1 ? "" : "s");
+                      gt_plural(attempt->refused));
     if (attempt->spares)
         gt_buf_printf(text, "; %u node%s", attempt->spares,
                       attempt->spares == 1 ? " is a spare" : "s are spares");
     if (attempt->reserved_nodes)
         gt_buf_printf(text, "; %u free GPU%s on %u node%s %s reserved by %s", attempt->reserved_gpus,
-                      attempt->reserved_gpus == 1 ? "" : "s", attempt->reserved_nodes,
-                      attempt->reserved_nodes == 1 ? "" : "s", attempt->reserved_gpus == 1 ? "is" : "are",
+                      gt_plural(attempt->reserved_gpus), attempt->reserved_nodes,
+                      gt_plural(attempt->reserved_nodes), attempt->reserved_gpus == 1 ? "is" : "are",
                       spec->avoid_for ? spec->avoid_for : "another job");
     uint32_t outlived = gt_cache_outlived_nodes(view->cache);
     if (outlived)

@@ -9,20 +9,15 @@ struct unit_count {
     bool needed;           /* some of the latter are needed by a minimum */
 };
 
-static bool part_has_place(const struct gt_job_view_member *member)
-{
-    return member->state != GT_MEMBER_ABSENT && member->state != GT_MEMBER_EARLY &&
-           !gt_member_is_open(member);
-}
-
 static struct unit_count count_unit(const struct gt_job_view *view, uint32_t number)
 {
     const struct gt_plan_unit *unit = &view->job->units.units[number];
     struct unit_count count = {0};
     for (uint32_t i = unit->first; i < unit->first + unit->pods; i++) {
+        enum gt_member_state state = view->members[i].state;
         bool open = gt_member_is_open(&view->members[i]);
         count.open += open;
-        count.placed += part_has_place(&view->members[i]);
+        count.placed += !open && state != GT_MEMBER_ABSENT && state != GT_MEMBER_EARLY;
         count.needed = count.needed || (open && view->job->members[i].needed);
     }
     return count;
@@ -62,11 +57,6 @@ bool gt_part_grows(const struct gt_job_view *view)
 
 enum { STARTED, NEEDED, OTHER, CLASSES };
 
-static unsigned class_of(const struct unit_count *count)
-{
-    return count->placed ? STARTED : count->needed ? NEEDED : OTHER;
-}
-
 /* How many of the first ones are needed for the minimum. */
 static uint32_t least_of(const struct gt_job_view *view, const struct gt_waiting_units *part)
 {
@@ -90,7 +80,7 @@ int gt_waiting_units_make(const struct gt_job_view *view, struct gt_waiting_unit
     for (unsigned class = 0; class < CLASSES; class ++) {
         for (uint32_t u = 0; u < view->job->units.count; u++) {
             const struct unit_count count = count_unit(view, u);
-            if (count.open && class_of(&count) == class)
+            if (count.open && (count.placed ? STARTED : count.needed ? NEEDED : OTHER) == class)
                 part.units[part.count++] = u;
         }
         part.started = class == STARTED ? part.count : part.started;

@@ -84,19 +84,18 @@ static int add_containers(const struct gt_cache *cache, const struct gt_cache_po
                           const uint64_t *masks, struct plan_draft *draft, struct gt_err **err)
 {
     unsigned containers = pod->meta.containers, listed = GT_NONE;
-    int r = 0;
-    for (unsigned c = 0; c < containers && r >= 0; c++) {
+    for (unsigned c = 0; c < containers; c++) {
         unsigned init = pod->claim_template ? GT_NONE : find_init(pod, c);
         listed = init == GT_NONE ? listed : init;
-        r = add_container(cache, node, pod->container_names[c], masks[init == GT_NONE ? c : init], draft,
-                          err);
+        GT_TRY(add_container(cache, node, pod->container_names[c], masks[init == GT_NONE ? c : init], draft,
+                             err));
     }
     /* with a claim they have the first GPUs of the others, which need not be written */
     unsigned inits = pod->claim_template ? 0 : pod->inits;
-    for (unsigned c = containers; c < containers + inits && r >= 0; c++)
+    for (unsigned c = containers; c < containers + inits; c++)
         if (c != listed && draft->count < GT_POD_PLAN_CONTAINERS_MAX)
-            r = add_container(cache, node, pod->container_names[c], masks[c], draft, err);
-    return r;
+            GT_TRY(add_container(cache, node, pod->container_names[c], masks[c], draft, err));
+    return 0;
 }
 
 /* The text of the plan. Where it is too long the last init containers are left out, for which the agent then

@@ -28,17 +28,13 @@ uint32_t gt_ranks_find(const struct gt_ranks *ranks, const char *namespace_, con
     return entry ? entry->mark : GT_NONE;
 }
 
-static bool is_nameless(const struct gt_pod *pod)
-{
-    struct gt_pod_identity identity;
-    return gt_pod_identify(&pod->meta, &identity, NULL) == 0 && gt_job_kind_is_nameless(identity.kind);
-}
-
 void gt_ranks_read(struct gt_ranks *ranks, const struct gt_pod *pod)
 {
+    struct gt_pod_identity identity;
     const char *text = gt_pod_annotation(&pod->meta, GT_KEY_PLAN_RANK);
     uint64_t rank;
-    if (text && gt_text_to_unsigned(text, GT_PLAN_PODS_MAX - 1, &rank) && is_nameless(pod))
+    if (text && gt_text_to_unsigned(text, GT_PLAN_PODS_MAX - 1, &rank) &&
+        gt_pod_identify(&pod->meta, &identity, NULL) == 0 && gt_job_kind_is_nameless(identity.kind))
         gt_ranks_set(ranks, pod->meta.namespace_, pod->meta.name, (uint32_t)rank);
 }
 

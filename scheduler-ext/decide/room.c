@@ -9,20 +9,13 @@
 
 /* Room for a waiting job: nodes to drain, victims, and pods that could move. */
 
-/* What the job needs to begin, or to begin one more unit. */
-static void choose_least(const struct gt_job_view *view, struct gt_attempt *attempt)
-{
-    gt_auto_waiting_units struct gt_waiting_units part = {0};
-    if (gt_waiting_units_make(view, &part, NULL) == 0)
-        gt_attempt_choose(attempt, view, &part, 0, part.least);
-}
-
 static int attempt_least(const struct gt_job_view *view, const struct gt_node_set *avoid,
                          enum gt_cache_room room, struct gt_attempt *ret, struct gt_plan_request *ret_request)
 {
+    gt_auto_waiting_units struct gt_waiting_units part = {0}; /* what it needs to begin, or one more unit */
     GT_TRY(gt_attempt_make(view, avoid, NULL, room, ret, NULL));
-    if (gt_part_is_allowed(view))
-        choose_least(view, ret);
+    if (gt_part_is_allowed(view) && gt_waiting_units_make(view, &part, NULL) == 0)
+        gt_attempt_choose(ret, view, &part, 0, part.least);
     *ret_request = gt_attempt_request(view, ret);
     return 0;
 }

@@ -111,12 +111,6 @@ static void spread(const struct inputs *inputs, struct gt_job *job)
     }
 }
 
-/* A pod with a place, or with a reservation. */
-static bool view_has_place(const struct gt_cache_pod *pod)
-{
-    return pod->state >= GT_CACHE_BOUND || pod->plan == GT_CACHE_PLAN_ASSUMED;
-}
-
 static enum gt_member_state view_state_of(const struct gt_job_view_spec *spec, const struct gt_cache_pod *pod)
 {
     if (pod->state >= GT_CACHE_BOUND)
@@ -175,7 +169,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
             reservation->until = spec->moving_until;
         if (view->members[i].state == GT_MEMBER_MOVING)
             continue;
-        if (pod && view_has_place(pod)) {
+        if (pod && (pod->state >= GT_CACHE_BOUND || pod->plan == GT_CACHE_PLAN_ASSUMED)) {
             gt_reservations_release(reservations, cluster, i); /* it came with its place */
             take_reservations(reservation, cluster, pod);
         } else if (gt_node_set_has(spec->refused, gt_reservations_node(reservations, cluster, i)) ||

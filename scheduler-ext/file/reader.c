@@ -18,28 +18,27 @@ static int reader_by_name(const void *a, const void *b)
     return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-static void named_sort(struct named *list, uint32_t count)
-{
-    if (count)
-        qsort(list, count, sizeof(*list), reader_by_name);
-}
-
 static uint32_t named_find(const struct named *list, uint32_t count, const char *name)
 {
     size_t at = GT_LOWER_BOUND(i, count, strcmp(list[i].name, name) < 0);
     return at < count && strcmp(list[at].name, name) == 0 ? list[at].index : GT_NONE;
 }
 
-/* The index of a name that occurs before at *ret_first; GT_NONE: all names differ. */
-static uint32_t named_twice(const struct named *list, uint32_t count, uint32_t *ret_first)
+/* Sorts the names of a list of the file, which are to differ. */
+static int named_sort(struct cluster_reader *reader, const char *list, struct named *names, uint32_t count)
 {
-    uint32_t twice = GT_NONE;
+    const struct named *twice = NULL;
+    qsort(names, count, sizeof(*names), reader_by_name);
     for (uint32_t i = 1; i < count; i++)
-        if (list[i].index < twice && strcmp(list[i - 1].name, list[i].name) == 0) {
-            twice = list[i].index;
-            *ret_first = list[i - 1].index;
-        }
-    return twice;
+        if ((!twice || names[i].index < twice->index) && strcmp(names[i - 1].name, names[i].name) == 0)
+            twice = &names[i];
+    if (!twice)
+        return 0;
+    char path[READER_PATH_SIZE];
+    snprintf(path, sizeof(path), "%s[%u]", list, twice->index);
+    const struct gt_at at = {READER_SOURCE, path, reader->err};
+    return gt_at_fail(&at, "name", "\"%.100s\" is the name of %s[%u] already", twice->name, list,
+                      twice[-1].index);
 }
 
 static const struct {
@@ -163,15 +162,9 @@ static int file_supernodes_find_parents(struct cluster_reader *reader, struct su
         return gt_fail_sys(reader->err, ENOMEM, "supernodes");
     for (uint32_t i = 0; i < count; i++)
         names[i] = (struct named){entries[i].name, i};
-    named_sort(names, count);
+    GT_TRY(named_sort(reader, "supernodes", names, count));
     char path[READER_PATH_SIZE];
     struct gt_at at = {READER_SOURCE, path, reader->err};
-    uint32_t first, twice = named_twice(names, count, &first);
-    if (twice != GT_NONE) {
-        snprintf(path, sizeof(path), "supernodes[%u]", twice);
-        return gt_at_fail(&at, "name", "\"%.100s\" is the name of supernodes[%u] already",
-                          entries[twice].name, first);
-    }
     for (uint32_t i = 0; i < count; i++) {
         if (!entries[i].parent)
             continue;
@@ -416,15 +409,7 @@ static int check_names(struct cluster_reader *reader)
         return gt_fail_sys(reader->err, ENOMEM, "pods");
     for (uint32_t i = 0; i < file->pod_count; i++)
         names[i] = (struct named){file->pods[i].name, i};
-    named_sort(names, file->pod_count);
-    uint32_t first, twice = named_twice(names, file->pod_count, &first);
-    if (twice == GT_NONE)
-        return 0;
-    char path[READER_PATH_SIZE];
-    snprintf(path, sizeof(path), "pods[%u]", twice);
-    struct gt_at at = {READER_SOURCE, path, reader->err};
-    return gt_at_fail(&at, "name", "\"%.100s\" is the name of pods[%u] already", file->pods[twice].name,
-                      first);
+    return named_sort(reader, "pods", names, file->pod_count);
 }
 
 int gt_reader_pods(struct cluster_reader *reader, const cJSON *array, uint32_t count)

@@ -532,29 +532,23 @@ static int job_make_units(struct job_builder *builder)
     return r < 0 ? gt_fail(builder->err, -r, "%s", gt_err_text(why)) : r;
 }
 
-/* Whether in a job that runs unit by unit some unit could never exist as a whole. */
-static int check_turns(struct job_builder *builder)
-{
-    const struct gt_job_units *units = &builder->job->units;
-    uint32_t at_once = builder->spec ? builder->spec->at_once : 0;
-    for (uint32_t u = 0; at_once && u < units->count; u++)
-        if (at_once % units->units[u].pods)
-            return gt_fail(builder->err, EINVAL, "parallelism %u is not a multiple of the %u pods of a unit",
-                           at_once, units->units[u].pods);
-    return 0;
-}
-
-/* Whether a job that is made larger and smaller by load would often have a part of a unit. */
+/* In a job that runs unit by unit some unit could never exist as a whole; one that is made larger and smaller
+ * by load would often have a part of a unit. */
 static int check_steps(struct job_builder *builder)
 {
     const struct gt_job_units *units = &builder->job->units;
-    uint32_t step = builder->spec ? builder->spec->step : 0;
-    for (uint32_t u = 0; step && u < units->count; u++)
-        if (step % units->units[u].pods)
+    const struct gt_job_spec *spec = builder->spec;
+    for (uint32_t u = 0; spec && (spec->at_once || spec->step) && u < units->count; u++) {
+        uint32_t pods = units->units[u].pods;
+        if (spec->at_once % pods)
+            return gt_fail(builder->err, EINVAL, "parallelism %u is not a multiple of the %u pods of a unit",
+                           spec->at_once, pods);
+        if (spec->step % pods)
             return gt_fail(
                 builder->err, EINVAL,
-                "it is scaled by %u pod%s at a time, which is not a multiple of the %u pods of a unit", step,
-                gt_plural(step), units->units[u].pods);
+                "it is scaled by %u pod%s at a time, which is not a multiple of the %u pods of a unit",
+                spec->step, gt_plural(spec->step), pods);
+    }
     return 0;
 }
 
@@ -579,7 +573,6 @@ static int job_make(struct job_builder *builder)
     if (!(builder->spec && builder->spec->sizes_of_roles))
         GT_TRY(job_read_sizes(builder));
     GT_TRY(job_make_units(builder));
-    GT_TRY(check_turns(builder));
     return check_steps(builder);
 }
 

@@ -113,13 +113,11 @@ static bool kueue_admission_is_ours(const struct gt_admission *admission, const 
 
 void gt_admission_remove_flavor(struct gt_admission *admission, const char *name)
 {
-    for (unsigned i = 0; i < admission->flavor_count; i++) {
-        if (strcmp(admission->flavors[i].name, name) != 0)
-            continue;
-        gt_resource_flavor_done(&admission->flavors[i]);
-        admission->flavors[i] = admission->flavors[--admission->flavor_count];
+    struct gt_resource_flavor *flavor = GT_FIND(admission->flavors, admission->flavor_count, name, name);
+    if (!flavor)
         return;
-    }
+    gt_resource_flavor_done(flavor);
+    *flavor = admission->flavors[--admission->flavor_count];
 }
 
 void gt_admission_put_flavor(struct gt_admission *admission, const cJSON *object)
@@ -302,13 +300,6 @@ static bool assume(struct gt_cache *cache, struct admission_entry *entry)
         entry->assumed++;
     }
     return places->count > 0;
-}
-
-static void forget_all(struct gt_admission *admission)
-{
-    size_t slot = 0;
-    for (struct admission_entry *entry; (entry = kueue_admission_next(admission, &slot));)
-        forget(admission->spec.cache, entry);
 }
 
 /* Its own held places are available for itself. */
@@ -502,7 +493,9 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
         if (!entries[i]->decided && entries[i]->rest_ms < due)
             due = entries[i]->rest_ms;
     }
-    forget_all(admission);
+    size_t slot = 0;
+    for (struct admission_entry *entry; (entry = kueue_admission_next(admission, &slot));)
+        forget(admission->spec.cache, entry);
     admission->counters.held = fit.held;
     if (count > ROUND_MAX)
         return now_ms;

@@ -166,14 +166,6 @@ static void say_what_else(const struct gt_fit_spec *spec, const struct verdict_e
     say_closed_nodes(spec, text);
 }
 
-/* Pods without GPUs, such as a launcher, may run on nodes without GPUs, so only pod sets with GPUs are
- * checked. Each pod set has its own template. */
-static bool verdict_asks_for_gpus(const struct gt_workload *workload, unsigned pod_set)
-{
-    const struct gt_job_template *of = &workload->job->spec.templates[pod_set];
-    return gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers, 0});
-}
-
 void gt_fit_places_done(struct gt_cache *cache, struct gt_fit_places *places)
 {
     for (uint32_t i = 0; i < places->count; i++)
@@ -221,21 +213,25 @@ static int begin_places(struct gt_cache *cache, const struct gt_workload *worklo
 static int exclude_all(const struct gt_fit_spec *spec, const struct gt_workload *workload,
                        struct gt_node_set *to, struct verdict_excluded *ret, struct gt_err **err)
 {
-    int r = 0;
-    for (unsigned i = 0; r >= 0 && i < workload->job->spec.count; i++)
-        r = !verdict_asks_for_gpus(workload, i) ? 0 : verdict_exclude(spec, &workload->pod_sets[i], to, err);
+    /* Pods without GPUs, such as a launcher, may run on nodes without GPUs. Each pod set has its own
+     * template. */
+    for (unsigned i = 0; i < workload->job->spec.count; i++) {
+        const struct gt_job_template *of = &workload->job->spec.templates[i];
+        if (gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers, 0}))
+            GT_TRY(verdict_exclude(spec, &workload->pod_sets[i], to, err));
+    }
     ret->unsuitable = gt_node_set_count(to);
-    for (uint32_t n = gt_node_set_next(spec->avoid, 0); r >= 0 && n != UINT32_MAX;
+    for (uint32_t n = gt_node_set_next(spec->avoid, 0); n != UINT32_MAX;
          n = gt_node_set_next(spec->avoid, n + 1)) {
         ret->kept += !gt_node_set_has(to, n);
-        r = gt_node_set_add(to, n, err);
+        GT_TRY(gt_node_set_add(to, n, err));
     }
-    for (uint32_t n = 0; r >= 0 && n < gt_cluster_nodes(gt_cache_cluster(spec->cache)); n++)
+    for (uint32_t n = 0; n < gt_cluster_nodes(gt_cache_cluster(spec->cache)); n++)
         if (!gt_cache_job_may_use(spec->cache, spec->job, n)) {
             ret->by_people += !gt_node_set_has(to, n);
-            r = gt_node_set_add(to, n, err);
+            GT_TRY(gt_node_set_add(to, n, err));
         }
-    return r;
+    return 0;
 }
 
 static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload *workload, struct gt_job *job,

@@ -194,16 +194,12 @@ void gt_owner_watch_free(struct gt_owner_watch *watch)
     free(watch);
 }
 
-static bool is_given_up(const struct follower *follower)
-{
-    return follower->problem_ms && gt_clock_ms() - follower->problem_ms >= follower->watch->spec.without_ms;
-}
-
 /* Kinds that are not watched have no informer. */
 bool gt_owner_watch_is_synced(const struct gt_owner_watch *watch)
 {
-    for (unsigned i = 0; i < FOLLOWERS; i++)
-        if (watch->followers[i].informer && !watch->followers[i].synced && !is_given_up(&watch->followers[i]))
+    for (const struct follower *one = watch->followers; one < watch->followers + FOLLOWERS; one++)
+        if (one->informer && !one->synced &&
+            (!one->problem_ms || gt_clock_ms() - one->problem_ms < watch->spec.without_ms))
             return false;
     return true;
 }

@@ -209,14 +209,6 @@ static const char *pic_job_color(uint32_t job)
     return job < GT_PICTURE_COLORS ? gt_picture_job_colors[job] : gt_picture_styles[GT_PICTURE_USED].screen;
 }
 
-/* Patterns that cells are filled with. */
-static void pic_patterns(struct gt_buf *to)
-{
-    gt_buf_puts(to, "<defs><pattern id=\"unknown\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
-                    "patternTransform=\"rotate(45)\"><rect width=\"5\" height=\"5\" fill=\"#f1f5f9\"/>"
-                    "<rect width=\"2\" height=\"5\" fill=\"#cbd5e1\"/></pattern></defs>\n");
-}
-
 /* ---- GPUs ---- */
 
 /* A square. */
@@ -557,13 +549,6 @@ static int cluster_svg_below_draw_notes(struct gt_buf *to, const struct pic *pic
     return bottom;
 }
 
-/* Legend and notes; returns the y below them. */
-static int pic_below(struct gt_buf *to, const struct pic *pic, int top)
-{
-    int bottom = cluster_svg_below_draw_legend(to, pic, top);
-    return cluster_svg_below_draw_notes(to, pic, bottom + 20);
-}
-
 void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to)
 {
     struct pic pic = {.picture = picture};
@@ -584,7 +569,8 @@ void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to)
         pic_frame(&body, &pic, i, picture->supernodes[i].first_node, picture->supernodes[i].node_count);
     if (placed < picture->node_count || !picture->supernode_count)
         pic_frame(&body, &pic, GT_NONE, placed, picture->node_count - placed);
-    pic.height = pic_below(&body, &pic, bottom) + SVG_MARGIN;
+    bottom = cluster_svg_below_draw_legend(&body, &pic, bottom);
+    pic.height = cluster_svg_below_draw_notes(&body, &pic, bottom + 20) + SVG_MARGIN;
     free(pic.frames);
 
     gt_buf_printf(
@@ -592,9 +578,11 @@ void gt_picture_svg(const struct gt_picture *picture, struct gt_buf *to)
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
         "font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', "
-        "sans-serif\">\n<title>The GPUs of a cluster</title>\n",
+        "sans-serif\">\n<title>The GPUs of a cluster</title>\n"
+        "<defs><pattern id=\"unknown\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
+        "patternTransform=\"rotate(45)\"><rect width=\"5\" height=\"5\" fill=\"#f1f5f9\"/>"
+        "<rect width=\"2\" height=\"5\" fill=\"#cbd5e1\"/></pattern></defs>\n",
         pic.width, pic.height, pic.width, pic.height);
-    pic_patterns(to);
     svg_rect(to, &(struct svg_box){0, 0, pic.width, pic.height}, 0, SVG_BACKGROUND, NULL);
     if (body.failed)
         to->failed = true;

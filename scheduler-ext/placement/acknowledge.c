@@ -68,7 +68,7 @@ void gt_placement_read_job(const struct gt_placement *placement, const struct gt
     gt_auto_buf struct gt_buf name = GT_BUF(NAME_MAX_BYTES);
     gt_auto_free char *namespace_ = namespace_of(job->key, &name);
     const struct placement_object *object =
-        namespace_ ? gt_placement_object_find(&placement->objects, namespace_, name.data) : NULL;
+        namespace_ ? gt_index_item(&placement->objects, namespace_, name.data) : NULL;
     if (!object || !object->content)
         return;
     to->state = acknowledge_state_of(object->content->phase);
@@ -80,7 +80,7 @@ void gt_placement_read_job(const struct gt_placement *placement, const struct gt
 void gt_placement_forget_acknowledged(struct gt_placement *placement)
 {
     size_t slot = 0;
-    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));) {
+    for (struct placement_object *object; (object = gt_index_next(&placement->objects, &slot));) {
         object->acknowledged = false;
         object->rest_ms = 0;
         gt_placement_object_clear_refusal(object);
@@ -98,7 +98,7 @@ void gt_placement_collect(struct gt_placement *placement)
 {
     size_t slot = 0;
     uint64_t now = gt_clock_ms();
-    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));) {
+    for (struct placement_object *object; (object = gt_index_next(&placement->objects, &slot));) {
         if (object->write || object->rest_ms > now)
             continue;
         if (object->is_unknown && !object->job) {
@@ -211,13 +211,13 @@ static bool is_same_time(const char *a, const char *b)
 }
 
 /* Where no reservation is left since all pods exist, no extra write is made. */
-static bool is_reserved_until_reported(const struct placement_known *reported,
+static bool is_reserved_until_reported(const struct gt_gpu_placement *reported,
                                        const struct gt_gpu_placement *now)
 {
     return !*now->promised_until || is_same_time(reported->promised_until, now->promised_until);
 }
 
-static bool is_reported(const struct placement_known *reported, const struct gt_gpu_placement *now)
+static bool is_reported(const struct gt_gpu_placement *reported, const struct gt_gpu_placement *now)
 {
     return reported->phase == now->phase && strcmp(reported->reason, now->reason) == 0 &&
            strcmp(reported->moves, now->moves) == 0 &&
@@ -254,7 +254,7 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
     acknowledge_add_state(pjob, &content.object, &times);
     if (view)
         add_reserved_until(pjob, view, &content.object, &times);
-    const struct placement_known *reported = object->content;
+    const struct gt_gpu_placement *reported = object->content;
     bool same_state = reported && is_reported(reported, &content.object);
     if (same_state && strcmp(reported->message, content.object.message) == 0 &&
         (is_reserved_until_reported(reported, &content.object) ||
@@ -278,13 +278,6 @@ struct comparison {
     uint64_t epoch;
 };
 
-/* Whether a member's place is only reserved, so that the object must have it. */
-static bool is_only_reserved(const struct gt_job_view_member *member)
-{
-    return member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED ||
-           member->state == GT_MEMBER_MOVING;
-}
-
 static enum placement_match match_of(const struct reconcile *reconcile, const struct placement_plan *plan,
                                      uint32_t at)
 {
@@ -303,8 +296,7 @@ static uint64_t next_epoch(const struct reconcile *reconcile)
     uint64_t epoch = reconcile->pjob->object->epoch + 1;
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
-        const struct record *record =
-            pod ? gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name) : NULL;
+        const struct record *record = pod ? gt_record_of(reconcile->placement, pod) : NULL;
         uint64_t fence = record ? record->object.fence + (record->object.fence != record->own_fence) : 0;
         epoch = record && record->object.fence && fence > epoch ? fence : epoch;
     }
@@ -321,13 +313,6 @@ static bool is_fenced(struct reconcile *reconcile, const struct gt_cache_pod *po
     if (record)
         gt_write_fence(reconcile->pjob, record, epoch);
     return false;
-}
-
-/* Whether there may have been a plan that is no longer known. */
-static bool may_have_gone(const struct reconcile *reconcile, const struct comparison *comparison)
-{
-    const struct pjob *pjob = reconcile->pjob;
-    return !comparison->known && (pjob->object->epoch || !pjob->lift.began_in_term);
 }
 
 /* Whether the plan has places for ranks that the job no longer has, since it was made smaller. */
@@ -353,12 +338,15 @@ static void acknowledge_compare(struct reconcile *reconcile, bool all, struct co
     bool facts_too = !reconcile->pjob->object->acknowledged; /* otherwise this leader wrote them */
     ret->known =
         gt_placement_object_plan(&reconcile->placement->objects, reconcile->pjob->object, &ret->plan);
-    bool gone = may_have_gone(reconcile, ret);
+    /* Whether there may have been a plan that is no longer known. */
+    bool gone = !ret->known && (reconcile->pjob->object->epoch || !reconcile->pjob->lift.began_in_term);
     ret->changed = ret->known && reconcile->owner && !reconcile->owner->stopped &&
                    names_others(reconcile->view, &ret->plan);
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
-        if (!is_only_reserved(member) && !facts_too)
+        bool only_reserved = member->state == GT_MEMBER_PLANNED || member->state == GT_MEMBER_RESERVED ||
+                             member->state == GT_MEMBER_MOVING; /* so that the object must have it */
+        if (!only_reserved && !facts_too)
             continue;
         enum placement_match match = match_of(reconcile, &ret->plan, i);
         if (all && match == PLACEMENT_MATCHES)

@@ -58,8 +58,7 @@ static void admission_find_queue(struct reconcile *reconcile)
         return;
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
-        const struct record *record =
-            pod ? gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name) : NULL;
+        const struct record *record = pod ? gt_record_of(reconcile->placement, pod) : NULL;
         if (!record || !record->object.planned || !record->object.pod_group)
             continue;
         const struct gt_pod_group *group =
@@ -204,9 +203,7 @@ bool gt_reconcile_is_admitted(struct reconcile *reconcile)
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         const struct record *record =
-            member->state == GT_MEMBER_TO_PLACE
-                ? gt_record_find(reconcile->placement, member->pod->meta.namespace_, member->pod->meta.name)
-                : NULL;
+            member->state == GT_MEMBER_TO_PLACE ? gt_record_of(reconcile->placement, member->pod) : NULL;
         const char *name = record ? record->object.pod_group : NULL;
         char text[768];
         if (!record || (name && before && strcmp(name, before) == 0))
@@ -241,9 +238,7 @@ uint32_t gt_reconcile_minimum(const struct reconcile *reconcile)
 {
     const struct gt_placement *placement = reconcile->placement;
     for (const struct gt_cache_pod *pod = reconcile->pjob->job->pods; pod; pod = pod->next) {
-        const struct record *record = pod->state < GT_CACHE_BOUND
-                                          ? gt_record_find(placement, pod->meta.namespace_, pod->meta.name)
-                                          : NULL;
+        const struct record *record = pod->state < GT_CACHE_BOUND ? gt_record_of(placement, pod) : NULL;
         if (!record)
             continue;
         const struct gt_pod_group *group = pod_group_of(reconcile, pod, record->object.pod_group);

@@ -129,8 +129,7 @@ static void say_terminating(const struct reconcile *reconcile, const struct gt_p
     if (!gt_cache_terminating(cache) || failure->reason == GT_PLAN_UNIT_TORN ||
         failure->reason == GT_PLAN_RESERVED)
         return;
-    for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
-         pod = gt_cache_next_pod(cache, pod)) {
+    for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));) {
         struct gt_cluster_node node;
         if (!pod->deleting || !gt_cluster_get_node(cluster, pod->node, &node) ||
             (failure->reason == GT_PLAN_UNIT_STUCK && node.supernode != failure->supernode))
@@ -278,19 +277,13 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     return GT_QUEUE_FAILED;
 }
 
-/* Pods have moved for a job: its nodes are for no other one, whatever the order. */
-static bool is_room_made_for_another(const struct pjob *pjob)
-{
-    const struct placement_moves *moves = &pjob->placement->moves;
-    return moves->in_force && moves->waiting != pjob;
-}
-
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
 {
     auto_reconcile struct reconcile reconcile = {
         .pjob = pjob, .placement = pjob->placement, .now = gt_clock_ms()};
     gt_auto_err struct gt_err *error = NULL;
     enum gt_queue_result result = GT_QUEUE_DONE;
+    const struct placement_moves *moves = &pjob->placement->moves;
     int r = gt_reconcile_make(&reconcile, &error);
     if (r == -ENOMEM) {
         gt_placement_fail(pjob, gt_err_text(error));
@@ -299,7 +292,8 @@ enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted)
     if (r == 0 && reconcile.view->grouped &&
         (reconcile.view->states[GT_MEMBER_TO_PLACE] || reconcile.view->states[GT_MEMBER_TO_RESERVE]) &&
         gt_reconcile_is_ready(&reconcile))
-        result = plan_waiting(&reconcile, restricted || is_room_made_for_another(pjob));
+        /* Where pods have moved for another job, its nodes are for no other one, whatever the order. */
+        result = plan_waiting(&reconcile, restricted || (moves->in_force && moves->waiting != pjob));
     else
         gt_placement_mark(pjob); /* it has changed since it was queued */
     if (result == GT_QUEUE_DONE)

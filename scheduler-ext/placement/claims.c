@@ -93,7 +93,7 @@ static void placement_claims_write_next(struct reconcile *reconcile, const struc
 /* Whether the claim has been seen with the plan's GPUs for long enough. */
 static bool placement_claims_is_settled(struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
-    struct record *record = gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
+    struct record *record = gt_record_of(reconcile->placement, pod);
     if (!record)
         return false;
     if (!record->claim_seen_ms)
@@ -132,7 +132,7 @@ void gt_claims_clear(struct reconcile *reconcile)
             (member->state != GT_MEMBER_TO_PLACE && member->state != GT_MEMBER_LOST))
             continue;
         const struct gt_cache_claim *claim = gt_cache_claim_of(placement->spec.cache, pod);
-        struct record *record = gt_record_find(placement, pod->meta.namespace_, pod->meta.name);
+        struct record *record = gt_record_of(placement, pod);
         if (claim && claim->allocated && !claim->is_reserved &&
             placement_claims_may_write(reconcile, record, claim))
             gt_write_claim(reconcile->pjob, record, WRITE_CLAIM_CLEARED, claim, NULL);

@@ -25,11 +25,6 @@ static const char *content_supernode_name(const struct gt_cluster *cluster, uint
 
 /* ---- the request ---- */
 
-static uint32_t content_gpus_of(const unsigned *gpus, unsigned containers)
-{
-    return gt_job_pod_gpus(&(struct gt_job_pod){gpus, containers, 0});
-}
-
 static void add_template(struct gt_gpu_placement *to, const char *role, uint32_t pods, uint32_t gpus,
                          const struct gt_job_sizes *sizes, const char *claim)
 {
@@ -61,8 +56,8 @@ static void content_add_templates(const struct gt_job_view *view, const struct g
     for (unsigned t = 0; owner && t < owner->spec.count; t++) {
         const struct gt_job_template *template = &owner->spec.templates[t];
         add_template(to, template->role ? template->role : "", template->replicas,
-                     content_gpus_of(template->gpus, template->containers), &view->job->sizes,
-                     claim_of(view, template));
+                     gt_job_pod_gpus(&(struct gt_job_pod){template->gpus, template->containers, 0}),
+                     &view->job->sizes, claim_of(view, template));
     }
     for (uint32_t i = 0; !owner && i < view->count; i++)
         add_template(to, "", 1, gt_job_pod_gpus(&view->job->members[i].gpus), &view->job->sizes,
@@ -85,11 +80,6 @@ static uint32_t place_in(struct node_table *table, uint32_t node, const char *na
         table->at[node] = ++table->count;
     }
     return table->at[node] - 1;
-}
-
-static bool names_give_ranks(const struct gt_job_view *view)
-{
-    return !gt_job_kind_is_nameless(view->job->kind);
 }
 
 /* A pod that exists has the place that is reserved for it until it is planned, also for another leader. */
@@ -118,12 +108,12 @@ static int content_add_places(const struct gt_job_view *view, struct placement_c
         if (node == GT_NONE || !mask || !gt_cluster_get_node(cluster, node, &info))
             continue;
         const struct gt_cache_pod *pod = view->members[i].pod;
-        to->pods[to->object.pod_count++] =
-            (struct gt_gpu_placement_pod){.rank = view->job->members[i].rank,
-                                          .unit = view->members[i].unit,
-                                          .node = place_in(&table, node, info.name),
-                                          .gpus = mask,
-                                          .name = pod && !names_give_ranks(view) ? pod->meta.name : NULL};
+        to->pods[to->object.pod_count++] = (struct gt_gpu_placement_pod){
+            .rank = view->job->members[i].rank,
+            .unit = view->members[i].unit,
+            .node = place_in(&table, node, info.name),
+            .gpus = mask,
+            .name = pod && gt_job_kind_is_nameless(view->job->kind) ? pod->meta.name : NULL};
     }
     to->object.node_count = table.count;
     return 0;
@@ -237,30 +227,13 @@ int gt_placement_content_make(const struct gt_cache_job *job, const struct gt_jo
                               const struct gt_owner *owner, struct placement_content *ret,
                               struct gt_err **err)
 {
-    *ret = (struct placement_content){.object = {.uid = "",
-                                                 .resource_version = "",
-                                                 .name = "",
-                                                 .namespace_ = "",
-                                                 .owner_api_version = "",
-                                                 .owner_kind = "",
-                                                 .owner_name = "",
-                                                 .owner_uid = "",
-                                                 .part_of = "",
-                                                 .on_lost_plan = "",
-                                                 .reason = "",
-                                                 .message = "",
-                                                 .behind = "",
-                                                 .where = "",
-                                                 .promised_until = "",
-                                                 .waiting_since = "",
-                                                 .planned_at = "",
-                                                 .reserved_until = "",
-                                                 .moving = "",
-                                                 .moving_before = "",
-                                                 .moves = ""},
-                                      .texts = GT_BUF(UNIT_TEXTS_MAX),
-                                      .where = GT_BUF(WHERE_MAX)};
-    content_add_job(job, &ret->object);
+    struct gt_gpu_placement *to = &ret->object;
+    *ret = (struct placement_content){.texts = GT_BUF(UNIT_TEXTS_MAX), .where = GT_BUF(WHERE_MAX)};
+    to->uid = to->resource_version = to->name = to->namespace_ = to->owner_api_version = to->owner_kind =
+        to->owner_name = to->owner_uid = to->part_of = to->on_lost_plan = to->reason = to->message =
+            to->behind = to->where = to->promised_until = to->waiting_since = to->planned_at =
+                to->reserved_until = to->moving = to->moving_before = to->moves = "";
+    content_add_job(job, to);
     return view ? add_view(view, owner, ret, err) : 0;
 }
 
@@ -289,7 +262,7 @@ enum placement_match gt_placement_match(const struct gt_cluster *cluster, const 
                                                                        : PLACEMENT_DIFFERS;
 }
 
-bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct placement_objects *objects,
+bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct gt_index *objects,
                                   const struct placement_object *object, uint32_t rank, uint32_t node,
                                   uint64_t mask)
 {
@@ -319,7 +292,7 @@ static bool adopt_place(const struct adoption *to, uint32_t at, uint32_t node, u
     if (!gt_cluster_get_node(to->cluster, node, &info) || mask & ~info.available)
         return false;
     const struct gt_promise promise = {.place = {node, mask},
-                                     .requests = to->view->job->members[at].gpus.requests};
+                                       .requests = to->view->job->members[at].gpus.requests};
     gt_reservations_reserve(to->view->reservations, to->cluster, at, &promise, until);
     gt_job_view_set_state(to->view, at, GT_MEMBER_RESERVED);
     return true;

@@ -114,7 +114,7 @@ void gt_placement_observe_object(struct gt_placement *placement, const cJSON *ob
 void gt_placement_observe_object_deleted(struct gt_placement *placement, const char *namespace_,
                                          const char *name)
 {
-    struct placement_object *object = gt_placement_object_find(&placement->objects, namespace_, name);
+    struct placement_object *object = gt_index_item(&placement->objects, namespace_, name);
     if (!object)
         return;
     struct placement_object *head = gt_placement_object_head(&placement->objects, object);
@@ -128,7 +128,7 @@ void gt_placement_observe_object_deleted(struct gt_placement *placement, const c
 void gt_placement_on_relist(struct gt_placement *placement)
 {
     size_t slot = 0;
-    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));)
+    for (struct placement_object *object; (object = gt_index_next(&placement->objects, &slot));)
         object->relisted = true;
     slot = 0;
     for (struct record *record; (record = gt_index_next(&placement->pods, &slot));)
@@ -364,6 +364,7 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     GT_NEED(placement, err, "placement controller");
     placement->spec = *spec;
     placement->pods.max = GT_CACHE_PODS_MAX;
+    placement->objects.max = GT_PLACEMENT_OBJECTS_MAX;
     set_defaults(placement);
     const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
                                         .reservation_ms = placement->spec.options.reserve.waiting_ms,
@@ -380,6 +381,12 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     gt_evict_open(placement);
     gt_placement_taint_open(placement);
     gt_rebalance_open(placement);
+    for (unsigned i = 0; i < PLACEMENT_LINES; i++) {
+        placement->lines[i].may_send = gt_placement_may_send;
+        placement->lines[i].arg = placement;
+        if (spec->kube)
+            gt_write_open(gt_kube_writer(spec->kube), &placement->lines[i]);
+    }
     *ret = gt_steal(placement);
     return 0;
 }
@@ -392,11 +399,8 @@ void gt_placement_free(struct gt_placement *placement)
     gt_placement_objects_done(&placement->objects);
     gt_quotas_done(&placement->quotas);
     gt_records_done(placement);
-    struct gt_write_line *const lines[] = {&placement->lines.lifts,   &placement->lines.plans,
-                                           &placement->lines.reports, &placement->lines.evictions,
-                                           &placement->lines.taints,  &placement->lines.checkpoints};
-    for (unsigned i = 0; i < GT_COUNT(lines); i++)
-        gt_write_close(lines[i]);
+    for (unsigned i = 0; i < PLACEMENT_LINES; i++)
+        gt_write_close(&placement->lines[i]);
     if (placement->queue)
         gt_queue_free(placement->queue);
     gt_node_set_done(&placement->nodes.reserved);
@@ -429,8 +433,7 @@ void gt_placement_start(struct gt_placement *placement)
     placement->round.due_ms = placement->round.yield_ms = UINT64_MAX;
     placement->round.no_gpus_ms = 0;
     placement->round.wake_ms = gt_clock_ms() + placement->times.retry_ms;
-    for (struct gt_cache_job *job = gt_cache_next_job(placement->spec.cache, NULL); job;
-         job = gt_cache_next_job(placement->spec.cache, job))
+    for (struct gt_cache_job *job = NULL; (job = gt_cache_next_job(placement->spec.cache, job));)
         for (struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
             gt_placement_on_pod(placement, pod);
     gt_placement_adopt_parked(placement);
@@ -444,7 +447,7 @@ static void forget_unwritten(struct pjob *pjob)
     struct gt_placement *placement = pjob->placement;
     for (struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
         const struct record *record = pod->state == GT_CACHE_GATED && pod->plan != GT_CACHE_PLAN_NONE
-                                          ? gt_record_find(placement, pod->meta.namespace_, pod->meta.name)
+                                          ? gt_record_of(placement, pod)
                                           : NULL;
         if (record && !record->object.planned)
             gt_cache_unplan_pod(placement->spec.cache, pod);
@@ -457,7 +460,7 @@ void gt_placement_stop(struct gt_placement *placement)
         return;
     placement->round.started = placement->term.is_on = false;
     gt_placement_taint_stop(placement);
-    gt_write_clear(&placement->lines.checkpoints);
+    gt_write_clear(&placement->lines[PLACEMENT_CHECKPOINTS]);
     placement->round.running = true; /* no round is to be started */
     while (placement->jobs.first) {
         while (placement->jobs.first->lift.writes)
@@ -481,9 +484,9 @@ void gt_placement_stop(struct gt_placement *placement)
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
                       struct gt_placement_job *ret)
 {
-    const struct pjob *pjob = placement->round.started ? job->user : NULL;
+    const struct pjob *pjob = placement && placement->round.started ? job->user : NULL;
     *ret = (struct gt_placement_job){.place = GT_NONE, .reason = "", .text = "", .plan = ""};
-    if (!placement->round.started)
+    if (placement && !placement->round.started)
         gt_placement_read_job(placement, job, ret);
     if (!pjob)
         return;
@@ -536,8 +539,9 @@ void gt_placement_counters(const struct gt_placement *placement, struct gt_place
     *ret = placement->counters;
     ret->leads = placement->round.started;
     ret->braked = placement->nodes.brake.held;
-    ret->writes.waiting = gt_write_count(&placement->lines.lifts) + gt_write_count(&placement->lines.plans) +
-                          gt_write_count(&placement->lines.reports);
+    ret->writes.waiting = gt_write_count(&placement->lines[PLACEMENT_LIFTS]) +
+                          gt_write_count(&placement->lines[PLACEMENT_PLANS]) +
+                          gt_write_count(&placement->lines[PLACEMENT_REPORTS]);
     for (const struct pjob *pjob = placement->jobs.first; pjob; pjob = pjob->next) {
         ret->jobs[pjob->state]++;
         ret->reserved_gpus += gt_reservations_gpus(&pjob->place.reservations);

@@ -177,7 +177,8 @@ static struct eviction *find_or_make(struct pjob *pjob, const struct gt_cache_po
     if (eviction || !(eviction = calloc(1, sizeof(*eviction))))
         return eviction;
     eviction->pjob = pjob;
-    eviction->key = (struct gt_write_key){.line = &pjob->placement->lines.evictions, .of = eviction};
+    eviction->key =
+        (struct gt_write_key){.line = &pjob->placement->lines[PLACEMENT_EVICTIONS], .of = eviction};
     eviction->namespace_ = strdup(pod->meta.namespace_);
     eviction->name = strdup(pod->meta.name);
     eviction->uid = strdup(pod->uid);
@@ -265,15 +266,11 @@ bool gt_evict_may_all(struct reconcile *reconcile, uint32_t first, uint32_t end,
 
 void gt_evict_open(struct gt_placement *placement)
 {
-    placement->lines.evictions = (struct gt_write_line){.name = "evictions",
-                                                        .running_max = EVICTIONS_RUNNING_MAX,
-                                                        .body_max = BODY_MAX,
-                                                        .retry_ms = placement->times.retry_ms,
-                                                        .retry_max_ms = BACKOFF_MAX_MS,
-                                                        .may_send = gt_placement_may_send,
-                                                        .arg = placement,
-                                                        .make = evict_make,
-                                                        .answered = evict_on_answer};
-    if (placement->spec.kube)
-        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->lines.evictions);
+    placement->lines[PLACEMENT_EVICTIONS] = (struct gt_write_line){.name = "evictions",
+                                                                   .running_max = EVICTIONS_RUNNING_MAX,
+                                                                   .body_max = BODY_MAX,
+                                                                   .retry_ms = placement->times.retry_ms,
+                                                                   .retry_max_ms = BACKOFF_MAX_MS,
+                                                                   .make = evict_make,
+                                                                   .answered = evict_on_answer};
 }

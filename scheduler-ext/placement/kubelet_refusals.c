@@ -42,8 +42,7 @@ uint32_t gt_kubelet_refusals_left(const struct reconcile *reconcile)
     if (!last)
         return UINT32_MAX;
     for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
-        const struct record *record =
-            gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
+        const struct record *record = gt_record_of(reconcile->placement, pod);
         bool runs = pod->started || pod->state == GT_CACHE_RUNNING;
         bool waits = pod->state == GT_CACHE_GATED && !(record && record->lifted);
         bool stays = record && record->unschedulable_ms; /* its scheduler may wait for more of them */

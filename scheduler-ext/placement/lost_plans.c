@@ -227,8 +227,7 @@ static bool await_verdicts(struct reconcile *reconcile)
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         if (member->state != GT_MEMBER_LIFTED && member->state != GT_MEMBER_LOST)
             continue;
-        const struct gt_pod_meta *meta = &member->pod->meta;
-        const struct record *record = gt_record_find(reconcile->placement, meta->namespace_, meta->name);
+        const struct record *record = gt_record_of(reconcile->placement, member->pod);
         uint64_t since = record ? record->unschedulable_ms : 0;
         first = since && since < first ? since : first;
         open |= member->state == GT_MEMBER_LIFTED && !(since && reconcile->now >= since + limit) &&
@@ -248,8 +247,7 @@ void gt_lost_plans_handle(struct reconcile *reconcile)
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         if (member->state != GT_MEMBER_LOST && member->state != GT_MEMBER_LIFTED)
             continue;
-        const struct gt_pod_meta *meta = &member->pod->meta;
-        const struct record *known = gt_record_find(reconcile->placement, meta->namespace_, meta->name);
+        const struct record *known = gt_record_of(reconcile->placement, member->pod);
         const char *reason = loss_of(reconcile, member, known, text, sizeof(text));
         if (!reason)
             continue;
@@ -296,7 +294,7 @@ static void begin_replan(struct reconcile *reconcile)
     struct gt_placement *placement = reconcile->placement;
     char text[128], rule[BACKOFF_RULE_SIZE] = "";
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod && !rule[0]; pod = pod->next) {
-        const struct record *record = gt_record_find(placement, pod->meta.namespace_, pod->meta.name);
+        const struct record *record = gt_record_of(placement, pod);
         if (record && record->object.unschedulable)
             lost_plans_rule(record->object.refusal, rule, sizeof(rule));
     }

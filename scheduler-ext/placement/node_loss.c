@@ -31,7 +31,7 @@ uint64_t gt_node_loss_until(const struct reconcile *reconcile)
                : 0;
 }
 
-void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content)
+void gt_node_loss_adopt(struct pjob *pjob, const struct gt_gpu_placement *content)
 {
     int64_t before = gt_time_of_text(content->moving_before);
     if (before <= 0)
@@ -271,15 +271,14 @@ static bool is_damped(struct reconcile *reconcile, const struct losses *losses, 
 static int not_here(const struct reconcile *reconcile, uint32_t first, uint32_t end,
                     const struct losses *losses, struct gt_decide_spec *spec, struct gt_node_set *there)
 {
-    int r = 0;
-    for (uint32_t n = gt_node_set_next(spec->avoid, 0); r >= 0 && n != GT_NONE;
+    for (uint32_t n = gt_node_set_next(spec->avoid, 0); n != GT_NONE;
          n = gt_node_set_next(spec->avoid, n + 1))
-        r = gt_node_set_add(there, n, NULL);
-    for (uint32_t i = first; r >= 0 && i < end; i++)
+        GT_TRY(gt_node_set_add(there, n, NULL));
+    for (uint32_t i = first; i < end; i++)
         if (losses->leaves[i] && reconcile->view->members[i].pod->node != GT_NONE)
-            r = gt_node_set_add(there, reconcile->view->members[i].pod->node, NULL);
+            GT_TRY(gt_node_set_add(there, reconcile->view->members[i].pod->node, NULL));
     spec->avoid = there;
-    return r;
+    return 0;
 }
 
 /* Those whom people want elsewhere go to no other node than these. */

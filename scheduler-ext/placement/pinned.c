@@ -34,14 +34,13 @@ int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct 
 static int pinned_add_supernodes(const struct gt_cluster *cluster, const struct gt_cache_job *job,
                                  struct gt_node_set *to, struct gt_err **err)
 {
-    int r = 0;
-    for (const struct gt_cache_pod *pod = job->pods; pod && r >= 0; pod = pod->next) {
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
         uint32_t node = pod->node != GT_NONE ? pod->node : pod->planned.node;
         struct gt_cluster_node info;
         if (!pod->deleting && node != GT_NONE && gt_cluster_get_node(cluster, node, &info))
-            r = gt_node_set_add(to, info.supernode, err);
+            GT_TRY(gt_node_set_add(to, info.supernode, err));
     }
-    return r;
+    return 0;
 }
 
 int gt_placement_spread(const struct reconcile *reconcile, struct gt_node_set *to, struct gt_err **err)
@@ -51,21 +50,20 @@ int gt_placement_spread(const struct reconcile *reconcile, struct gt_node_set *t
     const struct gt_cache_job *own = reconcile->pjob->job;
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     bool more = reconcile->view->job->sizes.spread && reconcile->owner && reconcile->owner->jobs;
-    int r = 0;
-    for (unsigned number = 0; more && r >= 0; number++) {
+    for (unsigned number = 0; more; number++) {
         gt_auto_buf struct gt_buf key = GT_BUF(2048);
         more = gt_owner_job_key(reconcile->kind, reconcile->owner, own->pods->meta.namespace_,
                                 own->pods->identity.owner, number, &key);
         const struct gt_cache_job *other = more && key.data ? gt_cache_find_job(cache, key.data) : NULL;
         if (other && other != own)
-            r = pinned_add_supernodes(cluster, other, &used, err);
+            GT_TRY(pinned_add_supernodes(cluster, other, &used, err));
     }
-    for (uint32_t n = 0; r >= 0 && used.nodes && n < gt_cluster_nodes(cluster); n++) {
+    for (uint32_t n = 0; used.nodes && n < gt_cluster_nodes(cluster); n++) {
         struct gt_cluster_node info;
         if (gt_cluster_get_node(cluster, n, &info) && gt_node_set_has(&used, info.supernode))
-            r = gt_node_set_add(to, n, err);
+            GT_TRY(gt_node_set_add(to, n, err));
     }
-    return r;
+    return 0;
 }
 
 void gt_placement_say_holder(const struct gt_placement *placement, char to[static PLACEMENT_HOLDER_SIZE])
@@ -171,21 +169,16 @@ void gt_placement_write_last_note(const struct gt_placement *placement, struct g
     gt_lease_note_add_moved(to, placement->moves.made.times_s, placement->moves.made.count);
 }
 
-static void read_quiet(struct gt_placement *placement, const char *note)
+void gt_placement_read_note(struct gt_placement *placement, const char *note)
 {
     uint64_t quiet_s, request_ms = placement->times.request_ms;
+    if (placement->round.started)
+        return;
     placement->term.note_is_fresh = true;
     placement->term.earlier_known = gt_lease_note_quiet(note, &quiet_s);
     if (placement->term.earlier_known)
         placement->term.earlier_end_ms =
             quiet_s * 1000 < request_ms ? gt_clock_ms() + request_ms - quiet_s * 1000 : 0;
-}
-
-void gt_placement_read_note(struct gt_placement *placement, const char *note)
-{
-    if (placement->round.started)
-        return;
-    read_quiet(placement, note);
     gt_rebalance_read_note(placement, note);
     gt_noted_read(gt_cache_cluster(placement->spec.cache), note);
 }

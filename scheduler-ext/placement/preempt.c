@@ -28,14 +28,6 @@ enum {
 
 /* ---- the list ---- */
 
-static const struct gt_cache_pod *preempt_pod_of(const struct gt_placement *placement,
-                                                 const struct preempt_victim *victim)
-{
-    const char *name = victim->names + strlen(victim->names) + 1;
-    const struct gt_cache_pod *pod = gt_cache_find_pod(placement->spec.cache, victim->names, name);
-    return pod && gt_digest_keyed(pod->uid) == victim->uid ? pod : NULL;
-}
-
 /* Forgets victims; also those that are barred, once their time has come. */
 static void preempt_forget(struct placement_preempt *preempt, uint64_t now)
 {
@@ -44,22 +36,16 @@ static void preempt_forget(struct placement_preempt *preempt, uint64_t now)
         if (preempt->victims[i].barred_until_ms > now)
             preempt->victims[kept++] = preempt->victims[i];
         else
-            free(preempt->victims[i].names);
+            free(preempt->victims[i].pod.names);
     preempt->count = kept;
 }
 
 static int preempt_add(struct placement_preempt *preempt, const struct gt_cache_pod *pod)
 {
-    size_t namespace_ = strlen(pod->meta.namespace_) + 1, name = strlen(pod->meta.name) + 1;
-    char *names = malloc(namespace_ + name);
-    if (!names || !GT_GROW(preempt->victims, preempt->count, preempt->capacity, 16)) {
-        free(names);
+    struct gt_cache_pod_name name;
+    if (!GT_GROW(preempt->victims, preempt->count, preempt->capacity, 16) || !gt_cache_name_pod(pod, &name))
         return -1;
-    }
-    memcpy(names, pod->meta.namespace_, namespace_);
-    memcpy(names + namespace_, pod->meta.name, name);
-    preempt->victims[preempt->count++] =
-        (struct preempt_victim){.names = names, .uid = gt_digest_keyed(pod->uid)};
+    preempt->victims[preempt->count++] = (struct preempt_victim){.pod = name};
     return 0;
 }
 
@@ -68,7 +54,8 @@ static bool preempt_is_barred(const struct placement_preempt *preempt, const str
                               uint64_t now)
 {
     for (uint32_t i = 0; i < preempt->count; i++)
-        if (preempt->victims[i].barred_until_ms > now && preempt->victims[i].uid == gt_digest_keyed(pod->uid))
+        if (preempt->victims[i].barred_until_ms > now &&
+            preempt->victims[i].pod.uid == gt_digest_keyed(pod->uid))
             return true;
     return false;
 }
@@ -170,7 +157,7 @@ static uint32_t preempt_left(const struct gt_placement *placement)
     uint32_t left = 0;
     for (uint32_t i = 0; i < placement->preempt.count; i++)
         left += !placement->preempt.victims[i].barred_until_ms &&
-                preempt_pod_of(placement, &placement->preempt.victims[i]);
+                gt_cache_named_pod(placement->spec.cache, &placement->preempt.victims[i].pod);
     return left;
 }
 
@@ -340,7 +327,7 @@ static bool preempt_sees_refusals(struct reconcile *reconcile)
     bool any = false;
     for (uint32_t i = 0; i < preempt->count; i++) {
         struct preempt_victim *victim = &preempt->victims[i];
-        const struct gt_cache_pod *pod = preempt_pod_of(reconcile->placement, victim);
+        const struct gt_cache_pod *pod = gt_cache_named_pod(reconcile->placement->spec.cache, &victim->pod);
         const char *refusal = pod && !pod->deleting ? gt_evict_refusal(pjob, pod) : NULL;
         if (!refusal)
             continue;
@@ -367,10 +354,9 @@ static bool preempt_nominate(struct reconcile *reconcile, bool nominate)
     bool done = true;
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_cache_pod *pod = reconcile->view->members[i].pod;
-        struct record *record =
-            pod && reconcile->view->members[i].state == GT_MEMBER_TO_PLACE
-                ? gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name)
-                : NULL;
+        struct record *record = pod && reconcile->view->members[i].state == GT_MEMBER_TO_PLACE
+                                    ? gt_record_of(reconcile->placement, pod)
+                                    : NULL;
         uint32_t place = nominate && i < preempt->place_count ? preempt->places[i] : GT_NONE;
         struct gt_cluster_node node;
         const char *name = gt_cluster_get_node(cluster, place, &node) ? node.name : "";
@@ -394,7 +380,8 @@ static enum gt_evict_answer preempt_ask(struct reconcile *reconcile)
     for (uint32_t i = 0; i < preempt->count; i++) {
         const struct preempt_victim *victim = &preempt->victims[i];
         const struct gt_cache_pod *pod =
-            victim->barred_until_ms ? NULL : preempt_pod_of(reconcile->placement, victim);
+            victim->barred_until_ms ? NULL
+                                    : gt_cache_named_pod(reconcile->placement->spec.cache, &victim->pod);
         if (!pod || pod->deleting || gt_evict_has_begun(reconcile->pjob, pod))
             continue;
         enum gt_evict_answer answer = gt_evict_try(reconcile, pod);
@@ -431,7 +418,8 @@ void gt_preempt_evict(struct reconcile *reconcile)
         return;
     for (uint32_t i = 0; i < preempt->count; i++) {
         const struct preempt_victim *victim = &preempt->victims[i];
-        const struct gt_cache_pod *pod = victim->barred_until_ms ? NULL : preempt_pod_of(placement, victim);
+        const struct gt_cache_pod *pod =
+            victim->barred_until_ms ? NULL : gt_cache_named_pod(placement->spec.cache, &victim->pod);
         if (!pod || pod->deleting)
             continue;
         if (!gt_evict_has_begun(pjob, pod)) {

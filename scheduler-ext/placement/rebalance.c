@@ -80,8 +80,7 @@ int gt_placement_movable_pods(const struct gt_placement *placement, bool planned
 {
     struct gt_cache *cache = to->cache = placement->spec.cache;
     uint32_t count = 0;
-    for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
-         pod = gt_cache_next_pod(cache, pod))
+    for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));)
         count += is_movable(pod);
     to->pods = calloc((size_t)count + 1, sizeof(const struct gt_cache_pod *));
     to->running = calloc((size_t)count + 1, sizeof(*to->running));
@@ -89,8 +88,7 @@ int gt_placement_movable_pods(const struct gt_placement *placement, bool planned
     GT_NEED(to->pods && to->running && to->never, err, "moves");
     if (!count)
         return 0;
-    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
-         job = gt_cache_next_job(cache, job)) {
+    for (const struct gt_cache_job *job = NULL; (job = gt_cache_next_job(cache, job));) {
         const struct gt_cache_pod *first = job->pods;
         while (first && !is_movable(first))
             first = first->next;

@@ -119,10 +119,7 @@ const struct placement_move *gt_rebalance_find(const struct gt_placement *placem
                                                const struct gt_cache_pod *pod)
 {
     const struct placement_moves *moves = &placement->moves;
-    for (uint32_t i = 0; i < moves->count; i++)
-        if (strcmp(moves->list[i].uid, pod->uid) == 0)
-            return &moves->list[i];
-    return NULL;
+    return GT_FIND(moves->list, moves->count, uid, pod->uid);
 }
 
 const char *gt_rebalance_node(const struct gt_placement *placement, const struct gt_cache_pod *pod)
@@ -227,7 +224,7 @@ bool gt_rebalance_begin(struct pjob *pjob, const char *words, char why[static GT
 void gt_rebalance_adopt(struct pjob *pjob)
 {
     struct placement_moves moves = {0};
-    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
+    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
     if (!content || !*content->moves || pjob->placement->moves.waiting ||
         pjob->placement->spec.options.rebalance != GT_REBALANCE_EVICT)
         return;
@@ -325,7 +322,7 @@ static void ask_for_checkpoint(struct gt_placement *placement, const struct gt_c
 {
     gt_auto_buf struct gt_buf body = GT_BUF(CHECKPOINT_BODY_MAX);
     char now[GT_TIME_TEXT_SIZE];
-    if (gt_write_find(&placement->lines.checkpoints, pod->meta.namespace_, pod->meta.name))
+    if (gt_write_find(&placement->lines[PLACEMENT_CHECKPOINTS], pod->meta.namespace_, pod->meta.name))
         return;
     gt_time_text((int64_t)gt_placement_now_s(), now);
     const struct gt_pod_patch patch = {.uid = pod->uid,
@@ -340,7 +337,7 @@ static void ask_for_checkpoint(struct gt_placement *placement, const struct gt_c
                                             .field_manager = GT_MANAGER_COMPANION,
                                             .metadata_only = true};
     if (!body.failed)
-        gt_write_post(&placement->lines.checkpoints, &request, NULL);
+        gt_write_post(&placement->lines[PLACEMENT_CHECKPOINTS], &request, NULL);
 }
 
 /* Whether any pod of its job has told that what was asked of this one is done. */
@@ -387,16 +384,13 @@ static bool on_checkpoint_asked(struct gt_write_key *key, enum gt_write_outcome 
 
 void gt_rebalance_open(struct gt_placement *placement)
 {
-    placement->lines.checkpoints = (struct gt_write_line){.name = "checkpoints",
-                                                          .running_max = 2,
-                                                          .body_max = CHECKPOINT_BODY_MAX,
-                                                          .retry_ms = placement->times.retry_ms,
-                                                          .retry_max_ms = placement->times.retry_ms,
-                                                          .may_send = gt_placement_may_send,
-                                                          .arg = placement,
-                                                          .answered = on_checkpoint_asked};
-    if (placement->spec.kube)
-        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->lines.checkpoints);
+    placement->lines[PLACEMENT_CHECKPOINTS] =
+        (struct gt_write_line){.name = "checkpoints",
+                               .running_max = 2,
+                               .body_max = CHECKPOINT_BODY_MAX,
+                               .retry_ms = placement->times.retry_ms,
+                               .retry_max_ms = placement->times.retry_ms,
+                               .answered = on_checkpoint_asked};
 }
 
 /* ---- steps ---- */

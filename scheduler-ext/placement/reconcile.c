@@ -31,11 +31,6 @@ static void leave_queue(struct pjob *pjob)
     pjob->wait.since_ms = 0;
 }
 
-static struct record *reconcile_record_of(const struct reconcile *reconcile, const struct gt_cache_pod *pod)
-{
-    return gt_record_find(reconcile->placement, pod->meta.namespace_, pod->meta.name);
-}
-
 static void reconcile_find_owner(struct reconcile *reconcile)
 {
     reconcile->kind = GT_JOB_KINDS;
@@ -63,7 +58,7 @@ static uint64_t settled(const struct reconcile *reconcile)
 /* The API server has answered so; the watch may show it much later. */
 static bool is_lifted(const void *arg, const struct gt_cache_pod *pod)
 {
-    const struct record *record = reconcile_record_of(arg, pod);
+    const struct record *record = gt_record_of(((const struct reconcile *)arg)->placement, pod);
     return record && record->lifted;
 }
 
@@ -75,7 +70,7 @@ static void reconcile_adopt(struct reconcile *reconcile)
     struct placement_plan plan;
     if (pjob->lift.adopted || !gt_placement_object_plan(&placement->objects, pjob->object, &plan))
         return;
-    const struct placement_known *content = pjob->object->content;
+    const struct gt_gpu_placement *content = pjob->object->content;
     pjob->lift.adopted = reconcile->owner || !reconcile->expected;
     gt_reserve_missing_adopt(reconcile, content);
     gt_node_loss_adopt(pjob, content);
@@ -155,7 +150,7 @@ static bool other_gates(const struct reconcile *reconcile)
     for (uint32_t i = 0; i < reconcile->view->count; i++) {
         const struct gt_job_view_member *member = &reconcile->view->members[i];
         const struct record *record =
-            member->state == GT_MEMBER_TO_PLACE ? reconcile_record_of(reconcile, member->pod) : NULL;
+            member->state == GT_MEMBER_TO_PLACE ? gt_record_of(reconcile->placement, member->pod) : NULL;
         if (!record || (!record->object.others && !record->object.kueue_gate))
             continue;
         char text[400] = "other scheduling gates of its pods have to go first";
@@ -294,7 +289,7 @@ static uint64_t reconcile_gpus_of(const struct gt_job_view *view)
 static void adopt_wait(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
+    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
     pjob->wait.since_ms = reconcile->now;
     pjob->wait.since_s = (int64_t)gt_placement_now_s();
     if (!pjob->lift.began_in_term && !pjob->lift.object_read) { /* the job waits since then, whoever led */
@@ -316,12 +311,6 @@ static void adopt_wait(struct reconcile *reconcile)
         pjob->wait.since_ms = since;
 }
 
-/* Its next unit is no larger than what it had. */
-static bool runs_in_turns(const struct reconcile *reconcile)
-{
-    return reconcile->owner && reconcile->owner->spec.at_once;
-}
-
 static void reconcile_enqueue(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -329,7 +318,8 @@ static void reconcile_enqueue(struct reconcile *reconcile)
     struct gt_queue_entry entry = {.job = pjob,
                                    .share = &pjob->tenant->share,
                                    .gpus = view->whole ? reconcile_gpus_of(view) : 0,
-                                   .grows = gt_part_grows(view) && !runs_in_turns(reconcile),
+                                   .grows = gt_part_grows(view) &&
+                                            !(reconcile->owner && reconcile->owner->spec.at_once),
                                    .number = pjob->job->number,
                                    .shape = shape_of(reconcile)};
     entry.partial = !entry.grows && (view->states[GT_MEMBER_PLACED] || view->states[GT_MEMBER_LIFTED]);
@@ -354,23 +344,6 @@ static void reconcile_enqueue(struct reconcile *reconcile)
 
 /* ---- after a plan ---- */
 
-static void report_early(struct reconcile *reconcile)
-{
-    char text[128];
-    snprintf(text, sizeof(text), "%u of its pods wait for others of their units, which come when pods end",
-             reconcile->view->states[GT_MEMBER_EARLY]);
-    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_PLACED, "PodsMissing", text);
-    gt_placement_report(reconcile->pjob, reconcile->view, reconcile->owner, false);
-}
-
-/* What follows the whole units of a job that was made smaller. */
-static void report_rest(struct reconcile *reconcile)
-{
-    struct pjob *pjob = reconcile->pjob;
-    gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "RuleBroken", reconcile->view->job->rest_text);
-    gt_placement_report(pjob, reconcile->view, reconcile->owner, true);
-}
-
 /* An Event, once for each change. */
 static void report_slow(struct reconcile *reconcile)
 {
@@ -385,17 +358,24 @@ static void report_slow(struct reconcile *reconcile)
 static void bring_in(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
+    char text[128];
     report_slow(reconcile);
     leave_queue(pjob);
     gt_reconcile_hint(reconcile);
     if (!gt_job_view_gated(reconcile->view)) {
         pjob->lift.late_ms = 0;
         pjob->lift.refusal_reported = false;
-        if (reconcile->view->job->rest && !reconcile->lost)
-            report_rest(reconcile);
-        else if (reconcile->view->states[GT_MEMBER_EARLY])
-            report_early(reconcile);
-        else
+        if (reconcile->view->job->rest && !reconcile->lost) {
+            /* What follows the whole units of a job that was made smaller. */
+            gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "RuleBroken", reconcile->view->job->rest_text);
+            gt_placement_report(pjob, reconcile->view, reconcile->owner, true);
+        } else if (reconcile->view->states[GT_MEMBER_EARLY]) {
+            snprintf(text, sizeof(text),
+                     "%u of its pods wait for others of their units, which come when pods end",
+                     reconcile->view->states[GT_MEMBER_EARLY]);
+            gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "PodsMissing", text);
+            gt_placement_report(pjob, reconcile->view, reconcile->owner, false);
+        } else
             pjob->report.digest = 0;
         if (!reconcile->lost && !reconcile->view->states[GT_MEMBER_EARLY] && !reconcile->view->job->rest &&
             !gt_reconcile_awaits_scheduler(reconcile))

@@ -11,7 +11,7 @@
 
 struct record *gt_record_writable(struct pjob *pjob, const struct gt_cache_pod *pod, uint64_t now)
 {
-    struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);
+    struct record *record = gt_record_of(pjob->placement, pod);
     if (!record || record->write || record->deleted || record->unread ||
         strcmp(record->object.uid, pod->uid) != 0)
         return NULL;

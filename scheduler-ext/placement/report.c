@@ -20,7 +20,7 @@ static bool report_may_write(const struct record *record, const struct gt_cache_
 static void report_pod(struct pjob *pjob, const struct gt_cache_pod *pod,
                        const struct gt_condition_text *condition, uint64_t digest)
 {
-    struct record *record = gt_record_find(pjob->placement, pod->meta.namespace_, pod->meta.name);
+    struct record *record = gt_record_of(pjob->placement, pod);
     if (!record || record->lifted || record->deleted)
         return;
     if (!report_may_write(record, pod))

@@ -113,7 +113,7 @@ static int64_t earlier(int64_t one, int64_t other)
 }
 
 int64_t gt_placement_recorded_since(const struct gt_placement *placement, const struct gt_cache_job *job,
-                                    const struct placement_known *content, enum gt_placement_state state)
+                                    const struct gt_gpu_placement *content, enum gt_placement_state state)
 {
     enum gt_gpu_placement_phase phase = phase_before_plan(state);
     int64_t told = 0, created = 0;
@@ -125,7 +125,7 @@ int64_t gt_placement_recorded_since(const struct gt_placement *placement, const 
         (phase != GT_GPU_PLACEMENT_PLACED || has_no_plan(content->phase)))
         return 0;
     for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
-        const struct record *record = gt_record_find(placement, pod->meta.namespace_, pod->meta.name);
+        const struct record *record = gt_record_of(placement, pod);
         told = earlier(told, record ? record->object.waits_s : 0);
         if (pod->state == GT_CACHE_GATED && !pod->deleting)
             created = earlier(created, (int64_t)pod->created_s);
@@ -136,7 +136,7 @@ int64_t gt_placement_recorded_since(const struct gt_placement *placement, const 
 /* A leader that takes over goes on with what the objects say. */
 static int64_t since_when(const struct pjob *pjob, enum gt_placement_state state)
 {
-    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
+    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
     int64_t now = (int64_t)gt_placement_now_s(),
             since = gt_placement_recorded_since(pjob->placement, pjob->job, content, state);
     return since && since < now ? since : now;
@@ -144,7 +144,7 @@ static int64_t since_when(const struct pjob *pjob, enum gt_placement_state state
 
 int64_t gt_placement_since_s(const struct pjob *pjob)
 {
-    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
+    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
     bool planned = pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED;
     if (planned && content && *content->planned_at)
         return gt_time_of_text(content->planned_at);

@@ -255,8 +255,7 @@ struct placement_preempt {
     uint64_t until_ms; /* nobody else is chosen for it before: GPUs are reported free with a delay */
     uint64_t next_ms;  /* when the next search may begin */
     struct preempt_victim {
-        char *names; /* namespace and name, each with its null byte */
-        uint64_t uid;
+        struct gt_cache_pod_name pod;
         uint64_t barred_until_ms; /* its eviction was refused: not chosen before; 0: it is to leave */
     } * victims;
     uint32_t count, capacity;
@@ -299,13 +298,24 @@ struct placement_round {
     uint64_t yield_ms;   /* when a job may have to give up places; UINT64_MAX: none */
 };
 
+/* Reports: only why a job waits; checkpoints: that pods are asked for one. */
+enum placement_line {
+    PLACEMENT_LIFTS,
+    PLACEMENT_PLANS,
+    PLACEMENT_REPORTS,
+    PLACEMENT_EVICTIONS,
+    PLACEMENT_TAINTS,
+    PLACEMENT_CHECKPOINTS,
+    PLACEMENT_LINES
+};
+
 struct gt_placement {
     struct gt_placement_spec spec;
     struct gt_placement_times times;
     struct backoffs backoffs;
     struct gt_quotas quotas;
     struct gt_queue *queue;
-    struct placement_objects objects;
+    struct gt_index objects;
     struct placement_jobs jobs;
     struct placement_term term;
     struct gt_index pods; /* an entry's item is a struct record */
@@ -315,10 +325,7 @@ struct gt_placement {
     struct placement_rebalance rebalance;
     struct placement_preempt preempt;
     struct placement_moves moves;
-    struct {
-        /* reports: only why a job waits; checkpoints: that pods are asked for one */
-        struct gt_write_line lifts, plans, reports, evictions, taints, checkpoints;
-    } lines;
+    struct gt_write_line lines[PLACEMENT_LINES];
     struct gt_placement_counters counters;
     struct gt_decision_log *log;
 };
@@ -378,7 +385,7 @@ bool gt_placement_renew_text(struct pjob *pjob);
 /* Since when a job is in a state, as its objects say: the GPUPlacement (`content`, NULL: there is none), the
  * conditions of its pods, and when these were created. Unix time; 0: they do not say. */
 int64_t gt_placement_recorded_since(const struct gt_placement *placement, const struct gt_cache_job *job,
-                                    const struct placement_known *content, enum gt_placement_state state);
+                                    const struct gt_gpu_placement *content, enum gt_placement_state state);
 /* What is told about a job: since when it is in its state (Unix time). */
 int64_t gt_placement_since_s(const struct pjob *pjob);
 /* Reports an internal failure (for example, no memory); the caller lets the job be tried again. */
@@ -426,6 +433,11 @@ static inline struct record *gt_record_find(const struct gt_placement *placement
                                             const char *name)
 {
     return gt_index_item(&placement->pods, namespace_, name);
+}
+static inline struct record *gt_record_of(const struct gt_placement *placement,
+                                          const struct gt_cache_pod *pod)
+{
+    return gt_record_find(placement, pod->meta.namespace_, pod->meta.name);
 }
 
 /* ---- records.c ---- */

@@ -71,17 +71,13 @@ static bool on_node_tainted(struct gt_write_key *key, enum gt_write_outcome outc
 
 void gt_placement_taint_open(struct gt_placement *placement)
 {
-    placement->lines.taints = (struct gt_write_line){.name = "taints",
-                                                     .order = GT_WRITE_LAST,
-                                                     .running_max = 1,
-                                                     .body_max = TAINT_BODY_MAX,
-                                                     .retry_ms = placement->times.retry_ms,
-                                                     .retry_max_ms = placement->times.retry_ms,
-                                                     .may_send = gt_placement_may_send,
-                                                     .arg = placement,
-                                                     .answered = on_node_tainted};
-    if (placement->spec.kube)
-        gt_write_open(gt_kube_writer(placement->spec.kube), &placement->lines.taints);
+    placement->lines[PLACEMENT_TAINTS] = (struct gt_write_line){.name = "taints",
+                                                                .order = GT_WRITE_LAST,
+                                                                .running_max = 1,
+                                                                .body_max = TAINT_BODY_MAX,
+                                                                .retry_ms = placement->times.retry_ms,
+                                                                .retry_max_ms = placement->times.retry_ms,
+                                                                .answered = on_node_tainted};
 }
 
 static void on_node_read(void *arg, struct gt_kube_answer *answer)
@@ -103,7 +99,8 @@ static void on_node_read(void *arg, struct gt_kube_answer *answer)
                                             .body = body.data,
                                             .field_manager = GT_MANAGER_COMPANION,
                                             .metadata_only = true};
-    gt_write_post(&placement->lines.taints, &request, NULL); /* without memory the Node is looked at again */
+    gt_write_post(&placement->lines[PLACEMENT_TAINTS], &request,
+                  NULL); /* without memory the Node is looked at again */
 }
 
 static void taint_begin(struct gt_placement *placement, uint32_t id, const struct gt_cluster_node *node,
@@ -119,11 +116,6 @@ static void taint_begin(struct gt_placement *placement, uint32_t id, const struc
     taints->bad = gt_bit_count(node->all & ~node->healthy);
     if (gt_kube_start(placement->spec.kube, &request, on_node_read, placement, &taints->call, NULL) < 0)
         taints->call = NULL; /* it is looked at again */
-}
-
-static bool taint_is_busy(const struct gt_placement *placement)
-{
-    return placement->taints.call || gt_write_count(&placement->lines.taints);
 }
 
 /* ---- all of them ---- */
@@ -152,7 +144,9 @@ void gt_placement_taint(struct gt_placement *placement)
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     uint32_t nodes = gt_cluster_nodes(cluster), after = placement->taints.node;
     bool braked = false;
-    for (uint32_t i = 1; options->taints && !taint_is_busy(placement) && i <= nodes; i++) {
+    for (uint32_t i = 1; options->taints && !placement->taints.call &&
+                         !gt_write_count(&placement->lines[PLACEMENT_TAINTS]) && i <= nodes;
+         i++) {
         uint32_t id = (uint32_t)(((uint64_t)after + i) % nodes);
         struct gt_cluster_node node;
         struct gt_cache_node cached;
@@ -174,6 +168,6 @@ void gt_placement_taint(struct gt_placement *placement)
 void gt_placement_taint_stop(struct gt_placement *placement)
 {
     gt_kube_cancel(gt_steal(placement->taints.call));
-    gt_write_clear(&placement->lines.taints);
+    gt_write_clear(&placement->lines[PLACEMENT_TAINTS]);
     placement->taints = (struct placement_taints){0};
 }

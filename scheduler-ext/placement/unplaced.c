@@ -14,11 +14,6 @@
  */
 enum { RECREATE_AGAIN_MS = 3600000, UNPLACED_TEXT_MAX = 512 };
 
-static bool is_unplaced_member(const struct gt_job_view_member *member)
-{
-    return member->state == GT_MEMBER_PLACED && gt_cache_pod_is_unplaced(member->pod);
-}
-
 /* A member that was created after `leave_before_s` was gated, and stays. */
 static bool has_to_leave(const struct gt_job_view_member *member, uint64_t leave_before_s)
 {
@@ -38,7 +33,7 @@ static struct unplaced_count count_unplaced(const struct gt_job_view *view, uint
         const struct gt_job_view_member *member = &view->members[i];
         if (!gt_job_view_stays(member))
             continue;
-        ret.unplaced += is_unplaced_member(member);
+        ret.unplaced += member->state == GT_MEMBER_PLACED && gt_cache_pod_is_unplaced(member->pod);
         ret.ownerless += !member->pod->meta.owner_controls;
         ret.leaving += has_to_leave(member, leave_before_s);
         ret.last_s = member->pod->created_s > ret.last_s ? member->pod->created_s : ret.last_s;

@@ -43,17 +43,12 @@ static bool only_reports(const struct write *write)
            (write->kind == WRITE_OBJECT && !write->plans) || write->kind == WRITE_OBJECT_DELETE;
 }
 
-static bool write_is_plan(const struct write *write)
-{
-    return write->kind == WRITE_OBJECT && write->plans;
-}
-
 static struct gt_write_line *write_line_of(const struct write *write)
 {
     struct gt_placement *placement = write->placement;
-    return only_reports(write)    ? &placement->lines.reports
-           : write_is_plan(write) ? &placement->lines.plans
-                                  : &placement->lines.lifts;
+    return only_reports(write)                           ? &placement->lines[PLACEMENT_REPORTS]
+           : write->kind == WRITE_OBJECT && write->plans ? &placement->lines[PLACEMENT_PLANS]
+                                                         : &placement->lines[PLACEMENT_LIFTS];
 }
 
 /* The pointer to the waiting or running write of its pod or object. */
@@ -198,7 +193,7 @@ void gt_write_object(struct pjob *pjob, struct placement_object *object,
 bool gt_write_has_room(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
-    if (gt_write_count(&placement->lines.plans) < PLANS_WAITING_MAX)
+    if (gt_write_count(&placement->lines[PLACEMENT_PLANS]) < PLANS_WAITING_MAX)
         return true;
     gt_placement_list(pjob, PJOBS_DELAYED, true);
     return false;
@@ -206,7 +201,7 @@ bool gt_write_has_room(struct pjob *pjob)
 
 void gt_writes_resume(struct gt_placement *placement)
 {
-    for (unsigned i = gt_write_count(&placement->lines.plans);
+    for (unsigned i = gt_write_count(&placement->lines[PLACEMENT_PLANS]);
          i < PLANS_WAITING_MAX && placement->jobs.lists[PJOBS_DELAYED].first; i++) {
         struct pjob *pjob = placement->jobs.lists[PJOBS_DELAYED].first;
         gt_placement_list(pjob, PJOBS_DELAYED, false);
@@ -229,15 +224,6 @@ void gt_write_object_delete(struct gt_placement *placement, struct placement_obj
 }
 
 /* ---- answers ---- */
-
-static void write_take_version(struct record *record, const char *version)
-{
-    char *copy = *version ? strdup(version) : NULL;
-    if (!copy)
-        return;
-    free(record->object.version);
-    record->object.version = copy;
-}
 
 static void write_count_done(const struct write *write)
 {
@@ -298,7 +284,11 @@ static void note_success(struct write *write, const struct gt_kube_answer *answe
         record->object.waits_s = write->waits_s;
         record->object.nominated = write->nominated;
     }
-    write_take_version(record, version);
+    char *copy = *version ? strdup(version) : NULL;
+    if (!copy)
+        return;
+    free(record->object.version);
+    record->object.version = copy;
 }
 
 static void write_report_text(const struct write *write, const char *text)
@@ -508,20 +498,13 @@ void gt_writes_open(struct gt_placement *placement)
                                  .retry_ms = GT_BACKOFF_FIRST_MS,
                                  .retry_max_ms = GT_BACKOFF_MAX_MS,
                                  .quiet_tries = WRITE_TRIES,
-                                 .may_send = gt_placement_may_send,
-                                 .arg = placement,
                                  .make = write_make,
                                  .answered = write_on_answer};
-    placement->lines.lifts = placement->lines.plans = placement->lines.reports = line;
-    placement->lines.lifts.name = "pods";
-    placement->lines.plans.name = "plans";
-    placement->lines.reports.name = "reports";
-    placement->lines.reports.order = GT_WRITE_LAST;
-    placement->lines.reports.running_max = REPORTS_RUNNING_MAX;
-    if (!placement->spec.kube)
-        return;
-    struct gt_writer *writer = gt_kube_writer(placement->spec.kube);
-    gt_write_open(writer, &placement->lines.lifts);
-    gt_write_open(writer, &placement->lines.plans);
-    gt_write_open(writer, &placement->lines.reports);
+    placement->lines[PLACEMENT_LIFTS] = placement->lines[PLACEMENT_PLANS] =
+        placement->lines[PLACEMENT_REPORTS] = line;
+    placement->lines[PLACEMENT_LIFTS].name = "pods";
+    placement->lines[PLACEMENT_PLANS].name = "plans";
+    placement->lines[PLACEMENT_REPORTS].name = "reports";
+    placement->lines[PLACEMENT_REPORTS].order = GT_WRITE_LAST;
+    placement->lines[PLACEMENT_REPORTS].running_max = REPORTS_RUNNING_MAX;
 }

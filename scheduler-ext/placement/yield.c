@@ -175,12 +175,6 @@ void gt_yield_ask(struct reconcile *reconcile)
 
 /* ---- for the job that has the places ---- */
 
-/* Before its first gate was removed, a job gives up all its places: it is planned again as a whole. */
-static bool may_give_up(struct reconcile *reconcile)
-{
-    return gt_job_view_has_begun(reconcile->view) || gt_placement_may_give_up(reconcile);
-}
-
 static void give_up_places(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
@@ -201,7 +195,8 @@ bool gt_yield_give_up(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     uint32_t gpus = gt_reservations_gpus(&pjob->place.reservations);
     char text[256];
-    if (pjob->move.yields_ms <= reconcile->now || !pjob->place.is_reserving || !may_give_up(reconcile))
+    if (pjob->move.yields_ms <= reconcile->now || !pjob->place.is_reserving ||
+        !(gt_job_view_has_begun(reconcile->view) || gt_placement_may_give_up(reconcile)))
         return false;
     give_up_places(reconcile);
     pjob->move.yields_ms = 0;

@@ -1,48 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler-ext/serve/debug_view.h"
 
-#include <string.h>
+static const char *const pod_states[] = {"gated", "pending", "starting", "running"};
 
-void gt_debug_job(const struct gt_debug_view *view, const struct gt_cache_job *job,
-                  struct gt_placement_job *ret)
+struct gt_debug_pods gt_debug_count_pods(const struct gt_cache_job *job)
 {
-    if (view->placement)
-        gt_placement_job(view->placement, job, ret);
-    else
-        *ret = (struct gt_placement_job){.place = GT_NONE, .reason = "", .text = "", .plan = ""};
-}
-
-static void debug_view_count_pods(const struct gt_cache_job *job, uint32_t counts[GT_CACHE_RUNNING + 1])
-{
-    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
-        counts[pod->state]++;
+    struct gt_debug_pods ret = {.created_s = UINT64_MAX, .priority = INT32_MIN};
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
+        ret.counts[pod->state]++;
+        ret.created_s = pod->created_s < ret.created_s ? pod->created_s : ret.created_s;
+        ret.priority = pod->priority > ret.priority ? pod->priority : ret.priority;
+    }
+    return ret;
 }
 
 const char *gt_debug_job_state(const struct gt_cache_job *job, const struct gt_placement_job *info)
 {
-    uint32_t counts[GT_CACHE_RUNNING + 1] = {0};
+    enum gt_cache_pod_state first = GT_CACHE_RUNNING;
     if (info->state != GT_PLACEMENT_NONE)
         return gt_placement_state_name(info->state);
-    debug_view_count_pods(job, counts);
-    return counts[GT_CACHE_GATED]     ? "gated"
-           : counts[GT_CACHE_WAITING] ? "pending"
-           : counts[GT_CACHE_BOUND]   ? "starting"
-                                      : "running";
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
+        first = pod->state < first ? pod->state : first;
+    return pod_states[first];
 }
 
 bool gt_debug_is_settled(const struct gt_debug_view *view, const struct gt_cache_job *job,
                          const struct gt_placement_job *info)
 {
-    uint32_t counts[GT_CACHE_RUNNING + 1] = {0};
-    debug_view_count_pods(job, counts);
+    const struct gt_debug_pods pods = gt_debug_count_pods(job);
     return (info->state == GT_PLACEMENT_NONE || info->state == GT_PLACEMENT_PLACED) &&
-           !counts[GT_CACHE_GATED] && !counts[GT_CACHE_WAITING] && !gt_debug_job_unplaced(view, job);
+           !pods.counts[GT_CACHE_GATED] && !pods.counts[GT_CACHE_WAITING] &&
+           !gt_debug_job_unplaced(view, job);
 }
 
 const char *gt_debug_pod_state(const struct gt_cache_pod *pod)
 {
-    static const char *const names[] = {"gated", "pending", "starting", "running"};
-    return names[pod->state];
+    return pod_states[pod->state];
 }
 
 const char *gt_debug_plan_state(const struct gt_cache_pod *pod)
@@ -64,24 +57,6 @@ uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cac
     if (planned && pod->planned.node != GT_NONE)
         return pod->planned.mask;
     return gt_cache_pod_gpus(view->cache, pod);
-}
-
-uint64_t gt_debug_job_gpus(const struct gt_cache_job *job)
-{
-    uint64_t gpus = 0;
-    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next)
-        gpus += pod->gpus;
-    return gpus;
-}
-
-uint32_t gt_debug_job_units(const struct gt_cache_job *job)
-{
-    uint32_t units = 0;
-    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
-        uint32_t unit = gt_cache_pod_number(pod, GT_KEY_PLAN_UNIT);
-        units = unit != GT_NONE && unit >= units ? unit + 1 : units;
-    }
-    return units;
 }
 
 void gt_debug_job_texts(const struct gt_debug_view *view, const struct gt_cache_job *job,

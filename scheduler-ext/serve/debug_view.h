@@ -15,11 +15,15 @@ struct gt_debug_view {
     uint64_t wall_ms;                     /* Unix time at the same moment */
 };
 
-/* The controller's state of a job; GT_PLACEMENT_NONE where it has none. */
-void gt_debug_job(const struct gt_debug_view *view, const struct gt_cache_job *job,
-                  struct gt_placement_job *ret);
+/* How many of a job's pods are in each state; the first time and the highest priority of them. */
+struct gt_debug_pods {
+    uint32_t counts[GT_CACHE_RUNNING + 1];
+    uint64_t created_s;
+    int32_t priority;
+};
+struct gt_debug_pods gt_debug_count_pods(const struct gt_cache_job *job);
 
-/* That state in one word; where the controller has none, the state of the pods: "gated", "pending",
+/* The controller's state of a job in one word; where it has none, the state of the pods: "gated", "pending",
  * "starting", "running". */
 const char *gt_debug_job_state(const struct gt_cache_job *job, const struct gt_placement_job *info);
 /* Whether the job needs no attention. */
@@ -32,12 +36,6 @@ const char *gt_debug_plan_state(const struct gt_cache_pod *pod);
 /* The GPUs that a pod has, or that are reserved for it, and the node; 0 and GT_NONE: none. */
 uint64_t gt_debug_pod_gpus(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                            uint32_t *ret_node);
-
-/* The sum of GPUs that a job's pods ask for. */
-uint64_t gt_debug_job_gpus(const struct gt_cache_job *job);
-
-/* The number of units in the plans of its pods; 0: not known. */
-uint32_t gt_debug_job_units(const struct gt_cache_job *job);
 
 /* The sizes of a job as its pods or its owner give them. */
 void gt_debug_job_texts(const struct gt_debug_view *view, const struct gt_cache_job *job,

@@ -42,8 +42,7 @@ static void explain_find_pods(const struct gt_cache *cache, const char *text, st
             add_found(found, pod, NULL);
         return;
     }
-    for (const struct gt_cache_pod *pod = gt_cache_next_pod(cache, NULL); pod;
-         pod = gt_cache_next_pod(cache, pod))
+    for (const struct gt_cache_pod *pod = NULL; (pod = gt_cache_next_pod(cache, pod));)
         if (strcmp(pod->meta.name, text) == 0)
             add_found(found, pod, NULL);
 }
@@ -102,8 +101,7 @@ static void find_jobs(const struct gt_cache *cache, const char *text, struct fou
         return;
     }
     for (unsigned names = 0; names < 3 && found->count == before; names++)
-        for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
-             job = gt_cache_next_job(cache, job))
+        for (const struct gt_cache_job *job = NULL; (job = gt_cache_next_job(cache, job));)
             if (is_called(job,
                           names == 0   ? gt_job_key_name(job->key)
                           : names == 1 ? object_name(job)
@@ -302,8 +300,7 @@ static void explain_node(const struct gt_debug_view *view, uint32_t node, bool j
 /* The names of all jobs, NAME of one namespace, else NAMESPACE/NAME, as a question takes them. */
 static void explain_list_jobs(const struct gt_cache *cache, const char *namespace_, struct gt_buf *to)
 {
-    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
-         job = gt_cache_next_job(cache, job)) {
+    for (const struct gt_cache_job *job = NULL; (job = gt_cache_next_job(cache, job));) {
         const char *of = job->pods->meta.namespace_, *name = gt_job_key_name(job->key);
         if (!*namespace_)
             gt_buf_printf(to, "%s/%s\n", of, name);

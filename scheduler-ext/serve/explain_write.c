@@ -248,10 +248,10 @@ static void explain_write_add_job(const struct gt_debug_view *view, const struct
 {
     struct gt_placement_job info;
     struct gt_job_texts texts;
-    uint64_t gpus = gt_debug_job_gpus(job);
+    uint32_t gpus = gt_cache_job_gpus(job);
     gt_debug_job_texts(view, job, &texts);
-    gt_debug_job(view, job, &info);
-    gt_buf_printf(to, "Job %s: %" PRIu32 " pod%s, %" PRIu64 " GPU%s", job->key, job->pod_count,
+    gt_placement_job(view->placement, job, &info);
+    gt_buf_printf(to, "Job %s: %" PRIu32 " pod%s, %" PRIu32 " GPU%s", job->key, job->pod_count,
                   gt_plural(job->pod_count), gpus, gt_plural(gpus));
     if (texts.of[GT_KEY_GROUP])
         gt_buf_printf(to, ", in units of %s", texts.of[GT_KEY_GROUP]);
@@ -505,7 +505,7 @@ static void say_reserved(const struct gt_debug_view *view, const struct gt_promi
                   job ? "job " : "a job that has ended", job ? job->key : "");
     if (!job)
         return;
-    gt_debug_job(view, job, &info);
+    gt_placement_job(view->placement, job, &info);
     uint64_t end = is_node ? info.holds_until_ms : info.reserved_until_ms;
     if (end < view->now_ms)
         return;

@@ -155,18 +155,6 @@ static void filter(struct gt_extender *e, const struct gt_wire_request *request,
     gt_filter_answer(to, request, e->verdicts);
 }
 
-static void prioritize(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
-{
-    struct gt_extender_pod pod = extender_pod(e, request);
-    gt_node_values(e->spec.cache, &pod.asked, pod.planned, request->nodes, NULL, request->count, e->values,
-                   e->ids);
-    const struct gt_aware_weights weights = gt_node_weights(e->spec.cache, &e->spec.weights, pod.known);
-    gt_node_values_near(e->spec.cache, &weights, pod.known, e->ids, request->count, e->values);
-    gt_score_kube_scheduler(gt_cache_cluster(e->spec.cache), &weights, e->values, e->ids, request->count,
-                            e->tens);
-    gt_prioritize_answer(to, request, e->tens);
-}
-
 /* ---- preemption ---- */
 
 /* What it costs to preempt on a node, and the GPUs that the pod would get. */
@@ -261,12 +249,19 @@ static void predicate(struct gt_extender *e, const struct gt_wire_request *reque
 static void score(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
 {
     struct gt_extender_pod pod = extender_pod(e, request);
-    gt_node_values(e->spec.cache, &pod.asked, pod.planned, request->nodes, request->idle, request->count,
-                   e->values, e->ids);
+    bool volcano = request->verb == GT_WIRE_VOLCANO_PRIORITIZE;
+    gt_node_values(e->spec.cache, &pod.asked, pod.planned, request->nodes, volcano ? request->idle : NULL,
+                   request->count, e->values, e->ids);
     const struct gt_aware_weights weights = gt_node_weights(e->spec.cache, &e->spec.weights, pod.known);
     gt_node_values_near(e->spec.cache, &weights, pod.known, e->ids, request->count, e->values);
-    gt_volcano_scores(e->spec.cache, &weights, e->values, e->ids, request->count, e->values);
-    gt_node_score_answer(to, request, e->values);
+    if (volcano) {
+        gt_volcano_scores(e->spec.cache, &weights, e->values, e->ids, request->count, e->values);
+        gt_node_score_answer(to, request, e->values);
+        return;
+    }
+    gt_score_kube_scheduler(gt_cache_cluster(e->spec.cache), &weights, e->values, e->ids, request->count,
+                            e->tens);
+    gt_prioritize_answer(to, request, e->tens);
 }
 
 static int answer_query(struct gt_extender *e, struct extender_query *query, struct gt_buf *to)
@@ -274,7 +269,7 @@ static int answer_query(struct gt_extender *e, struct extender_query *query, str
     static void (*const answers[GT_WIRE_VERBS])(struct gt_extender *, const struct gt_wire_request *,
                                                 struct gt_buf *) = {
         [GT_WIRE_FILTER] = filter,
-        [GT_WIRE_PRIORITIZE] = prioritize,
+        [GT_WIRE_PRIORITIZE] = score,
         [GT_WIRE_PREEMPT] = preempt,
         [GT_WIRE_VOLCANO_PREDICATE] = predicate,
         [GT_WIRE_VOLCANO_PRIORITIZE] = score,

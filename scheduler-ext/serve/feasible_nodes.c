@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/core/numa_room.h"
 
@@ -273,92 +274,53 @@ int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_po
     return 0;
 }
 
+/* What is said of nodes: "3 nodes [are] [cordoned]". `its`, `their`: of one node, of several. */
+static const struct {
+    const char *name, *one, *many, *what, *its, *their, *rest;
+} refusals[GT_REFUSALS] = {
+    [GT_REFUSED_TOO_FEW] = {"tooFew", "has", "have", "fewer than"},
+    [GT_REFUSED_GPUS_RESERVED] = {"gpusReserved", "has", "have",
+                                  "too few left: free GPUs are reserved for planned or starting pods"},
+    [GT_REFUSED_NODE_RESERVED] = {"nodeReserved", "is", "are",
+                                  "reserved for a larger job that has waited for long, or by people"},
+    [GT_REFUSED_NUMA] = {"numa", "has", "have", "enough GPUs free, but spread over NUMA nodes so that ",
+                         "its kubelet", "their kubelets", " would refuse the pod"},
+    [GT_REFUSED_SLOW] = {"slow", "has", "have",
+                         "enough GPUs free, but some are slow or suspect, and the pod never takes these"},
+    [GT_REFUSED_RESOURCES] = {"tooFewResources", "has", "have", "too little besides GPUs left for the pod"},
+    [GT_REFUSED_SPARE] = {"spare", "is", "are", "", "a spare", "spares",
+                          ": left to pods whose nodes are lost"},
+    [GT_REFUSED_UNSUITED] = {"unsuited", "does not", "do not",
+                             "suit the pod: its node selector, affinity or tolerations rule ", "it", "them",
+                             " out"},
+    [GT_REFUSED_CORDONED] = {"cordoned", "is", "are", "cordoned"},
+    [GT_REFUSED_NOT_READY] = {"notReady", "is", "are", "not Ready"},
+    [GT_REFUSED_STALE] = {"stale", "is", "are", "stale: the agent there has not published for too long"},
+    [GT_REFUSED_OUTLIVED] = {"outlived", "is", "are",
+                             "not believed: the report there is of an earlier Node of the same name, until "
+                             "its agent writes a new one"},
+    [GT_REFUSED_OFFERED] = {"notOffered", "offers", "offer",
+                            "fewer GPUs than are free there, by status.allocatable of ", "its Node",
+                            "their Nodes", ""},
+    [GT_REFUSED_NO_NODE] = {"noNode", "has", "have", "no Node object"},
+    [GT_REFUSED_LEFT_ALONE] = {"leftAlone", "is", "are",
+                               "left alone: the GPUs there are shared, and the vendor's plugin serves them"},
+    [GT_REFUSED_NOT_ELIGIBLE] = {"notEligible", "is", "are", "not eligible"},
+};
+
 void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_cache_pod *pod,
                      struct gt_buf *to)
 {
-    const char *have = count == 1 ? "has" : "have", *are = count == 1 ? "is" : "are",
-               *do_not = count == 1 ? "does not" : "do not";
-    switch (refusal) {
-    case GT_REFUSED_TOO_FEW:
-        gt_buf_printf(to, "%s fewer than %u GPU%s free", have, pod->gpus, pod->gpus == 1 ? "" : "s");
-        break;
-    case GT_REFUSED_GPUS_RESERVED:
-        gt_buf_printf(to, "%s too few left: free GPUs are reserved for planned or starting pods", have);
-        break;
-    case GT_REFUSED_NODE_RESERVED:
-        gt_buf_printf(to, "%s reserved for a larger job that has waited for long, or by people", are);
-        break;
-    case GT_REFUSED_NUMA:
-        gt_buf_printf(to, "%s enough GPUs free, but spread over NUMA nodes so that %s would refuse the pod",
-                      have, count == 1 ? "its kubelet" : "their kubelets");
-        break;
-    case GT_REFUSED_SLOW:
-        gt_buf_printf(to, "%s enough GPUs free, but some are slow or suspect, and the pod never takes these",
-                      have);
-        break;
-    case GT_REFUSED_RESOURCES:
-        gt_buf_printf(to, "%s too little besides GPUs left for the pod", have);
-        break;
-    case GT_REFUSED_SPARE:
-        gt_buf_printf(to, "%s: left to pods whose nodes are lost", count == 1 ? "is a spare" : "are spares");
-        break;
-    case GT_REFUSED_UNSUITED:
-        gt_buf_printf(to, "%s suit the pod: its node selector, affinity or tolerations rule %s out", do_not,
-                      count == 1 ? "it" : "them");
-        break;
-    case GT_REFUSED_CORDONED:
-        gt_buf_printf(to, "%s cordoned", are);
-        break;
-    case GT_REFUSED_NOT_READY:
-        gt_buf_printf(to, "%s not Ready", are);
-        break;
-    case GT_REFUSED_STALE:
-        gt_buf_printf(to, "%s stale: the agent there has not published for too long", are);
-        break;
-    case GT_REFUSED_OUTLIVED:
-        gt_buf_printf(
-            to,
-            "%s not believed: the report there is of an earlier Node of the same name, until its agent "
-            "writes a new one",
-            are);
-        break;
-    case GT_REFUSED_OFFERED:
-        gt_buf_printf(to, "%s fewer GPUs than are free there, by status.allocatable of %s",
-                      count == 1 ? "offers" : "offer", count == 1 ? "its Node" : "their Nodes");
-        break;
-    case GT_REFUSED_NO_NODE:
-        gt_buf_printf(to, "%s no Node object", have);
-        break;
-    case GT_REFUSED_LEFT_ALONE:
-        gt_buf_printf(to, "%s left alone: the GPUs there are shared, and the vendor's plugin serves them",
-                      are);
-        break;
-    case GT_REFUSED_NOT_ELIGIBLE:
-    case GT_REFUSALS:
-        gt_buf_printf(to, "%s not eligible", are);
-        break;
-    }
+    bool one = count == 1;
+    gt_buf_printf(to, "%s %s", one ? refusals[refusal].one : refusals[refusal].many, refusals[refusal].what);
+    if (refusals[refusal].its)
+        gt_buf_printf(to, "%s%s", one ? refusals[refusal].its : refusals[refusal].their,
+                      refusals[refusal].rest);
+    if (refusal == GT_REFUSED_TOO_FEW)
+        gt_buf_printf(to, " %u GPU%s free", pod->gpus, gt_plural(pod->gpus));
 }
 
 const char *gt_refusal_name(enum gt_refusal refusal)
 {
-    static const char *const names[GT_REFUSALS] = {
-        [GT_REFUSED_TOO_FEW] = "tooFew",
-        [GT_REFUSED_GPUS_RESERVED] = "gpusReserved",
-        [GT_REFUSED_NODE_RESERVED] = "nodeReserved",
-        [GT_REFUSED_NUMA] = "numa",
-        [GT_REFUSED_SLOW] = "slow",
-        [GT_REFUSED_RESOURCES] = "tooFewResources",
-        [GT_REFUSED_SPARE] = "spare",
-        [GT_REFUSED_UNSUITED] = "unsuited",
-        [GT_REFUSED_CORDONED] = "cordoned",
-        [GT_REFUSED_NOT_READY] = "notReady",
-        [GT_REFUSED_STALE] = "stale",
-        [GT_REFUSED_OUTLIVED] = "outlived",
-        [GT_REFUSED_OFFERED] = "notOffered",
-        [GT_REFUSED_NO_NODE] = "noNode",
-        [GT_REFUSED_LEFT_ALONE] = "leftAlone",
-        [GT_REFUSED_NOT_ELIGIBLE] = "notEligible",
-    };
-    return names[refusal];
+    return refusals[refusal].name;
 }

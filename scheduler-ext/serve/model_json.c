@@ -40,22 +40,6 @@ struct member_lists {
     uint32_t supernodes;
 };
 
-static void members_done(struct member_lists *members)
-{
-    free(members->names);
-    free(members->first);
-}
-
-uint32_t gt_model_supernode_of(const struct gt_cluster *cluster, uint32_t id,
-                               struct gt_cluster_node *ret_node)
-{
-    struct gt_cluster_supernode supernode;
-    if (!gt_cluster_get_node(cluster, id, ret_node) ||
-        !gt_cluster_get_supernode(cluster, ret_node->supernode, &supernode))
-        return GT_NONE;
-    return supernode.is_node ? supernode.parent : ret_node->supernode;
-}
-
 static bool members_make(const struct gt_cluster *cluster, struct member_lists *ret)
 {
     struct gt_cluster_node node;
@@ -102,19 +86,11 @@ static void write_supernodes(struct model_writer *writer)
             write_supernode(writer, &members, s);
     else
         writer->to->failed = true;
-    members_done(&members);
+    free(members.names);
+    free(members.first);
 }
 
 /* ---- nodes and jobs ---- */
-
-static void model_json_write_node(struct model_writer *writer, uint32_t id)
-{
-    struct gt_cluster_node node;
-    if (!gt_cluster_get_node(gt_cache_cluster(writer->view->cache), id, &node))
-        return;
-    gt_model_node_json(writer->view, id, &writer->item);
-    writer->nodes += !model_json_put(writer);
-}
 
 static void write_job(struct model_writer *writer, const struct gt_cache_job *job)
 {
@@ -133,9 +109,8 @@ static void model_json_write_jobs(struct model_writer *writer, bool settled)
 {
     const struct gt_cache *cache = writer->view->cache;
     struct gt_placement_job info;
-    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
-         job = gt_cache_next_job(cache, job)) {
-        gt_debug_job(writer->view, job, &info);
+    for (const struct gt_cache_job *job = NULL; (job = gt_cache_next_job(cache, job));) {
+        gt_placement_job(writer->view->placement, job, &info);
         if (gt_debug_is_settled(writer->view, job, &info) == settled)
             write_job(writer, job);
     }
@@ -227,6 +202,7 @@ void gt_model_json(const struct gt_debug_view *view, struct gt_buf *to)
 {
     size_t room = to->max > TAIL_MAX + HEAD_MAX ? to->max - TAIL_MAX : 0;
     struct model_writer writer = {.view = view, .to = to, .item = GT_BUF(to->max), .limit = room / 4 * 3};
+    struct gt_cluster_node node;
     to->failed |= !room;
     model_json_write_head(view, to);
     gt_json_begin(to, "supernodes", '[');
@@ -234,7 +210,10 @@ void gt_model_json(const struct gt_debug_view *view, struct gt_buf *to)
     gt_json_end(to, ']');
     gt_json_begin(to, "nodes", '[');
     for (uint32_t id = 0; id < gt_cluster_nodes(gt_cache_cluster(view->cache)); id++)
-        model_json_write_node(&writer, id);
+        if (gt_cluster_get_node(gt_cache_cluster(view->cache), id, &node)) {
+            gt_model_node_json(view, id, &writer.item);
+            writer.nodes += !model_json_put(&writer);
+        }
     gt_json_end(to, ']');
     writer.limit = room;
     gt_json_begin(to, "jobs", '[');

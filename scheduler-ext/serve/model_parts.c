@@ -55,42 +55,14 @@ static void model_parts_find_pods(const struct gt_debug_view *view, uint32_t id,
     }
 }
 
-/* The node's supernode: a node outside tier-1 supernodes may be in an inner one. */
-static const char *model_parts_supernode_of(const struct gt_cluster *cluster, uint32_t id,
-                                            struct gt_cluster_supernode *buffer)
+uint32_t gt_model_supernode_of(const struct gt_cluster *cluster, uint32_t id,
+                               struct gt_cluster_node *ret_node)
 {
-    if (!gt_cluster_get_supernode(cluster, id, buffer))
-        return NULL;
-    if (buffer->is_node && !gt_cluster_get_supernode(cluster, buffer->parent, buffer))
-        return NULL;
-    return buffer->name;
-}
-
-/* Fills in `node`, which borrows from the others, but for its pods and note. */
-static void model_parts_draw_node(const struct gt_debug_view *view, uint32_t id,
-                                  const struct gt_cluster_node *found, const struct gt_cache_node *cached,
-                                  struct gt_picture_node *node)
-{
-    bool spare = view->placement && gt_placement_is_spare(view->placement, id);
-    bool reserved = !spare && (!gt_cache_may_use(view->cache, NULL, id) ||
-                               (view->placement && gt_placement_is_reserved(view->placement, NULL, id)));
-    *node = (struct gt_picture_node){
-        .name = found->name,
-        .product = cached->product,
-        .gpus = gt_class_gpus(found->class),
-        .flags = (found->eligible ? GT_PICTURE_ELIGIBLE : 0) | (cached->ready ? GT_PICTURE_READY : 0) |
-                 (cached->cordoned ? GT_PICTURE_CORDONED : 0) | (cached->stale ? GT_PICTURE_STALE : 0) |
-                 (cached->links_down ? GT_PICTURE_LINKS_DOWN : 0) |
-                 (cached->outlived ? GT_PICTURE_OUTLIVED : 0) |
-                 (cached->left_alone ? GT_PICTURE_LEFT_ALONE : 0) | (reserved ? GT_PICTURE_RESERVED : 0) |
-                 (spare ? GT_PICTURE_SPARE : 0),
-        .free = found->free & found->healthy & ~found->assumed,
-        .used = found->all & ~found->free,
-        .assumed = found->assumed,
-        .unhealthy = found->all & ~found->healthy,
-        .isolated = cached->isolated & found->all & ~found->healthy,
-        .unknown = cached->health_unknown,
-    };
+    struct gt_cluster_supernode supernode;
+    if (!gt_cluster_get_node(cluster, id, ret_node) ||
+        !gt_cluster_get_supernode(cluster, ret_node->supernode, &supernode))
+        return GT_NONE;
+    return supernode.is_node ? supernode.parent : ret_node->supernode;
 }
 
 static void add_notes(const struct gt_cluster_node *found, const struct gt_cache_node *cached,
@@ -120,7 +92,26 @@ void gt_model_draw_node(const struct gt_debug_view *view, uint32_t id, struct gt
     if (!gt_cluster_get_node(gt_cache_cluster(view->cache), id, &found))
         return;
     gt_cache_get_node(view->cache, id, &cached);
-    model_parts_draw_node(view, id, &found, &cached, ret);
+    bool spare = view->placement && gt_placement_is_spare(view->placement, id);
+    bool reserved = !spare && (!gt_cache_may_use(view->cache, NULL, id) ||
+                               (view->placement && gt_placement_is_reserved(view->placement, NULL, id)));
+    *ret = (struct gt_picture_node){
+        .name = found.name,
+        .product = cached.product,
+        .gpus = gt_class_gpus(found.class),
+        .flags = (found.eligible ? GT_PICTURE_ELIGIBLE : 0) | (cached.ready ? GT_PICTURE_READY : 0) |
+                 (cached.cordoned ? GT_PICTURE_CORDONED : 0) | (cached.stale ? GT_PICTURE_STALE : 0) |
+                 (cached.links_down ? GT_PICTURE_LINKS_DOWN : 0) |
+                 (cached.outlived ? GT_PICTURE_OUTLIVED : 0) |
+                 (cached.left_alone ? GT_PICTURE_LEFT_ALONE : 0) | (reserved ? GT_PICTURE_RESERVED : 0) |
+                 (spare ? GT_PICTURE_SPARE : 0),
+        .free = found.free & found.healthy & ~found.assumed,
+        .used = found.all & ~found.free,
+        .assumed = found.assumed,
+        .unhealthy = found.all & ~found.healthy,
+        .isolated = cached.isolated & found.all & ~found.healthy,
+        .unknown = cached.health_unknown,
+    };
     add_notes(&found, &cached, ret, note);
     ret->note = note->data ? note->data : "";
 }
@@ -141,15 +132,14 @@ void gt_model_node_json(const struct gt_debug_view *view, uint32_t id, struct gt
     struct gt_picture_pod pods[GT_GPUS_MAX];
     char observed[GT_TIME_TEXT_SIZE];
     gt_auto_buf struct gt_buf note = GT_BUF(NOTE_MAX);
-    if (!gt_cluster_get_node(cluster, id, &found))
+    gt_model_draw_node(view, id, &node, &note);
+    if (!node.name)
         return;
     gt_cache_get_node(view->cache, id, &cached);
-    model_parts_draw_node(view, id, &found, &cached, &node);
     model_parts_find_pods(view, id, &node, pods);
-    add_notes(&found, &cached, &node, &note);
-    node.note = note.data ? note.data : "";
-    gt_picture_node_json(&node, model_parts_supernode_of(cluster, found.supernode, &supernode),
-                         time_text(view, cached.observed_ms, observed), to);
+    bool below = gt_cluster_get_supernode(cluster, gt_model_supernode_of(cluster, id, &found), &supernode);
+    gt_picture_node_json(&node, below ? supernode.name : NULL, time_text(view, cached.observed_ms, observed),
+                         to);
 }
 
 /* ---- a pod ---- */
@@ -211,25 +201,29 @@ void gt_model_pod_json(const struct gt_debug_view *view, const struct gt_cache_p
 
 static void add_counts(const struct gt_cache_job *job, struct gt_buf *to)
 {
-    uint32_t counts[GT_CACHE_RUNNING + 1] = {0};
-    uint64_t created = UINT64_MAX;
-    int32_t priority = INT32_MIN;
+    const struct gt_debug_pods pods = gt_debug_count_pods(job);
     char stamp[GT_TIME_TEXT_SIZE] = "";
-    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
-        counts[pod->state]++;
-        created = pod->created_s < created ? pod->created_s : created;
-        priority = pod->priority > priority ? pod->priority : priority;
-    }
-    gt_json_add_int(to, "priority", priority);
-    gt_time_text((int64_t)created, stamp);
+    gt_json_add_int(to, "priority", pods.priority);
+    gt_time_text((int64_t)pods.created_s, stamp);
     gt_json_add_text_or_null(to, "created", *stamp ? stamp : NULL);
-    gt_json_add_unsigned(to, "wants", gt_debug_job_gpus(job));
+    gt_json_add_unsigned(to, "wants", gt_cache_job_gpus(job));
     gt_json_begin(to, "podCounts", '{');
-    gt_json_add_unsigned(to, "gated", counts[GT_CACHE_GATED]);
-    gt_json_add_unsigned(to, "pending", counts[GT_CACHE_WAITING]);
-    gt_json_add_unsigned(to, "starting", counts[GT_CACHE_BOUND]);
-    gt_json_add_unsigned(to, "running", counts[GT_CACHE_RUNNING]);
+    gt_json_add_unsigned(to, "gated", pods.counts[GT_CACHE_GATED]);
+    gt_json_add_unsigned(to, "pending", pods.counts[GT_CACHE_WAITING]);
+    gt_json_add_unsigned(to, "starting", pods.counts[GT_CACHE_BOUND]);
+    gt_json_add_unsigned(to, "running", pods.counts[GT_CACHE_RUNNING]);
     gt_json_end(to, '}');
+}
+
+/* The number of units in the plans of its pods; 0: not known. */
+static uint32_t count_units(const struct gt_cache_job *job)
+{
+    uint32_t units = 0;
+    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
+        uint32_t unit = gt_cache_pod_number(pod, GT_KEY_PLAN_UNIT);
+        units = unit != GT_NONE && unit >= units ? unit + 1 : units;
+    }
+    return units;
 }
 
 /* A list of lines. */
@@ -249,11 +243,11 @@ void gt_model_job_json(const struct gt_debug_view *view, const struct gt_cache_j
                        struct gt_buf *to)
 {
     struct gt_placement_job info;
-    uint32_t units = gt_debug_job_units(job);
+    uint32_t units = count_units(job);
     char since[GT_TIME_TEXT_SIZE];
     uint32_t unplaced = gt_debug_job_unplaced(view, job);
     struct gt_job_texts texts;
-    gt_debug_job(view, job, &info);
+    gt_placement_job(view->placement, job, &info);
     gt_debug_job_texts(view, job, &texts);
     if (unplaced && !*info.reason) {
         info.reason = "Unplaced";

@@ -100,14 +100,9 @@ void gt_page_job_row(const struct gt_debug_view *view, const struct gt_cache_job
 {
     struct gt_placement_job info;
     struct gt_job_texts texts;
-    uint32_t counts[GT_CACHE_RUNNING + 1] = {0};
-    uint64_t created = UINT64_MAX;
-    gt_debug_job(view, job, &info);
+    const struct gt_debug_pods pods = gt_debug_count_pods(job);
+    gt_placement_job(view->placement, job, &info);
     gt_debug_job_texts(view, job, &texts);
-    for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
-        counts[pod->state]++;
-        created = pod->created_s < created ? pod->created_s : created;
-    }
     bool since = info.state != GT_PLACEMENT_NONE && info.since_s;
     gt_json_begin(to, NULL, '{');
     gt_json_add_text(to, "key", job->key);
@@ -116,18 +111,21 @@ void gt_page_job_row(const struct gt_debug_view *view, const struct gt_cache_job
     gt_json_add_text(to, "name", gt_job_key_name(job->key));
     gt_json_add_text(to, "state", gt_debug_job_state(job, &info));
     gt_json_add_bool(to, "settled", gt_debug_is_settled(view, job, &info));
-    gt_json_add_int(to, "since", since ? info.since_s : created < UINT64_MAX ? (int64_t)created : 0);
+    gt_json_add_int(to, "since",
+                    since                         ? info.since_s
+                    : pods.created_s < UINT64_MAX ? (int64_t)pods.created_s
+                                                  : 0);
     gt_json_add_text_if(to, "reason", info.reason);
     gt_json_add_text_if(to, "text", info.text);
     gt_picture_add_id(to, "place", info.place);
-    gt_json_add_unsigned(to, "wants", gt_debug_job_gpus(job));
+    gt_json_add_unsigned(to, "wants", gt_cache_job_gpus(job));
     gt_json_add_text_if(to, "group", texts.of[GT_KEY_GROUP]);
     gt_json_add_text_if(to, "atomic", texts.of[GT_KEY_ATOMIC]);
     gt_json_add_bool(to, "holds", info.holds_until_ms);
     gt_json_add_unsigned(to, "unplaced", gt_debug_job_unplaced(view, job));
     gt_json_begin(to, "pods", '[');
     for (unsigned state = 0; state <= GT_CACHE_RUNNING; state++)
-        gt_json_add_unsigned(to, NULL, counts[state]);
+        gt_json_add_unsigned(to, NULL, pods.counts[state]);
     gt_json_ends(to, "]}");
 }
 

@@ -175,12 +175,10 @@ static void list_page_jobs(struct gt_page *page, const struct gt_cache *cache)
 {
     uint32_t count = 0, room = 0, old = 0;
     struct seen_job *jobs = NULL;
-    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); job;
-         job = gt_cache_next_job(cache, job))
+    for (const struct gt_cache_job *job = NULL; (job = gt_cache_next_job(cache, job));)
         room++;
     jobs = calloc((size_t)room + 1, sizeof(*jobs));
-    for (const struct gt_cache_job *job = gt_cache_next_job(cache, NULL); jobs && job;
-         job = gt_cache_next_job(cache, job))
+    for (const struct gt_cache_job *job = NULL; jobs && (job = gt_cache_next_job(cache, job));)
         if ((jobs[count].key = strdup(job->key)))
             count++;
     page->jobs_listed = true;

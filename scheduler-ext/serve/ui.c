@@ -30,7 +30,7 @@ static const char back[] =
 
 bool gt_ui_serve(const char *path, struct gt_http_response *response)
 {
-    const struct {
+    const struct ui_file {
         const char *path, *type, *data, *end;
     } files[] = {
         {"/ui", "text/html; charset=utf-8", gt_ui_html, gt_ui_html_end},
@@ -42,15 +42,14 @@ bool gt_ui_serve(const char *path, struct gt_http_response *response)
         {"/ui/views.js", "text/javascript; charset=utf-8", gt_ui_views, gt_ui_views_end},
         {"/ui/icon.svg", "image/svg+xml", gt_ui_icon, gt_ui_icon_end},
     };
-    for (size_t i = 0; i < GT_COUNT(files); i++)
-        if (strcmp(path, files[i].path) == 0) {
-            size_t len = (size_t)(files[i].end - files[i].data);
-            response->content_type = files[i].type;
-            response->compressed = true;
-            snprintf(response->etag, sizeof(response->etag), "%016" PRIx64,
-                     gt_digest_bytes(GT_DIGEST_EMPTY, files[i].data, len));
-            gt_buf_add(&response->body, files[i].data, len);
-            return true;
-        }
-    return false;
+    const struct ui_file *file = GT_FIND(files, GT_COUNT(files), path, path);
+    if (!file)
+        return false;
+    size_t len = (size_t)(file->end - file->data);
+    response->content_type = file->type;
+    response->compressed = true;
+    snprintf(response->etag, sizeof(response->etag), "%016" PRIx64,
+             gt_digest_bytes(GT_DIGEST_EMPTY, file->data, len));
+    gt_buf_add(&response->body, file->data, len);
+    return true;
 }

@@ -16,28 +16,18 @@ static const char *unit_room_write_supernode_name(const struct gt_debug_view *vi
 
 static const char *node_word(enum gt_refusal refusal)
 {
-    switch (refusal) {
-    case GT_REFUSED_CORDONED:
-        return "cordoned";
-    case GT_REFUSED_NOT_READY:
-        return "not Ready";
-    case GT_REFUSED_STALE:
-        return "stale";
-    case GT_REFUSED_OUTLIVED:
-        return "with a report of an earlier Node";
-    case GT_REFUSED_UNSUITED:
-        return "that its selector, affinity or tolerations exclude";
-    case GT_REFUSED_NODE_RESERVED:
-        return "reserved for a larger job";
-    case GT_REFUSED_SPARE:
-        return "spare";
-    case GT_REFUSED_LEFT_ALONE:
-        return "left alone";
-    case GT_REFUSED_NO_NODE:
-        return "without a Node object";
-    default:
-        return "not eligible";
-    }
+    static const char *const words[GT_REFUSALS] = {
+        [GT_REFUSED_CORDONED] = "cordoned",
+        [GT_REFUSED_NOT_READY] = "not Ready",
+        [GT_REFUSED_STALE] = "stale",
+        [GT_REFUSED_OUTLIVED] = "with a report of an earlier Node",
+        [GT_REFUSED_UNSUITED] = "that its selector, affinity or tolerations exclude",
+        [GT_REFUSED_NODE_RESERVED] = "reserved for a larger job",
+        [GT_REFUSED_SPARE] = "spare",
+        [GT_REFUSED_LEFT_ALONE] = "left alone",
+        [GT_REFUSED_NO_NODE] = "without a Node object",
+    };
+    return words[refusal] ? words[refusal] : "not eligible";
 }
 
 static void add_obstacle(const struct gt_obstacle *obstacle, struct gt_buf *to)

@@ -314,16 +314,15 @@ static int site_add_upper(const struct gt_site *site, struct gt_cluster *cluster
                           uint32_t *above, struct gt_err **err)
 {
     char name[32];
-    int r = 0;
-    for (unsigned t = GT_SITE_UPPER; t-- > 0 && r >= 0;) {
+    for (unsigned t = GT_SITE_UPPER; t-- > 0;) {
         const uint32_t *of = site->upper[t];
         uint32_t parent = t + 1 < GT_SITE_UPPER && site->upper[t + 1] ? above[t + 1] : GT_NONE;
         if (!of || (super && of[super] == of[super - 1]))
             continue;
         snprintf(name, sizeof(name), "t%u-%06u", t + 2, of[super]);
-        r = gt_cluster_add_supernode(cluster, name, t + 2, parent, &above[t], err);
+        GT_TRY(gt_cluster_add_supernode(cluster, name, t + 2, parent, &above[t], err));
     }
-    return r;
+    return 0;
 }
 
 int gt_site_model(const struct gt_site *site, struct gt_cluster **ret, struct gt_err **err)

@@ -288,12 +288,11 @@ int gt_trace_from_name(const char *name, struct gt_trace **ret, struct gt_err **
 {
     gt_auto_trace struct gt_trace *trace = calloc(1, sizeof(*trace));
     GT_NEED(trace, err, "trace");
-    if (strncmp(name, "mix:", 4) == 0) {
+    const struct cdf *cdf = GT_FIND(cdfs, GT_COUNT(cdfs), name, name);
+    if (strncmp(name, "mix:", 4) == 0)
         GT_TRY(fill_from_mix(name + 4, trace, err));
-    }
-    for (size_t i = 0; i < GT_COUNT(cdfs) && !trace->class_count; i++)
-        if (strcmp(name, cdfs[i].name) == 0)
-            fill_from_cdf(&cdfs[i], trace);
+    if (cdf)
+        fill_from_cdf(cdf, trace);
     if (!trace->class_count)
         return gt_fail(err, ENOENT, "expected seren, kalos, philly, helios, mix:SIZES or a file, is '%.100s'",
                        name);
@@ -392,9 +391,7 @@ static int trace_read_rows(struct gt_csv *csv, struct gt_table *tenants, struct 
             return gt_fail(err, E2BIG, "%s:%u: more than %d jobs", csv->file, csv->line, GT_TRACE_JOBS_MAX);
         GT_NEED(GT_GROW(trace->rows, trace->row_count, capacity, 1024), err, "%s", csv->file);
         struct gt_trace_row row = {0};
-        r = read_philly(csv, tenants, &row, err);
-        if (r < 0)
-            return r;
+        GT_TRY(read_philly(csv, tenants, &row, err));
         if (row.duration > 0) /* a job that ended at once used nothing */
             trace->rows[trace->row_count++] = row;
     }

@@ -28,76 +28,53 @@ static bool join_holds_uuid(const struct gt_join_node *node)
     return node->uuid_holder && strcmp(node->uuid_holder, node->name) == 0;
 }
 
-/* Indexes of nodes and groups are sorted by it. */
-typedef const char *join_text(const struct join_work *work, uint32_t item);
-
-static int compare_node_names(const void *a, const void *b, void *arg)
+static int join_compare_keys(const void *a, const void *b)
 {
-    const struct gt_join_node *nodes = arg;
-    return strcmp(nodes[*(const uint32_t *)a].name, nodes[*(const uint32_t *)b].name);
-}
-
-static int join_index_compare_uuids(const void *a, const void *b, void *arg)
-{
-    const struct gt_join_node *nodes = arg;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int order = strcmp(nodes[x].server_uuid, nodes[y].server_uuid);
-    if (order == 0)
-        order = join_holds_uuid(&nodes[y]) - join_holds_uuid(&nodes[x]);
-    return order ? order : (x > y) - (x < y);
-}
-
-static int compare_group_names(const void *a, const void *b, void *arg)
-{
-    const struct gt_join_group *groups = arg;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int order = strcmp(groups[x].name, groups[y].name);
-    return order ? order : (x > y) - (x < y);
+    const struct join_key *x = a, *y = b;
+    int order = strcmp(x->text, y->text);
+    if (order)
+        return order;
+    GT_BY(x->is_late, y->is_late);
+    GT_BY(x->item, y->item);
+    return 0;
 }
 
 /* The first position whose text is not less than `text`. */
-static uint32_t join_lower_bound(const struct join_work *work, const uint32_t *index, uint32_t count,
-                                 const char *text, join_text *text_of)
+static uint32_t join_lower_bound(const struct join_index *index, const char *text)
 {
-    return (uint32_t)GT_LOWER_BOUND(i, count, strcmp(text_of(work, index[i]), text) < 0);
-}
-
-static const char *join_node_name(const struct join_work *work, uint32_t item)
-{
-    return work->nodes[item].name;
-}
-
-static const char *join_node_uuid(const struct join_work *work, uint32_t item)
-{
-    return work->nodes[item].server_uuid;
-}
-
-static const char *join_group_name(const struct join_work *work, uint32_t item)
-{
-    return work->groups[item].name;
+    return (uint32_t)GT_LOWER_BOUND(i, index->count, strcmp(index->keys[i].text, text) < 0);
 }
 
 /* The first item with that text; GT_JOIN_NONE: none. */
-static uint32_t join_find(const struct join_work *work, const uint32_t *index, uint32_t count,
-                          const char *text, join_text *text_of)
+static uint32_t join_find(const struct join_index *index, const char *text)
 {
-    uint32_t at = join_lower_bound(work, index, count, text, text_of);
-    return at < count && strcmp(text_of(work, index[at]), text) == 0 ? index[at] : GT_JOIN_NONE;
+    uint32_t at = join_lower_bound(index, text);
+    return at < index->count && strcmp(index->keys[at].text, text) == 0 ? index->keys[at].item : GT_JOIN_NONE;
 }
 
-static void join_index(struct join_work *work)
+static void join_add_key(struct join_index *index, const char *text, bool is_late, uint32_t item)
 {
-    void *nodes = (void *)(uintptr_t)work->nodes, *groups = (void *)(uintptr_t)work->groups;
+    index->keys[index->count++] = (struct join_key){text, is_late, item};
+}
+
+static void join_sort(struct join_index *index)
+{
+    qsort(index->keys, index->count, sizeof(*index->keys), join_compare_keys);
+}
+
+static void join_make_indexes(struct join_work *work)
+{
     for (uint32_t i = 0; i < work->node_count; i++) {
-        work->by_name[i] = i;
-        if (join_has_text(work->nodes[i].server_uuid))
-            work->by_uuid[work->uuid_count++] = i;
+        const struct gt_join_node *node = &work->nodes[i];
+        join_add_key(&work->by_name, node->name, false, i);
+        if (join_has_text(node->server_uuid))
+            join_add_key(&work->by_uuid, node->server_uuid, !join_holds_uuid(node), i);
     }
     for (uint32_t i = 0; i < work->group_count; i++)
-        work->groups_by_name[i] = i;
-    qsort_r(work->by_name, work->node_count, sizeof(uint32_t), compare_node_names, nodes);
-    qsort_r(work->by_uuid, work->uuid_count, sizeof(uint32_t), join_index_compare_uuids, nodes);
-    qsort_r(work->groups_by_name, work->group_count, sizeof(uint32_t), compare_group_names, groups);
+        join_add_key(&work->groups_by_name, work->groups[i].name, false, i);
+    join_sort(&work->by_name);
+    join_sort(&work->by_uuid);
+    join_sort(&work->groups_by_name);
 }
 
 /* Whether it is a DNS label, as required for names that are also used in labels. */
@@ -123,7 +100,7 @@ static void add_groups(struct join_work *work)
         else if (group->tier < 1 || group->tier > GT_JOIN_TIERS_MAX)
             gt_join_tell(work, GT_JOIN_BAD_TIER, join_about_group(GT_JOIN_NONE),
                          "group %s: tier %u, expected 1 to %d", group->name, group->tier, GT_JOIN_TIERS_MAX);
-        else if (join_find(work, work->groups_by_name, work->group_count, group->name, join_group_name) != i)
+        else if (join_find(&work->groups_by_name, group->name) != i)
             gt_join_tell(work, GT_JOIN_GROUP_TWICE, join_about_group(GT_JOIN_NONE),
                          "group %s: there are two groups of that name, the first one counts", group->name);
         else
@@ -139,8 +116,7 @@ static void link_groups(struct join_work *work)
         uint32_t id = work->group_super[i];
         if (id == GT_JOIN_NONE || !join_has_text(group->parent))
             continue;
-        uint32_t parent =
-            join_find(work, work->groups_by_name, work->group_count, group->parent, join_group_name);
+        uint32_t parent = join_find(&work->groups_by_name, group->parent);
         if (parent == GT_JOIN_NONE || work->group_super[parent] == GT_JOIN_NONE)
             gt_join_tell(work, GT_JOIN_UNKNOWN_PARENT, join_about_group(id),
                          "group %s: there is no group %.64s to be its parent", group->name, group->parent);
@@ -167,7 +143,7 @@ static void place_by_config(struct join_work *work)
             continue;
         }
         for (uint32_t n = 0; n < group->node_count; n++) {
-            uint32_t node = join_find(work, work->by_name, work->node_count, group->nodes[n], join_node_name);
+            uint32_t node = join_find(&work->by_name, group->nodes[n]);
             if (node == GT_JOIN_NONE)
                 gt_join_tell(work, GT_JOIN_UNKNOWN_NODE, join_about_group(id),
                              "group %s: there is no node %.128s", group->name, group->nodes[n]);
@@ -181,62 +157,39 @@ static void place_by_config(struct join_work *work)
     }
 }
 
-/* Assign nodes to supernodes, in the order of priority. `order`, `size` and `least`: zeroed scratch arrays
- * with one entry for each node. */
-static void join_by_config(struct join_work *work)
-{
-    add_groups(work);
-    link_groups(work);
-    place_by_config(work);
-}
-
 /* ---- labels ---- */
 
-static uint32_t join_config_find_supernode(const struct join_work *work, const char *name, uint32_t from)
-{
-    for (uint32_t i = from; i < work->join->supernode_count; i++)
-        if (strcmp(work->join->supernodes[i].name, name) == 0)
-            return i;
-    return GT_JOIN_NONE;
-}
-
-static int compare_labels(const void *a, const void *b, void *arg)
-{
-    const struct gt_join_node *nodes = arg;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int order = strcmp(nodes[x].label, nodes[y].label);
-    return order ? order : (x > y) - (x < y);
-}
-
-static void join_by_label(struct join_work *work, uint32_t *order)
+static void join_by_label(struct join_work *work)
 {
     struct gt_join *join = work->join;
-    uint32_t count = 0, configured = join->supernode_count;
+    uint32_t configured = join->supernode_count;
     for (uint32_t i = 0; i < work->node_count; i++) {
         if (join->supernode_of[i] != GT_JOIN_NONE || !join_has_text(work->nodes[i].label))
             continue;
         if (join_config_is_name(work->nodes[i].label))
-            order[count++] = i;
+            join_add_key(&work->by_label, work->nodes[i].label, false, i);
         else
             gt_join_tell(
                 work, GT_JOIN_BAD_NAME, join_about_nodes(i, GT_JOIN_NONE),
                 "node %s: its label \"%.64s\" is no name for a supernode, expected 1 to 63 of a-z, 0-9 and -",
                 work->nodes[i].name, work->nodes[i].label);
     }
-    qsort_r(order, count, sizeof(*order), compare_labels, (void *)(uintptr_t)work->nodes);
-    for (uint32_t i = 0, id = GT_JOIN_NONE; i < count; i++) {
-        const char *label = work->nodes[order[i]].label;
-        if (i == 0 || strcmp(label, work->nodes[order[i - 1]].label) != 0) {
-            id = join_config_find_supernode(work, label, 0);
+    join_sort(&work->by_label);
+    for (uint32_t i = 0, id = GT_JOIN_NONE; i < work->by_label.count; i++) {
+        const struct join_key *key = &work->by_label.keys[i];
+        const char *label = key->text;
+        if (i == 0 || strcmp(label, key[-1].text) != 0) {
+            const struct gt_supernode *known = GT_FIND(join->supernodes, join->supernode_count, name, label);
+            id = known ? (uint32_t)(known - join->supernodes) : GT_JOIN_NONE;
             if (id != GT_JOIN_NONE && id < configured && join->supernodes[id].tier > 1) {
-                gt_join_tell(work, GT_JOIN_BAD_TIER, (struct join_about){id, order[i], GT_JOIN_NONE, false},
+                gt_join_tell(work, GT_JOIN_BAD_TIER, (struct join_about){id, key->item, GT_JOIN_NONE, false},
                              "label %s: the group of that name is of tier %u, expected 1", label,
                              join->supernodes[id].tier);
                 id = GT_JOIN_NONE;
             } else if (id == GT_JOIN_NONE)
                 id = gt_join_make(work, label, 1, GT_JOIN_LABEL);
         }
-        join->supernode_of[order[i]] = id;
+        join->supernode_of[key->item] = id;
     }
 }
 
@@ -260,20 +213,20 @@ static bool is_the_server(const struct join_work *work, uint32_t node)
     if (work->nodes[node].uuid_holder)
         return join_holds_uuid(&work->nodes[node]);
     const char *uuid = work->nodes[node].server_uuid;
-    uint32_t at = join_lower_bound(work, work->by_uuid, work->uuid_count, uuid, join_node_uuid);
-    return at + 1 >= work->uuid_count || strcmp(work->nodes[work->by_uuid[at + 1]].server_uuid, uuid) != 0;
+    uint32_t next = join_lower_bound(&work->by_uuid, uuid) + 1;
+    return next >= work->by_uuid.count || strcmp(work->by_uuid.keys[next].text, uuid) != 0;
 }
 
 static void find_same_uuids(struct join_work *work)
 {
-    for (uint32_t i = 0; i < work->uuid_count; i++) {
-        uint32_t node = work->by_uuid[i], before = i ? work->by_uuid[i - 1] : GT_JOIN_NONE;
+    for (uint32_t i = 0; i < work->by_uuid.count; i++) {
+        const struct join_key *key = &work->by_uuid.keys[i];
+        uint32_t node = key->item, before = i ? key[-1].item : GT_JOIN_NONE;
         const struct gt_join_node *a = i ? &work->nodes[before] : NULL, *b = &work->nodes[node];
         if (b->uuid_holder) {
             if (!join_holds_uuid(b))
                 gt_join_tell(work, GT_JOIN_TAKEN_UUID,
-                             join_about_nodes(node, join_find(work, work->by_name, work->node_count,
-                                                              b->uuid_holder, join_node_name)),
+                             join_about_nodes(node, join_find(&work->by_name, b->uuid_holder)),
                              "node %s reports server UUID %.64s, which is that of node %s", b->name,
                              b->server_uuid, b->uuid_holder);
         } else if (a && strcmp(a->server_uuid, b->server_uuid) == 0) {
@@ -300,8 +253,7 @@ static void join_reports(struct join_work *work)
             continue;
         const struct gt_join_node *node = &work->nodes[i];
         for (uint32_t r = 0; r < node->remote_count && r < GT_JOIN_REMOTES_MAX; r++) {
-            uint32_t other =
-                join_find(work, work->by_uuid, work->uuid_count, node->remotes[r], join_node_uuid);
+            uint32_t other = join_find(&work->by_uuid, node->remotes[r]);
             /* A server that is no node of this cluster, or is placed by configuration or label, is not
              * joined. */
             if (other == GT_JOIN_NONE || other == i || !by_report(work, other))
@@ -392,25 +344,16 @@ static void make_supernodes(struct join_work *work, uint32_t *size, uint32_t *or
             join->supernode_of[i] = size[root_of(work, i)];
 }
 
-static void join_by_report(struct join_work *work, uint32_t *size, uint32_t *order, const char **least)
-{
-    join_reports(work);
-    make_supernodes(work, size, order, least);
-}
-
 static void work_done(struct join_work *work)
 {
-    free(work->by_name);
-    free(work->by_uuid);
-    free(work->groups_by_name);
+    free(work->by_name.keys);
+    free(work->by_uuid.keys);
+    free(work->by_label.keys);
+    free(work->groups_by_name.keys);
     free(work->group_super);
     free(work->root);
     free(work->made);
     gt_table_done(&work->taken);
-}
-static void work_done_p(struct join_work *work)
-{
-    work_done(work);
 }
 
 void gt_join_free(struct gt_join *join)
@@ -450,19 +393,20 @@ int gt_join_supernodes(const struct gt_join_input *input, struct gt_join **ret, 
         return gt_fail(err, E2BIG, "supernodes: %u nodes in %u groups, at most %d and %d are joined",
                        node_count, group_count, GT_JOIN_NODES_MAX, GT_JOIN_GROUPS_MAX);
     gt_auto_join struct gt_join *join = calloc(1, sizeof(*join));
-    __attribute__((cleanup(work_done_p))) struct join_work work = {.nodes = input->nodes,
-                                                                   .node_count = node_count,
-                                                                   .groups = input->groups,
-                                                                   .group_count = group_count,
-                                                                   .join = join,
-                                                                   .places = input->places};
+    __attribute__((cleanup(work_done))) struct join_work work = {.nodes = input->nodes,
+                                                                 .node_count = node_count,
+                                                                 .groups = input->groups,
+                                                                 .group_count = group_count,
+                                                                 .join = join,
+                                                                 .places = input->places};
     size_t room = (size_t)node_count + 1, group_room = (size_t)group_count + 1;
     gt_auto_free uint32_t *order = calloc(room, sizeof(*order));
     gt_auto_free const char **least = calloc(room, sizeof(*least));
-    work.by_name = calloc(room, sizeof(uint32_t));
-    work.by_uuid = calloc(room, sizeof(uint32_t));
+    work.by_name.keys = calloc(room, sizeof(struct join_key));
+    work.by_uuid.keys = calloc(room, sizeof(struct join_key));
+    work.by_label.keys = calloc(room, sizeof(struct join_key));
     work.root = calloc(room, sizeof(uint32_t));
-    work.groups_by_name = calloc(group_room, sizeof(uint32_t));
+    work.groups_by_name.keys = calloc(group_room, sizeof(struct join_key));
     work.group_super = calloc(group_room, sizeof(uint32_t));
     if (join) {
         /* At most one supernode for each node, besides those of the groups and of the network. */
@@ -473,18 +417,21 @@ int gt_join_supernodes(const struct gt_join_input *input, struct gt_join **ret, 
         join->problems = calloc(GT_JOIN_PROBLEMS_MAX, sizeof(*join->problems));
         join->node_count = node_count;
     }
-    GT_NEED(join && order && least && work.by_name && work.by_uuid && work.root && work.groups_by_name &&
-                work.group_super && join->supernodes && join->members && join->supernode_of && join->problems,
+    GT_NEED(join && order && least && work.by_name.keys && work.by_uuid.keys && work.by_label.keys &&
+                work.root && work.groups_by_name.keys && work.group_super && join->supernodes &&
+                join->members && join->supernode_of && join->problems,
             err, "supernodes");
 
     for (uint32_t i = 0; i < node_count; i++)
         join->supernode_of[i] = GT_JOIN_NONE;
-    join_index(&work);
-    join_by_config(&work);
-    join_by_label(&work, order);
+    join_make_indexes(&work);
+    add_groups(&work);
+    link_groups(&work);
+    place_by_config(&work);
+    join_by_label(&work);
     GT_TRY(gt_join_by_network(&work, err));
-    memset(order, 0, room * sizeof(*order));
-    join_by_report(&work, order, join->members, least);
+    join_reports(&work);
+    make_supernodes(&work, order, join->members, least);
     GT_TRY(gt_join_tiers(&work, err));
     count_out_members(join);
     *ret = gt_steal(join);

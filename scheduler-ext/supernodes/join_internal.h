@@ -3,6 +3,16 @@
 
 #include "scheduler-ext/supernodes/join.h"
 
+/* Sorted, those that are late after others of the same text. */
+struct join_index {
+    struct join_key {
+        const char *text;
+        bool is_late;
+        uint32_t item;
+    } * keys;
+    uint32_t count;
+};
+
 /*
  * Names and UUIDs are looked up in sorted indexes. While joining, each node has the number of its supernode;
  * the lists of members are made at the end.
@@ -13,10 +23,9 @@ struct join_work {
     const struct gt_join_group *groups;
     uint32_t group_count;
     struct gt_join *join;
-    uint32_t *by_name; /* nodes, by name */
-    uint32_t *by_uuid; /* nodes with a server UUID, by UUID; the holder first */
-    uint32_t uuid_count;
-    uint32_t *groups_by_name;
+    struct join_index by_name, by_label;
+    struct join_index by_uuid; /* the holder first */
+    struct join_index groups_by_name;
     uint32_t *group_super;                  /* [group]: its supernode, GT_JOIN_NONE: left out */
     uint32_t *root;                         /* [node]: union-find of the reports */
     const struct gt_network_places *places; /* NULL: none */

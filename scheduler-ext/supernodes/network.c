@@ -83,20 +83,9 @@ static const char *network_copy(struct gt_network *network, const char *text)
     return to;
 }
 
-/* Makes room for one more item of `size` bytes. */
-static int network_grow(void **items, uint32_t *room, uint32_t count, uint32_t max, size_t size,
-                        struct gt_err **err)
+static int network_full(uint32_t max, struct gt_err **err)
 {
-    if (count == max)
-        return gt_fail(err, E2BIG, "a network of more than %u nodes and switches, or cables", max);
-    if (count < *room)
-        return 0;
-    uint32_t more = *room ? *room * 2 : 256;
-    void *bigger = reallocarray(*items, more, size);
-    GT_NEED(bigger, err, "network");
-    *items = bigger;
-    *room = more;
-    return 0;
+    return gt_fail(err, E2BIG, "a network of more than %u nodes and switches, or cables", max);
 }
 
 static uint32_t network_hash(bool is_switch, unsigned tier, const char *key)
@@ -139,8 +128,9 @@ static int network_point(struct gt_network *network, const struct gt_network_poi
         *ret = found;
         return 0;
     }
-    GT_TRY(network_grow((void **)&network->points, &network->point_room, network->point_count,
-                        GT_NETWORK_POINTS_MAX, sizeof(*network->points), err));
+    if (network->point_count == GT_NETWORK_POINTS_MAX)
+        return network_full(GT_NETWORK_POINTS_MAX, err);
+    GT_NEED(GT_GROW(network->points, network->point_count, network->point_room, 256), err, "network");
     struct gt_network_point *point = &network->points[network->point_count];
     *point = *wanted;
     point->number = network->point_count;
@@ -170,8 +160,9 @@ int gt_network_switch(struct gt_network *network, unsigned tier, const char *key
 int gt_network_connect(struct gt_network *network, uint32_t low, const char *port, uint32_t high,
                        const char *high_port, struct gt_err **err)
 {
-    GT_TRY(network_grow((void **)&network->cables, &network->cable_room, network->cable_count,
-                        GT_NETWORK_CABLES_MAX, sizeof(*network->cables), err));
+    if (network->cable_count == GT_NETWORK_CABLES_MAX)
+        return network_full(GT_NETWORK_CABLES_MAX, err);
+    GT_NEED(GT_GROW(network->cables, network->cable_count, network->cable_room, 256), err, "network");
     struct gt_network_cable cable = {low, high, network_copy(network, port),
                                      network_copy(network, high_port)};
     GT_NEED(cable.port && cable.high_port, err, "network");

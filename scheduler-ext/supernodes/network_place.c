@@ -127,12 +127,9 @@ static int place_find_tiers(struct place *place, struct gt_err **err)
 static int place_compare_edges(const void *a, const void *b)
 {
     const struct place_edge *x = a, *y = b;
-    if (x->item != y->item)
-        return x->item < y->item ? -1 : 1;
-    if (x->high != y->high)
-        return x->high < y->high ? -1 : 1;
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
+    GT_BY(x->item, y->item);
+    GT_BY(x->high, y->high);
+    GT_BY(x->node, y->node);
     return strcmp(x->port, y->port);
 }
 
@@ -196,8 +193,7 @@ static void place_make_items(struct place *place)
 static int place_by_digest(const void *a, const void *b)
 {
     const struct place_item *x = a, *y = b;
-    if (x->digest != y->digest)
-        return x->digest < y->digest ? -1 : 1;
+    GT_BY(x->digest, y->digest);
     return (x->item > y->item) - (x->item < y->item);
 }
 
@@ -205,10 +201,8 @@ static int place_by_weight(const void *a, const void *b, void *arg)
 {
     const struct gt_network_point *points = arg;
     const struct place_signature *x = a, *y = b;
-    if (x->items != y->items)
-        return x->items > y->items ? -1 : 1;
-    if (x->example->distinct != y->example->distinct)
-        return x->example->distinct > y->example->distinct ? -1 : 1;
+    GT_BY(y->items, x->items);
+    GT_BY(y->example->distinct, x->example->distinct);
     int order = strcmp(points[x->example->least].name, points[y->example->least].name);
     return order ? order : strcmp(points[x->example->least].key, points[y->example->least].key);
 }
@@ -319,8 +313,7 @@ static int place_compare_ports(const void *a, const void *b, void *arg)
     const struct place *place = arg;
     const struct place_edge *x = a, *y = b;
     uint32_t p = place->parent[x->item], q = place->parent[y->item];
-    if (p != q)
-        return p < q ? -1 : 1;
+    GT_BY(p, q);
     int order = strcmp(x->port, y->port);
     if (order)
         return order;
@@ -423,16 +416,10 @@ static int names_compare(const void *a, const void *b, void *arg)
     return order ? order : strcmp(x, y);
 }
 
-/* The first position whose short name is not less. */
-static uint32_t names_lower_bound(const char *const *names, const uint32_t *order, uint32_t count,
-                                  const char *name)
-{
-    return (uint32_t)GT_LOWER_BOUND(i, count, names_compare_short(names[order[i]], name) < 0);
-}
-
 static uint32_t names_find(const char *const *names, const uint32_t *order, uint32_t count, const char *name)
 {
-    uint32_t first = names_lower_bound(names, order, count, name), end = first;
+    uint32_t first = (uint32_t)GT_LOWER_BOUND(i, count, names_compare_short(names[order[i]], name) < 0);
+    uint32_t end = first;
     for (; end < count && names_compare_short(names[order[end]], name) == 0; end++)
         if (strcmp(names[order[end]], name) == 0)
             return order[end];

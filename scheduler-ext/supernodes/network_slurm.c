@@ -51,13 +51,7 @@ static int slurm_add(struct slurm *slurm, const char *name, struct slurm_entry e
         return 0;
     }
     GT_TRY(gt_network_switch(slurm->names, tier, name, name, &number, err));
-    if (slurm->count == slurm->room) {
-        uint32_t room = slurm->room ? slurm->room * 2 : 64;
-        struct slurm_entry *more = reallocarray(slurm->entries, room, sizeof(*more));
-        GT_NEED(more, err, "network");
-        slurm->entries = more;
-        slurm->room = room;
-    }
+    GT_NEED(GT_GROW(slurm->entries, slurm->count, slurm->room, 64), err, "network");
     entry.parent = entry.point = GT_NETWORK_NONE;
     entry.tier = entry.is_block ? 1 : GT_NETWORK_LEAF_TIER;
     slurm->entries[slurm->count++] = entry;

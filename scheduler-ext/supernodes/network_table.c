@@ -30,12 +30,6 @@ struct network_table {
     uint32_t vote_count, vote_room;
 };
 
-static void table_done(struct network_table *table)
-{
-    free(table->rows);
-    free(table->votes);
-}
-
 static char *table_trim(char *text)
 {
     text += strspn(text, " \t\"");
@@ -80,13 +74,7 @@ static int table_header(struct network_table *table, char *line, struct gt_err *
 
 static int table_vote(struct network_table *table, uint32_t low, uint32_t high, struct gt_err **err)
 {
-    if (table->vote_count == table->vote_room) {
-        uint32_t room = table->vote_room ? table->vote_room * 2 : 256;
-        struct table_vote *more = reallocarray(table->votes, room, sizeof(*more));
-        GT_NEED(more, err, "network");
-        table->votes = more;
-        table->vote_room = room;
-    }
+    GT_NEED(GT_GROW(table->votes, table->vote_count, table->vote_room, 256), err, "network");
     table->votes[table->vote_count++] = (struct table_vote){low, high, 1, table->line};
     return 0;
 }
@@ -205,7 +193,8 @@ static int read_as_table(struct gt_network *network, char *text, struct gt_err *
 {
     struct network_table table = {.network = network};
     int r = table_read(&table, text, err);
-    table_done(&table);
+    free(table.rows);
+    free(table.votes);
     return r;
 }
 

@@ -33,15 +33,10 @@ struct volcano_place {         /* of a task */
     struct gt_promise promise; /* of all its GPUs, also of those that are not available yet */
 };
 
-struct volcano_evicted_pod { /* a pod that was evicted */
-    uint64_t uid;            /* digest */
-    char *names;             /* its namespace and name, each followed by a NUL */
-};
-
 struct volcano_room { /* see room.c */
     struct volcano_job *job;
     struct volcano_place *places;
-    struct volcano_evicted_pod *evicted_pods;
+    struct gt_cache_pod_name *evicted_pods;
     uint32_t place_count, evicted_pod_count;
     uint64_t made_in; /* session */
     uint64_t until_ms;

@@ -112,17 +112,11 @@ static int make_view(struct gt_volcano *volcano, struct volcano_job *job, struct
     return r;
 }
 
-/* A pod with group annotations and invalid labels. */
-static const char *broken_identity(const struct gt_cache_pod *pod)
-{
-    return pod->identity_error && gt_pod_annotation(&pod->meta, GT_KEY_GROUP) ? pod->identity_error : NULL;
-}
-
 static void judge(struct gt_volcano *volcano, struct volcano_job *job)
 {
     gt_auto_err struct gt_err *err = NULL;
     const struct gt_cache_pod *pod = job->job->pods;
-    const char *broken = broken_identity(pod);
+    const char *broken = gt_pod_annotation(&pod->meta, GT_KEY_GROUP) ? pod->identity_error : NULL;
     job->verdict = 0;
     set_sentence(job, NULL);
     int r = broken ? gt_fail(&err, EINVAL, "%s", broken) : make_view(volcano, job, &err);
@@ -218,14 +212,6 @@ void gt_volcano_give_back(struct gt_volcano *volcano, struct volcano_job *job)
     job->planned = false;
     volcano->session.given_back++;
     gt_volcano_job_look(volcano, job);
-}
-
-/* Gives up plans of jobs of which the session could not allocate any task. */
-static void give_back_others(struct gt_volcano *volcano, const struct volcano_job *but)
-{
-    for (struct volcano_job *job = volcano->session.jobs; job; job = job->next)
-        if (job != but && job->planned && !job->allocated)
-            gt_volcano_give_back(volcano, job);
 }
 
 void gt_volcano_job_close(struct gt_volcano *volcano, struct volcano_job *job)
@@ -363,7 +349,10 @@ int gt_volcano_place(struct gt_volcano *volcano, uint32_t number, uint32_t *ret_
         return 0;
     if (task->pod->plan == GT_CACHE_PLAN_LOST)
         return gt_volcano_say(error, -EAGAIN, "the place that it was planned for is lost");
-    give_back_others(volcano, job);
+    /* Plans of which the session could not allocate any task are given up. */
+    for (struct volcano_job *other = volcano->session.jobs; other; other = other->next)
+        if (other != job && other->planned && !other->allocated)
+            gt_volcano_give_back(volcano, other);
     int r = volcano_job_plan(volcano, job, error);
     if (r < 0)
         return gt_volcano_room_place(volcano, job, task->pod, ret_node) ? 1 : r;

@@ -17,22 +17,13 @@ enum {
     EVICTED_MS = 60000, /* how long places are reserved after the last of those pods was seen */
 };
 
-static const struct volcano_evicted_pod *find_evicted_pod(const struct volcano_room *room,
-                                                          const struct gt_cache_pod *pod)
+static bool was_evicted(const struct volcano_room *room, const struct gt_cache_pod *pod)
 {
     uint64_t uid = gt_digest_keyed(pod->uid);
     for (uint32_t i = 0; i < room->evicted_pod_count; i++)
         if (room->evicted_pods[i].uid == uid)
-            return &room->evicted_pods[i];
-    return NULL;
-}
-
-static struct gt_cache_pod *volcano_room_pod_of(const struct gt_volcano *volcano,
-                                                const struct volcano_evicted_pod *evicted_pod)
-{
-    const char *name = evicted_pod->names + strlen(evicted_pod->names) + 1;
-    struct gt_cache_pod *pod = gt_cache_find_pod(volcano->cache, evicted_pod->names, name);
-    return pod && gt_digest_keyed(pod->uid) == evicted_pod->uid ? pod : NULL;
+            return true;
+    return false;
 }
 
 bool gt_volcano_is_leaving(struct volcano_session *session, const struct gt_cache_pod *pod)
@@ -100,7 +91,7 @@ static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *ro
             continue;
         const struct gt_cache_pod *user = gt_cache_gpu_user(volcano->cache, place->promise.place.node, gpu);
         /* Used by no known pod: its pod was deleted, and the agent has not reported it yet. */
-        if (user ? !find_evicted_pod(room, user) && !gt_volcano_is_leaving(&volcano->session, user)
+        if (user ? !was_evicted(room, user) && !gt_volcano_is_leaving(&volcano->session, user)
                  : node.assumed >> gpu & 1)
             return false;
     }
@@ -110,7 +101,7 @@ static bool comes_free(struct gt_volcano *volcano, const struct volcano_room *ro
 static bool volcano_room_is_sound(struct gt_volcano *volcano, struct volcano_room *room, uint64_t now)
 {
     for (uint32_t i = 0; i < room->evicted_pod_count; i++) {
-        const struct gt_cache_pod *pod = volcano_room_pod_of(volcano, &room->evicted_pods[i]);
+        const struct gt_cache_pod *pod = gt_cache_named_pod(volcano->cache, &room->evicted_pods[i]);
         if (pod && !gt_volcano_is_leaving(&volcano->session, pod))
             return false; /* its eviction has failed */
         if (pod)
@@ -142,7 +133,7 @@ void gt_volcano_rooms_open(struct gt_volcano *volcano)
 static bool is_carried_out(struct gt_volcano *volcano, const struct volcano_room *room)
 {
     for (uint32_t i = 0; i < room->evicted_pod_count; i++) {
-        const struct gt_cache_pod *pod = volcano_room_pod_of(volcano, &room->evicted_pods[i]);
+        const struct gt_cache_pod *pod = gt_cache_named_pod(volcano->cache, &room->evicted_pods[i]);
         if (!pod || !gt_volcano_is_leaving(&volcano->session, pod))
             return false;
     }
@@ -207,19 +198,6 @@ void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uin
 
 /* ---- making room ---- */
 
-static int add_evicted_pod(struct volcano_room *room, const struct gt_cache_pod *pod)
-{
-    size_t namespace_ = strlen(pod->meta.namespace_) + 1, name = strlen(pod->meta.name) + 1;
-    char *names = malloc(namespace_ + name);
-    if (!names)
-        return -ENOMEM;
-    memcpy(names, pod->meta.namespace_, namespace_);
-    memcpy(names + namespace_, pod->meta.name, name);
-    room->evicted_pods[room->evicted_pod_count++] =
-        (struct volcano_evicted_pod){gt_digest_keyed(pod->uid), names};
-    return 0;
-}
-
 /* Makes the room of a plan: its places, and the pods that are evicted from them or leave anyway. */
 static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, const struct gt_plan_pod *plan,
                      const struct volcano_victims *victims)
@@ -237,12 +215,12 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
                 (struct volcano_place){gt_digest_keyed(view->members[i].pod->uid),
                                        gt_reservations_node_digest(cluster, plan[i].place.node),
                                        {GT_PROMISE_VACATED, plan[i].place, room->job->job->number, 0}};
-    int r = room->place_count ? 0 : -EAGAIN;
-    for (uint32_t i = 0; i < count && r >= 0; i++)
-        if (victims->pods[i].chosen)
-            r = add_evicted_pod(room, volcano->session.tasks[victims->tasks[i]].pod);
+    for (uint32_t i = 0; i < count; i++)
+        if (victims->pods[i].chosen && !gt_cache_name_pod(volcano->session.tasks[victims->tasks[i]].pod,
+                                                          &room->evicted_pods[room->evicted_pod_count++]))
+            return -ENOMEM;
     room->lasts = victims;
-    return r;
+    return room->place_count ? 0 : -EAGAIN;
 }
 
 static int volcano_room_add(struct gt_volcano *volcano, struct volcano_job *job,
@@ -305,13 +283,12 @@ static uint64_t *gpus_that_leave(struct gt_volcano *volcano)
 static int nodes_to_avoid(const struct volcano_session *session, const uint8_t *may_use,
                           struct gt_node_set *to)
 {
-    int r = 0;
-    for (uint32_t id = 0; id < session->ids && r >= 0; id++) {
+    for (uint32_t id = 0; id < session->ids; id++) {
         uint32_t at = session->node_of[id];
         if (at == GT_VOLCANO_NO_NODE || (may_use && !may_use[at]))
-            r = gt_node_set_add(to, id, NULL);
+            GT_TRY(gt_node_set_add(to, id, NULL));
     }
-    return r;
+    return 0;
 }
 
 int gt_volcano_room_search(struct gt_volcano *volcano, struct volcano_job *job, const uint8_t *may_use,

@@ -159,19 +159,13 @@ static void see_pod(const struct gt_webhook *webhook, const struct review *revie
         ret->owner = gt_owners_find(webhook->owners, ret->kind, review->namespace_, name, ret->identity.role);
 }
 
-/* The first of its job's pods; NULL: the cache has none. */
-static const struct gt_cache_pod *siblings(const struct gt_webhook *webhook, const struct seen_pod *seen)
-{
-    gt_auto_buf struct gt_buf key = GT_BUF(2048);
-    gt_job_key(&seen->pod.meta, &seen->identity, &key);
-    const struct gt_cache_job *job =
-        webhook->cache && key.data ? gt_cache_find_job(webhook->cache, key.data) : NULL;
-    return job ? job->pods : NULL;
-}
-
 static bool sibling_has(const struct gt_webhook *webhook, const struct seen_pod *seen, enum gt_pod_key key)
 {
-    const struct gt_cache_pod *pod = siblings(webhook, seen);
+    gt_auto_buf struct gt_buf job_key = GT_BUF(2048);
+    gt_job_key(&seen->pod.meta, &seen->identity, &job_key);
+    const struct gt_cache_job *job =
+        webhook->cache && job_key.data ? gt_cache_find_job(webhook->cache, job_key.data) : NULL;
+    const struct gt_cache_pod *pod = job ? job->pods : NULL;
     for (unsigned i = 0; pod && i < SIBLINGS_MAX; pod = pod->next, i++)
         if (gt_pod_annotation(&pod->meta, key))
             return true;
@@ -463,12 +457,6 @@ static uint64_t webhook_count_pods(const struct gt_owner *owner)
     return pods;
 }
 
-/* Giving back GPUs is always allowed, since a Deployment in a rolling update does it in steps. */
-static bool is_smaller(const struct gt_owner *owner, const struct gt_owner *before)
-{
-    return webhook_count_pods(owner) < webhook_count_pods(before);
-}
-
 /* `known`: its GPUs are, so that no owner was read where it asks for none. An object that was made for
  * another one has nobody who sees the warnings. */
 static void warn_of_owner(const struct gt_webhook *webhook, const cJSON *object, const struct gt_owner *owner,
@@ -515,17 +503,16 @@ static void warn_of_peers(void *arg, cJSON *spec)
 /* Without a group size only these annotations have an effect. */
 static int check_ungrouped(const struct gt_owner *owner, struct gt_err **err)
 {
-    int r = 0;
-    for (unsigned i = 0; i < owner->spec.count && r >= 0; i++) {
+    for (unsigned i = 0; i < owner->spec.count; i++) {
         const struct gt_job_template *template = &owner->spec.templates[i];
         const char *const *of = template->texts.of;
         const struct gt_job_texts texts = {
             .of = {[GT_KEY_SLOW] = of[GT_KEY_SLOW], [GT_KEY_JOB_TOPOLOGY] = of[GT_KEY_JOB_TOPOLOGY]},
             .where = template->role};
         struct gt_job_sizes sizes;
-        r = gt_job_sizes_read(&texts, 1, &sizes, err);
+        GT_TRY(gt_job_sizes_read(&texts, 1, &sizes, err));
     }
-    return r;
+    return 0;
 }
 
 static void judge_owner(const struct gt_webhook *webhook, const struct review *review, enum gt_job_kind kind,
@@ -563,8 +550,10 @@ static void judge_owner(const struct gt_webhook *webhook, const struct review *r
     }
     if (!update || !verdict->refusal)
         return;
+    /* Giving back GPUs is always allowed, since a Deployment in a rolling update does it in steps. */
     r = gt_owner_read(kind, gt_get(review->request, "oldObject"), webhook->resource, &old, NULL);
-    if (r < 0 || (old && ((owner && is_smaller(owner, old)) || check_jobs(old, NULL) < 0)))
+    if (r < 0 || (old && ((owner && webhook_count_pods(owner) < webhook_count_pods(old)) ||
+                          check_jobs(old, NULL) < 0)))
         gt_err_free(gt_steal(verdict->refusal));
 }
 

@@ -114,28 +114,27 @@ static int pass(struct group_run *run, double until, struct gt_err **err)
 static int go(struct group_run *run, struct gt_err **err)
 {
     const struct gt_sim_watch *watch = &run->options->watch;
-    int r = 0;
-    for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++) {
+    for (uint32_t i = 0; i < run->jobs->count; i++) {
         const struct gt_sim_job *job = &run->jobs->job[i];
         GT_TRY(pass(run, job->submit, err));
         run->now = job->submit;
         gt_meter_advance(&run->meter, run->now);
         gt_meter_submitted(&run->meter, i, !gt_run_tenant(run, i)->present);
-        r = gt_waiting_submit(run, i, err);
+        GT_TRY(gt_waiting_submit(run, i, err));
         if (watch->progress && i % PROGRESS_STEP == 0)
             watch->progress(watch->arg, i, run->jobs->count);
     }
     /* The run continues until all submitted jobs have ended; otherwise the waits of the largest jobs would be
      * missing. */
-    while (r >= 0 && !run->meter.lasting && run->options->queue != GT_QUEUE_NONE && run->heap.count &&
+    while (!run->meter.lasting && run->options->queue != GT_QUEUE_NONE && run->heap.count &&
            (run->counts.waiting || run->counts.running))
-        r = pass(run, run->heap.event[0].time, err);
+        GT_TRY(pass(run, run->heap.event[0].time, err));
     for (uint32_t i = 0; i < run->counts.waiting; i++)
         gt_meter_rejected(&run->meter);
-    for (uint32_t i = 0; i < run->jobs->count && r >= 0; i++)
+    for (uint32_t i = 0; i < run->jobs->count; i++)
         if (run->running[i].places)
             gt_run_count(run, i);
-    return r;
+    return 0;
 }
 
 int gt_group_run(const struct gt_site *site, const struct gt_jobs *jobs, const struct gt_group_policy *policy,

@@ -6,15 +6,14 @@
 int gt_failing_open(struct group_run *run, struct gt_err **err)
 {
     uint32_t nodes = run->world->site->node_count;
-    int r = 0;
     gt_rng_seed(&run->failures, run->options->seed ^ UINT64_C(0xfa11ed));
-    for (uint32_t node = 0; node < nodes && r >= 0 && run->options->mtbf > 0; node++)
-        r = gt_heap_add(&run->heap,
-                        (struct gt_event){.time = gt_rng_exponential(&run->failures, run->options->mtbf),
-                                          .kind = GT_EVENT_FAIL,
-                                          .subject = node},
-                        err);
-    return r;
+    for (uint32_t node = 0; node < nodes && run->options->mtbf > 0; node++)
+        GT_TRY(gt_heap_add(&run->heap,
+                           (struct gt_event){.time = gt_rng_exponential(&run->failures, run->options->mtbf),
+                                             .kind = GT_EVENT_FAIL,
+                                             .subject = node},
+                           err));
+    return 0;
 }
 
 /* Draws when a failed node is repaired, or a node fails. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <math.h>
 
 #include "base/err.h"
@@ -24,31 +23,25 @@ static void gpu_aware_close_state(void *p)
     free(state->ids);
     free(state);
 }
+GT_DEFINE_CLEANUP(struct aware *, gpu_aware_close_state)
 
 static int open_state(const struct gt_world *world, const struct gt_group_setup *setup, void **ret,
                       struct gt_err **err)
 {
     struct gt_aware_weights weights = GT_AWARE_DEFAULT;
     weights.loss_weight = setup->loss_weight;
-    struct aware *state = calloc(1, sizeof(*state));
+    GT_CLEANUP(gpu_aware_close_state) struct aware *state = calloc(1, sizeof(*state));
     GT_NEED(state, err, "policy gpu-aware");
     uint32_t nodes = world->site->node_count;
     state->values = calloc((size_t)nodes + 1, sizeof(*state->values));
     state->ids = calloc((size_t)nodes + 1, sizeof(*state->ids));
-    int r = state->values && state->ids ? 0 : gt_fail_sys(err, ENOMEM, "policy gpu-aware");
-    for (uint32_t node = 0; r >= 0 && node < nodes; node++)
+    GT_NEED(state->values && state->ids, err, "policy gpu-aware");
+    for (uint32_t node = 0; node < nodes; node++)
         state->ids[node] = node;
-    if (r >= 0)
-        r = gt_mix_new(&state->mix, err);
-    if (r >= 0)
-        r = gt_site_model(world->site, &state->cluster, err);
-    if (r >= 0)
-        r = gt_score_set_weights(state->cluster, &weights, err);
-    if (r < 0) {
-        gpu_aware_close_state(state);
-        return r;
-    }
-    *ret = state;
+    GT_TRY(gt_mix_new(&state->mix, err));
+    GT_TRY(gt_site_model(world->site, &state->cluster, err));
+    GT_TRY(gt_score_set_weights(state->cluster, &weights, err));
+    *ret = gt_steal(state);
     return 0;
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 
 #include "base/err.h"
 #include "scheduler-ext/sim/group/policy.h"
@@ -19,26 +18,22 @@ static void group_gputopo_close_state(void *p)
     free(state->pods);
     free(state);
 }
+GT_DEFINE_CLEANUP(struct group_core *, group_gputopo_close_state)
 
 static int open_with(enum gt_rule rule, const struct gt_world *world, const struct gt_group_setup *setup,
                      void **ret, struct gt_err **err)
 {
-    struct group_core *state = calloc(1, sizeof(*state));
+    GT_CLEANUP(group_gputopo_close_state) struct group_core *state = calloc(1, sizeof(*state));
     GT_NEED(state, err, "policy gputopo");
     state->units = calloc(setup->pods_max, sizeof(*state->units));
     state->pods = calloc(setup->pods_max, sizeof(*state->pods));
-    int r = state->units && state->pods ? 0 : gt_fail_sys(err, ENOMEM, "policy gputopo");
-    if (r >= 0)
-        r = gt_site_model(world->site, &state->cluster, err);
-    if (r >= 0 && setup->chain)
-        r = gt_chain_set(state->cluster, setup->chain, err);
-    if (r < 0) {
-        group_gputopo_close_state(state);
-        return r;
-    }
+    GT_NEED(state->units && state->pods, err, "policy gputopo");
+    GT_TRY(gt_site_model(world->site, &state->cluster, err));
+    if (setup->chain)
+        GT_TRY(gt_chain_set(state->cluster, setup->chain, err));
     gt_cluster_set_rule(state->cluster, rule);
     gt_cluster_set_prefers_close(state->cluster, setup->close);
-    *ret = state;
+    *ret = gt_steal(state);
     return 0;
 }
 
@@ -105,28 +100,11 @@ static bool group_gputopo_place(void *p, struct gt_world *world, const struct gt
     return true;
 }
 
-const struct gt_group_policy gt_group_gputopo = {
-    .name = "gputopo",
-    .keeps_groups = true,
-    .open = open_churn,
-    .close = group_gputopo_close_state,
-    .place = group_gputopo_place,
-    .model = group_gputopo_model,
-    .came = group_gputopo_came,
-    .gone = gone,
-    .crowded = crowded,
-    .changed = group_gputopo_changed,
-};
+#define GPUTOPO                                                                                              \
+    .keeps_groups = true, .close = group_gputopo_close_state, .place = group_gputopo_place,                  \
+    .model = group_gputopo_model, .came = group_gputopo_came, .gone = gone, .crowded = crowded,              \
+    .changed = group_gputopo_changed
 
+const struct gt_group_policy gt_group_gputopo = {.name = "gputopo", .open = open_churn, GPUTOPO};
 const struct gt_group_policy gt_group_gputopo_static = {
-    .name = "gputopo-static",
-    .keeps_groups = true,
-    .open = open_static,
-    .close = group_gputopo_close_state,
-    .place = group_gputopo_place,
-    .model = group_gputopo_model,
-    .came = group_gputopo_came,
-    .gone = gone,
-    .crowded = crowded,
-    .changed = group_gputopo_changed,
-};
+    .name = "gputopo-static", .open = open_static, GPUTOPO};

@@ -51,11 +51,10 @@ static int moving_collect(const struct group_run *run, struct gt_running_pod **r
     for (uint32_t n = 0; n < run->jobs->count; n++) {
         const struct gt_sim_job *job = &run->jobs->job[n];
         for (uint32_t i = 0; i < job->pods && moving_may_move(run, n); i++, at++) {
-            pods[at] = (struct gt_running_pod){
-                .place = run->running[n].places[i],
-                .job = n,
-                .unit = job->unit > 1 ? i / job->unit : GT_NONE,
-                .movable = true};
+            pods[at] = (struct gt_running_pod){.place = run->running[n].places[i],
+                                               .job = n,
+                                               .unit = job->unit > 1 ? i / job->unit : GT_NONE,
+                                               .movable = true};
             of[at] = i;
         }
     }
