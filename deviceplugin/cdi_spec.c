@@ -98,11 +98,8 @@ static void write_edits(const struct gt_cdi_options *options, const struct gt_de
         snprintf(host_path, sizeof(host_path), "%.*s/%s", (int)cdi_spec_length(dev_root), dev_root,
                  nodes->names[i]);
         gt_json_new_line(to, indent + 2);
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "path", path);
-        gt_json_add_text_if(to, "hostPath", strcmp(host_path, path) != 0 ? host_path : NULL);
-        gt_json_add_text(to, "permissions", "rw");
-        gt_json_end(to, '}');
+        gt_json_printf(to, "{'path': %s, ?'hostPath': %s, 'permissions': 'rw'}", path,
+                       strcmp(host_path, path) != 0 ? host_path : "");
     }
     gt_json_ends(to, nodes ? "]}" : "}");
 }
@@ -110,9 +107,7 @@ static void write_edits(const struct gt_cdi_options *options, const struct gt_de
 void gt_cdi_spec_begin(const struct gt_cdi_options *options, const struct gt_device_nodes *common,
                        struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "cdiVersion", "0.6.0");
-    gt_json_add_text(to, "kind", options->kind);
+    gt_json_printf(to, "{'cdiVersion': '0.6.0', 'kind': %s", options->kind);
     write_edits(options, common, NULL, 2, to);
     gt_json_new_line(to, 2);
     gt_json_begin(to, "devices", '[');
@@ -125,8 +120,7 @@ void gt_cdi_spec_add(const struct gt_cdi_options *options, const char *id,
     gt_cdi_name_add(&name, id);
     to->failed |= name.failed;
     gt_json_new_line(to, 4);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "name", name.failed ? "" : name.data);
+    gt_json_printf(to, "{'name': %s", name.failed ? "" : name.data);
     write_edits(options, nodes, variables, 6, to);
     gt_json_end(to, '}');
 }
