@@ -77,8 +77,8 @@ static struct gt_status agent_http_status_of(struct gt_agent *agent, char (*sock
     if (agent->plugin) {
         struct gt_plugin_stats stats;
         gt_plugin_stats(agent->plugin, &stats);
-        status.registered = stats.registered;
-        status.streaming = stats.streaming;
+        status.registered = stats.registration.registered;
+        status.streaming = stats.registration.streaming;
         snprintf(*socket, sizeof(*socket), "%s/device-plugins/kubelet.sock", agent->options->kubelet_dir);
         status.kubelet_socket = access(*socket, F_OK) < 0 ? *socket : NULL;
     }

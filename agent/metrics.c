@@ -145,16 +145,17 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
 static void write_plugin(const struct gt_plugin_stats *stats, const struct gt_inventory *inventory,
                          struct gt_buf *to)
 {
+    const struct gt_registration_stats *registration = &stats->registration;
     gt_prom_number(to, "gputopo_plugin_devices",
                    "Devices in the list for the kubelet, unhealthy ones included.",
                    inventory ? inventory->device_count : 0);
     gt_prom_number(to, "gputopo_plugin_registered",
                    "1 while the kubelet has registered the plugin and listens to its list of devices.",
-                   stats->registered && stats->streaming);
+                   registration->registered && registration->streaming);
     gt_prom_number(to, "gputopo_registrations_total", "Registrations that the kubelet accepted.",
-                   stats->registrations);
+                   registration->registrations);
     gt_prom_number(to, "gputopo_registration_failures_total", "Registrations that failed.",
-                   stats->registration_failures);
+                   registration->registration_failures);
     gt_prom_number(to, "gputopo_allocations_total", "Containers that were given their GPUs.",
                    stats->allocations);
     gt_prom_number(to, "gputopo_allocation_errors_total", "Containers whose Allocate was refused.",

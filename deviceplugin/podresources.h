@@ -2,7 +2,6 @@
 #pragma once
 
 #include "base/loop.h"
-#include "deviceplugin/plugin.h"
 
 /*
  * The client of the kubelet's pod-resources API v1, on <kubelet_dir>/pod-resources/kubelet.sock: the list of
@@ -20,6 +19,7 @@
  * never on the thread that answers Allocate.
  */
 struct gt_podresources;
+struct gt_plugin;
 
 /* A device that a container holds. */
 struct gt_holder {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -11,8 +12,13 @@
 #define PATH_LIST        "/v1.PodResourcesLister/List"
 #define PATH_ALLOCATABLE "/v1.PodResourcesLister/GetAllocatableResources"
 
+void gt_pod_socket(const char *kubelet_dir, char to[static PATH_MAX])
+{
+    snprintf(to, PATH_MAX, "%s/pod-resources/kubelet.sock", kubelet_dir);
+}
+
 /* Either request is an empty message. */
-int gt_pod_call_new(struct gt_rpc *rpc, const char *socket, enum gt_pod_method method,
+int gt_pod_call_new(struct gt_rpc *rpc, const char *kubelet_dir, enum gt_pod_method method,
                     const struct gt_pod_ask *ask, struct gt_rpc_call **ret, struct gt_err **err)
 {
     const struct gt_rpc_ask call = {.path = method == GT_POD_ALLOCATABLE ? PATH_ALLOCATABLE : PATH_LIST,
@@ -20,6 +26,8 @@ int gt_pod_call_new(struct gt_rpc *rpc, const char *socket, enum gt_pod_method m
                                     .timeout_ms = ask->timeout_ms,
                                     .done = ask->done,
                                     .arg = ask->arg};
+    char socket[PATH_MAX];
+    gt_pod_socket(kubelet_dir, socket);
     int fd = gt_unix_connect(socket, err);
     return fd < 0 ? fd : gt_rpc_call_new(rpc, fd, &call, ret, err);
 }

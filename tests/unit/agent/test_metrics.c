@@ -164,8 +164,8 @@ static void test_counts(void **state)
     gt_scan_counts_add(&metrics.scans, 0.001);
     gt_scan_counts_add(&metrics.scans, 0.05);
     gt_scan_counts_add(&metrics.scans, 99);
-    metrics.plugin.registered = metrics.plugin.streaming = true;
-    metrics.plugin.registrations = 2;
+    metrics.plugin.registration.registered = metrics.plugin.registration.streaming = true;
+    metrics.plugin.registration.registrations = 2;
     metrics.plugin.allocations = 7;
     metrics.plugin.allocate.bucket[0] = 4;
     metrics.plugin.allocate.bucket[GT_LATENCY_BUCKETS - 1] = 1;
