@@ -23,7 +23,6 @@ enum {
 
 struct gt_prober {
     struct gt_prober_options options;
-    char *root, *library_path;
     struct gt_worker worker;
     struct gt_library library; /* what the worker has open */
     cJSON *missing;            /* its missing symbols */
@@ -50,15 +49,11 @@ struct gt_prober {
 
 int gt_prober_new(const struct gt_prober_options *options, struct gt_prober **ret, struct gt_err **err)
 {
-    gt_auto_prober struct gt_prober *prober = calloc(1, sizeof(*prober));
+    struct gt_prober *prober = calloc(1, sizeof(*prober));
     GT_NEED(prober, err, "probe");
     prober->options = *options;
     prober->worker.fd = prober->events.worker.fd = -1;
-    prober->root = strdup(options->root ? options->root : "/");
-    prober->library_path = options->library ? strdup(options->library) : NULL;
-    if (!prober->root || (options->library && !prober->library_path))
-        return gt_fail_sys(err, ENOMEM, "probe");
-    *ret = gt_steal(prober);
+    *ret = prober;
     return 0;
 }
 
@@ -77,8 +72,6 @@ void gt_prober_free(struct gt_prober *prober)
     gt_event_worker_stop(&prober->events);
     gt_buf_done(&prober->scan.log);
     cJSON_Delete(prober->missing);
-    free(prober->root);
-    free(prober->library_path);
     free(prober);
 }
 
@@ -314,7 +307,7 @@ int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, c
     prober->scan.stopped[0] = '\0';
     gt_worker_stuck();
 
-    int found = gt_library_locate(prober->root, prober->library_path, &library, &why);
+    int found = gt_library_locate(prober->options.root, prober->options.library, &library, &why);
     if (found < 0 || !gt_library_same(&library, &prober->library)) {
         drop_worker(prober, NULL, 0);
         cJSON_Delete(prober->missing);
