@@ -114,8 +114,10 @@ static void agent_http_serve_metrics(struct gt_agent *agent, struct gt_http_resp
     if (gt_agent_plans_stats(agent, &plans, &metrics.plans_current))
         metrics.plans = &plans;
     struct gt_kube_recorder_counters events;
-    if (gt_agent_recorder_stats(agent, &events))
+    if (agent->recorder) {
+        gt_kube_recorder_counters(agent->recorder, &events);
         metrics.api.events = &events;
+    }
     struct gt_publish_stats publish;
     if (gt_agent_publish_stats(agent->publish, &publish, &metrics.api.client))
         metrics.api.publish = &publish;

@@ -230,11 +230,6 @@ int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err)
     return gt_kube_informer_start(agent->kube, &spec, &agent->own_object, err);
 }
 
-void gt_agent_isolation_unfollow(struct gt_agent *agent)
-{
-    gt_kube_informer_free(gt_steal(agent->own_object));
-}
-
 void gt_agent_isolation_stop(struct gt_agent *agent)
 {
     gt_source_free(gt_steal(agent->isolation_timer));

@@ -44,7 +44,6 @@ static void agent_plans_on_pod(void *arg, cJSON *object)
                               pod.plan_gpus, &err);
     if (r < 0)
         gt_warning("a plan cannot be honoured", GT_STR("why", gt_err_text(err)));
-    gt_plan_table_counts(agent->plans, &agent->plan_counts);
     if (r != 0)
         agent_plans_hand_over(agent);
 }
@@ -55,7 +54,6 @@ static void agent_plans_on_deleted(void *arg, const char *namespace_, const char
     (void)pod;
     if (!gt_plan_table_drop(agent->plans, namespace_, name))
         return;
-    gt_plan_table_counts(agent->plans, &agent->plan_counts);
     agent_plans_hand_over(agent);
 }
 
@@ -132,17 +130,15 @@ static void on_mismatch(void *arg, const struct gt_plan_mismatch *mismatch)
 
 void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *holdings)
 {
-    if (!agent->plans)
-        return;
-    gt_plan_table_compare(agent->plans, holdings, on_mismatch, agent);
-    gt_plan_table_counts(agent->plans, &agent->plan_counts);
+    if (agent->plans)
+        gt_plan_table_compare(agent->plans, holdings, on_mismatch, agent);
 }
 
 bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current)
 {
     if (!agent->plans)
         return false;
-    *ret = agent->plan_counts;
+    gt_plan_table_counts(agent->plans, ret);
     *ret_current = is_current(agent);
     return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/cdi_spec.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,27 +10,19 @@
 
 #include "base/file.h"
 #include "base/json_write.h"
+#include "base/options.h"
 #include "base/text.h"
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 static bool cdi_spec_is_alphanumeric(char c)
 {
-    return is_letter(c) || (c >= '0' && c <= '9');
+    return isalnum((unsigned char)c);
 }
 
 /* Begins with a letter, ends with a letter or digit, and has letters, digits, '-', '_' and '.' between. */
 static bool cdi_spec_is_name(const char *text, size_t len)
 {
-    if (!len || !is_letter(text[0]) || !cdi_spec_is_alphanumeric(text[len - 1]))
-        return false;
-    for (size_t i = 0; i < len; i++)
-        if (!cdi_spec_is_alphanumeric(text[i]) && !strchr("-_.", text[i]))
-            return false;
-    return true;
+    return gt_option_is_name(text, len, "-_.") && isalpha((unsigned char)text[0]) &&
+           cdi_spec_is_alphanumeric(text[len - 1]);
 }
 
 /* How long a path is without slashes at its end. */

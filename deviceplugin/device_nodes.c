@@ -22,8 +22,7 @@ static int add_required(const char *dev_root, const char *name, struct gt_device
 {
     if (nodes->count == GT_COUNT(nodes->names))
         return gt_fail(err, E2BIG, "more than %zu device nodes", GT_COUNT(nodes->names));
-    int r = gt_file_check(dev_root, name, err);
-    if (r < 0)
+    if (gt_file_check(dev_root, name, err) < 0)
         return gt_wrap(err, "device node");
     device_nodes_add(nodes, name);
     return 0;
@@ -69,14 +68,10 @@ int gt_device_nodes_find(const char *dev_root, const struct gt_device *const *de
 {
     struct gt_device_nodes nodes;
     nodes.count = 0;
-    int r = add_required(dev_root, control_node, &nodes, err);
-    if (r < 0)
-        return r;
+    GT_TRY(add_required(dev_root, control_node, &nodes, err));
     add_further(dev_root, &nodes);
-    for (unsigned i = 0; r == 0 && i < count; i++)
-        r = add_drm(dev_root, devices[i], &nodes, err);
-    if (r < 0)
-        return r;
+    for (unsigned i = 0; i < count; i++)
+        GT_TRY(add_drm(dev_root, devices[i], &nodes, err));
     *ret = nodes;
     return 0;
 }
@@ -106,9 +101,4 @@ void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struc
         if (node->gpus[i].drm_render >= 0)
             add_if_there(dev_root, name, ret);
     }
-}
-
-bool gt_device_nodes_driver(const char *dev_root)
-{
-    return gt_file_check(dev_root, control_node, NULL) == 0;
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/device_nodes.h"
 #include "deviceplugin/podresources.h"
@@ -118,8 +119,8 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
 void gt_nodes_plugin_set(struct gt_nodes_plugin *plugin, const struct gt_node *node)
 {
     struct gt_node *next = node ? gt_node_ref(node) : NULL;
-    bool ready = node && (gt_device_nodes_driver(plugin->dev_root) || gt_node_not_advertised(node) ||
-                          node->gpu_count == 0);
+    bool has_driver = gt_file_check(plugin->dev_root, GT_CONTROL_NODE, NULL) == 0;
+    bool ready = node && (has_driver || gt_node_not_advertised(node) || node->gpu_count == 0);
     pthread_mutex_lock(&plugin->lock);
     struct gt_node *before = plugin->node;
     bool changed = plugin->ready != ready;

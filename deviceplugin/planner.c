@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/planner.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 

@@ -117,7 +117,6 @@ static void plugin_measure(struct gt_plugin *plugin, struct gt_latency *latency,
         bucket++;
     pthread_mutex_lock(&plugin->lock);
     latency->bucket[bucket]++;
-    latency->count++;
     latency->sum_us += us;
     pthread_mutex_unlock(&plugin->lock);
 }

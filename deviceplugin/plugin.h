@@ -90,7 +90,7 @@ GT_DEFINE_CLEANUP(struct gt_plugin *, gt_plugin_free)
 enum { GT_LATENCY_BUCKETS = 9 }; /* <= 10 us, 30, 100, 300, 1 ms, 3, 10, 100, more */
 struct gt_latency {
     uint64_t bucket[GT_LATENCY_BUCKETS];
-    uint64_t count, sum_us;
+    uint64_t sum_us;
 };
 struct gt_plugin_stats {
     struct gt_registration_stats registration;

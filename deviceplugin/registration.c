@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/registration.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/backoff.h"

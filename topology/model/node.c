@@ -8,7 +8,6 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "topology/model/node_internal.h"
 
 static void set_unknown(struct gt_node *node)
 {

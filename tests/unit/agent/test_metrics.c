@@ -169,7 +169,6 @@ static void test_counts(void **state)
     metrics.plugin.allocations = 7;
     metrics.plugin.allocate.bucket[0] = 4;
     metrics.plugin.allocate.bucket[GT_LATENCY_BUCKETS - 1] = 1;
-    metrics.plugin.allocate.count = 5;
     metrics.plugin.allocate.sum_us = 250000;
     metrics.probe.restarts = 9;
     metrics.has_nodes_plugin = metrics.nodes_registered = true;
