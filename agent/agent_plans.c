@@ -69,11 +69,9 @@ static void agent_plans_on_synced(void *arg)
 static void agent_plans_on_error(void *arg, const struct gt_err *error)
 {
     struct gt_agent *agent = arg;
-    bool again = agent->pods_error == gt_err_code(error);
-    agent->pods_error = gt_err_code(error);
     agent->pods_error_ms = gt_clock_ms();
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot ask what is planned for this node's pods",
-           GT_STR("why", gt_err_text(error)));
+    gt_log(gt_log_level_of_code(&agent->pods_error, gt_err_code(error)),
+           "cannot ask what is planned for this node's pods", GT_STR("why", gt_err_text(error)));
     if (agent->plans_handed_current)
         agent_plans_hand_over(agent); /* so that no pod waits for a plan that cannot come */
 }

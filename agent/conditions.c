@@ -42,12 +42,10 @@ static void say_discovered(const struct gt_condition_facts *facts, struct gt_age
 
 static void say_library(const struct gt_node *node, struct gt_agent_condition *to)
 {
-    for (unsigned i = 0; i < node->missing_count; i++)
-        if (strcmp(node->missing[i].what, "vendor library") == 0) {
-            conditions_say(to, GT_CONDITION_FALSE, "NotAnswering", "%s", node->missing[i].why);
-            return;
-        }
-    if (!node->gpu_count)
+    const struct gt_missing *missing = GT_FIND(node->missing, node->missing_count, what, "vendor library");
+    if (missing)
+        conditions_say(to, GT_CONDITION_FALSE, "NotAnswering", "%s", missing->why);
+    else if (!node->gpu_count)
         conditions_say(to, GT_CONDITION_UNKNOWN, GT_REASON_NO_GPU, "there is no GPU to ask about");
     else if (node->library_version[0])
         conditions_say(to, GT_CONDITION_TRUE, "Answering", "the vendor library %s answers",
