@@ -337,7 +337,7 @@ static void agent_stop(struct gt_agent *agent, int result)
     gt_agent_usage_stop(agent);
     gt_agent_dra_stop(agent);
     gt_plugin_free(agent->plugin);
-    gt_agent_cdi_stop(agent);
+    gt_cdi_free(agent->cdi);
     gt_nodes_plugin_free(agent->nodes_plugin);
     gt_http_free(agent->health);
     gt_http_free(agent->http);

@@ -95,11 +95,11 @@ static void agent_api_disconnect(struct gt_agent *agent)
 {
     gt_kube_cancel(gt_steal(agent->configz_call));
     gt_agent_shares_stop(agent);
-    gt_agent_isolation_unfollow(agent);
+    gt_kube_informer_free(gt_steal(agent->own_object));
     gt_agent_publish_stop(gt_steal(agent->publish));
     gt_agent_plans_stop(agent);
     gt_agent_dra_api_stop(agent);
-    gt_agent_recorder_stop(agent);
+    gt_kube_recorder_free(gt_steal(agent->recorder));
     gt_kube_free(gt_steal(agent->kube));
 }
 

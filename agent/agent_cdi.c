@@ -106,8 +106,3 @@ int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, stru
     gt_source_arm(agent->cdi_timer, CDI_CHECK_MS);
     return 0;
 }
-
-void gt_agent_cdi_stop(struct gt_agent *agent)
-{
-    gt_cdi_free(agent->cdi);
-}

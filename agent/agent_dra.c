@@ -200,10 +200,8 @@ static void on_slice_gone(void *arg, const char *namespace_, const char *name, c
 static void on_slices_failed(void *arg, const struct gt_err *error)
 {
     struct gt_agent *agent = arg;
-    bool again = agent->dra_slices_error == gt_err_code(error);
-    agent->dra_slices_error = gt_err_code(error);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot watch the node's ResourceSlices",
-           GT_STR("why", gt_err_text(error)));
+    gt_log(gt_log_level_of_code(&agent->dra_slices_error, gt_err_code(error)),
+           "cannot watch the node's ResourceSlices", GT_STR("why", gt_err_text(error)));
 }
 
 static void on_slices_known(void *arg)
@@ -438,10 +436,9 @@ static void on_specs(void *arg, const char *error)
 {
     struct gt_agent *agent = arg;
     bool failed = agent->dra_spec_error[0];
-    bool again = error && strncmp(agent->dra_spec_error, error, sizeof(agent->dra_spec_error) - 1) == 0;
     if (error)
-        gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "CDI spec of a claim not written",
-               GT_STR("why", error));
+        gt_log(gt_log_level_of(agent->dra_spec_error, sizeof(agent->dra_spec_error), error),
+               "CDI spec of a claim not written", GT_STR("why", error));
     if (error && !failed)
         gt_agent_record_event(agent, true, "CDISpecNotWritten",
                               "containers of a claim may not start again, since its CDI spec cannot be "
@@ -450,7 +447,8 @@ static void on_specs(void *arg, const char *error)
     if (!error && failed)
         gt_agent_record_event(agent, false, "CDISpecWritten",
                               "the CDI specs of all claims are written again");
-    snprintf(agent->dra_spec_error, sizeof(agent->dra_spec_error), "%s", error ? error : "");
+    if (!error)
+        agent->dra_spec_error[0] = '\0';
 }
 
 /* Not at once: the driver is at work. */

@@ -95,11 +95,6 @@ int gt_agent_recorder_start(struct gt_agent *agent, struct gt_err **err)
                                 NODE_EVENTS_PER_MINUTE, &agent->recorder, err);
 }
 
-void gt_agent_recorder_stop(struct gt_agent *agent)
-{
-    gt_kube_recorder_free(gt_steal(agent->recorder));
-}
-
 void gt_agent_record_event(struct gt_agent *agent, bool warning, const char *reason, const char *format, ...)
 {
     char note[NODE_NOTE_MAX];
@@ -120,12 +115,4 @@ void gt_agent_record_event(struct gt_agent *agent, bool warning, const char *rea
         .note = note,
     };
     gt_kube_record(agent->recorder, &event);
-}
-
-bool gt_agent_recorder_stats(const struct gt_agent *agent, struct gt_kube_recorder_counters *ret)
-{
-    if (!agent->recorder)
-        return false;
-    gt_kube_recorder_counters(agent->recorder, ret);
-    return true;
 }

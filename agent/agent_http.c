@@ -77,8 +77,8 @@ static struct gt_status agent_http_status_of(struct gt_agent *agent, char (*sock
     if (agent->plugin) {
         struct gt_plugin_stats stats;
         gt_plugin_stats(agent->plugin, &stats);
-        status.registered = stats.registered;
-        status.streaming = stats.streaming;
+        status.registered = stats.registration.registered;
+        status.streaming = stats.registration.streaming;
         snprintf(*socket, sizeof(*socket), "%s/device-plugins/kubelet.sock", agent->options->kubelet_dir);
         status.kubelet_socket = access(*socket, F_OK) < 0 ? *socket : NULL;
     }
@@ -114,8 +114,10 @@ static void agent_http_serve_metrics(struct gt_agent *agent, struct gt_http_resp
     if (gt_agent_plans_stats(agent, &plans, &metrics.plans_current))
         metrics.plans = &plans;
     struct gt_kube_recorder_counters events;
-    if (gt_agent_recorder_stats(agent, &events))
+    if (agent->recorder) {
+        gt_kube_recorder_counters(agent->recorder, &events);
         metrics.api.events = &events;
+    }
     struct gt_publish_stats publish;
     if (gt_agent_publish_stats(agent->publish, &publish, &metrics.api.client))
         metrics.api.publish = &publish;

@@ -169,10 +169,8 @@ static void isolation_on_deleted(void *arg, const char *namespace_, const char *
 static void isolation_on_error(void *arg, const struct gt_err *error)
 {
     struct gt_agent *agent = arg;
-    bool again = agent->isolations_error == gt_err_code(error);
-    agent->isolations_error = gt_err_code(error);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot ask what is isolated on this node",
-           GT_STR("why", gt_err_text(error)));
+    gt_log(gt_log_level_of_code(&agent->isolations_error, gt_err_code(error)),
+           "cannot ask what is isolated on this node", GT_STR("why", gt_err_text(error)));
 }
 
 /* What the process before has left: 1, or 0 for nothing. */
@@ -228,11 +226,6 @@ int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err)
         .arg = agent,
     };
     return gt_kube_informer_start(agent->kube, &spec, &agent->own_object, err);
-}
-
-void gt_agent_isolation_unfollow(struct gt_agent *agent)
-{
-    gt_kube_informer_free(gt_steal(agent->own_object));
 }
 
 void gt_agent_isolation_stop(struct gt_agent *agent)

@@ -44,7 +44,6 @@ static void agent_plans_on_pod(void *arg, cJSON *object)
                               pod.plan_gpus, &err);
     if (r < 0)
         gt_warning("a plan cannot be honoured", GT_STR("why", gt_err_text(err)));
-    gt_plan_table_counts(agent->plans, &agent->plan_counts);
     if (r != 0)
         agent_plans_hand_over(agent);
 }
@@ -55,7 +54,6 @@ static void agent_plans_on_deleted(void *arg, const char *namespace_, const char
     (void)pod;
     if (!gt_plan_table_drop(agent->plans, namespace_, name))
         return;
-    gt_plan_table_counts(agent->plans, &agent->plan_counts);
     agent_plans_hand_over(agent);
 }
 
@@ -71,11 +69,9 @@ static void agent_plans_on_synced(void *arg)
 static void agent_plans_on_error(void *arg, const struct gt_err *error)
 {
     struct gt_agent *agent = arg;
-    bool again = agent->pods_error == gt_err_code(error);
-    agent->pods_error = gt_err_code(error);
     agent->pods_error_ms = gt_clock_ms();
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot ask what is planned for this node's pods",
-           GT_STR("why", gt_err_text(error)));
+    gt_log(gt_log_level_of_code(&agent->pods_error, gt_err_code(error)),
+           "cannot ask what is planned for this node's pods", GT_STR("why", gt_err_text(error)));
     if (agent->plans_handed_current)
         agent_plans_hand_over(agent); /* so that no pod waits for a plan that cannot come */
 }
@@ -132,17 +128,15 @@ static void on_mismatch(void *arg, const struct gt_plan_mismatch *mismatch)
 
 void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *holdings)
 {
-    if (!agent->plans)
-        return;
-    gt_plan_table_compare(agent->plans, holdings, on_mismatch, agent);
-    gt_plan_table_counts(agent->plans, &agent->plan_counts);
+    if (agent->plans)
+        gt_plan_table_compare(agent->plans, holdings, on_mismatch, agent);
 }
 
 bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current)
 {
     if (!agent->plans)
         return false;
-    *ret = agent->plan_counts;
+    gt_plan_table_counts(agent->plans, ret);
     *ret_current = is_current(agent);
     return true;
 }

@@ -95,18 +95,17 @@ static void agent_on_registration_failed(void *arg, const char *why, unsigned re
 {
     struct gt_agent *agent = arg;
     /* Without a kubelet the back-off may last for days: the same reason is logged once. */
-    bool again = strncmp(agent->registration_error, why, sizeof(agent->registration_error) - 1) == 0;
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "registration failed", GT_STR("why", why),
-           GT_INT("retry_ms", retry_ms));
+    bool second = agent->registration_error[0];
+    gt_log(gt_log_level_of(agent->registration_error, sizeof(agent->registration_error), why),
+           "registration failed", GT_STR("why", why), GT_INT("retry_ms", retry_ms));
     /* One failure is usual while a kubelet starts; the second in a row becomes an Event. */
-    if (agent->registration_error[0] && !agent->reported_unregistered) {
+    if (second && !agent->reported_unregistered) {
         gt_agent_record_event(
             agent, true, "PluginNotRegistered",
             "the kubelet does not register the device plugin of %s, so that no new pod gets GPUs: %.500s",
             agent->options->resource, why);
         agent->reported_unregistered = true;
     }
-    snprintf(agent->registration_error, sizeof(agent->registration_error), "%s", why);
     gt_agent_publish_changed(agent->publish);
 }
 

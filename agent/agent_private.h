@@ -116,7 +116,6 @@ struct gt_agent {
     struct gt_kube_recorder *recorder; /* of events */
     struct gt_kube_informer *pods;     /* of this node; NULL also if plans are not honoured */
     struct gt_plan_table *plans;
-    struct gt_plan_counts plan_counts;
     uint64_t pods_error_ms;
     bool plans_handed_current;     /* the plans were complete when the plugin got them */
     struct gt_source *plans_timer; /* armed while they were not */
@@ -171,12 +170,11 @@ struct gt_agent {
 };
 
 /* agent_cdi.c: the CDI spec (--device-strategy). _check() takes over the reference of a scanned inventory and
- * returns a reference of the inventory to serve. Stop it after the plugin. */
+ * returns a reference of the inventory to serve. Free agent->cdi after the plugin. */
 int gt_agent_cdi_start(struct gt_agent *agent, gt_timer_callback *on_timer, struct gt_err **err);
 struct gt_inventory *gt_agent_cdi_check(struct gt_agent *agent, struct gt_inventory *inventory);
 /* The timer. True: GPUs are now withheld, or no longer; `scanned` must be checked and served again. */
 bool gt_agent_cdi_timer(struct gt_agent *agent);
-void gt_agent_cdi_stop(struct gt_agent *agent);
 
 /* agent_http.c: the handlers of /healthz, /readyz, /metrics and /usage, and of /healthz and /readyz only. */
 void gt_agent_serve(void *agent, const struct gt_http_request *request, struct gt_http_response *response);
@@ -201,7 +199,6 @@ enum gt_agent_source {
     GT_SYNC_NODE = 4,    /* the API server: our Node */
 };
 int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err);
-void gt_agent_sync_stop(struct gt_agent *agent);
 /* These sources have answered, or need not. */
 void gt_agent_synced(struct gt_agent *agent, unsigned sources);
 
@@ -241,7 +238,6 @@ bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *r
 int gt_agent_isolation_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_isolation_stop(struct gt_agent *agent);
 int gt_agent_isolation_follow(struct gt_agent *agent, struct gt_err **err);
-void gt_agent_isolation_unfollow(struct gt_agent *agent);
 
 /* agent_admit.c: no GPU is served before check-node has passed (--admit-after-check). */
 int gt_agent_admit_start(struct gt_agent *agent, struct gt_err **err);
@@ -249,10 +245,8 @@ void gt_agent_admit_stop(struct gt_agent *agent);
 
 /* agent_recorder.c: Events about the Node. Does nothing without an API server. */
 int gt_agent_recorder_start(struct gt_agent *agent, struct gt_err **err);
-void gt_agent_recorder_stop(struct gt_agent *agent);
 void gt_agent_record_event(struct gt_agent *agent, bool warning, const char *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-bool gt_agent_recorder_stats(const struct gt_agent *agent, struct gt_kube_recorder_counters *ret);
 
 /* agent_dra.c: Dynamic Resource Allocation (--advertise=dra, or claims that are left from it). _check() takes
  * over the reference of an inventory and returns a reference of what the device plugin may serve of it;

@@ -8,7 +8,6 @@
 #include "api/node.h"
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "kube/client.h"
@@ -42,11 +41,6 @@ int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err)
     agent->unsynced = GT_SYNC_HELD | GT_SYNC_OFFERED | (agent->kube ? GT_SYNC_NODE : 0U);
     gt_source_arm(agent->sync_timer, FIRST_ANSWERS_MS);
     return 0;
-}
-
-void gt_agent_sync_stop(struct gt_agent *agent)
-{
-    gt_source_free(gt_steal(agent->sync_timer));
 }
 
 /* Conditions of the Node that are faults (--fault-conditions), as other programs set them. */

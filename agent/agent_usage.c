@@ -212,6 +212,6 @@ int gt_agent_usage_start(struct gt_agent *agent, struct gt_err **err)
 void gt_agent_usage_stop(struct gt_agent *agent)
 {
     gt_podresources_free(gt_steal(agent->podresources));
-    gt_agent_sync_stop(agent);
+    gt_source_free(gt_steal(agent->sync_timer));
     gt_usage_table_free(gt_steal(agent->usage));
 }

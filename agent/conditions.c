@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "base/bits.h"
 #include "base/text.h"
 #include "base/time_text.h"
 
@@ -26,9 +27,7 @@ static void conditions_say(struct gt_agent_condition *to, enum gt_condition_stat
 static void say_discovered(const struct gt_condition_facts *facts, struct gt_agent_condition *to)
 {
     const struct gt_inventory *inventory = facts->inventory;
-    unsigned lost = 0;
-    for (unsigned i = 0; i < inventory->device_count; i++)
-        lost += gt_device_is_lost(&inventory->devices[i]);
+    unsigned lost = gt_inventory_lost(inventory);
     if (facts->scan_error[0])
         conditions_say(to, GT_CONDITION_FALSE, "ScanFailed", "%.500s", facts->scan_error);
     else if (!inventory->node->gpu_count)
@@ -43,12 +42,10 @@ static void say_discovered(const struct gt_condition_facts *facts, struct gt_age
 
 static void say_library(const struct gt_node *node, struct gt_agent_condition *to)
 {
-    for (unsigned i = 0; i < node->missing_count; i++)
-        if (strcmp(node->missing[i].what, "vendor library") == 0) {
-            conditions_say(to, GT_CONDITION_FALSE, "NotAnswering", "%s", node->missing[i].why);
-            return;
-        }
-    if (!node->gpu_count)
+    const struct gt_missing *missing = GT_FIND(node->missing, node->missing_count, what, "vendor library");
+    if (missing)
+        conditions_say(to, GT_CONDITION_FALSE, "NotAnswering", "%s", missing->why);
+    else if (!node->gpu_count)
         conditions_say(to, GT_CONDITION_UNKNOWN, GT_REASON_NO_GPU, "there is no GPU to ask about");
     else if (node->library_version[0])
         conditions_say(to, GT_CONDITION_TRUE, "Answering", "the vendor library %s answers",
@@ -145,14 +142,10 @@ static void name_unhealthy(const struct gt_inventory *inventory, unsigned bad, s
 static void say_gpus(const struct gt_inventory *inventory, struct gt_agent_condition *to)
 {
     const struct gt_node *node = inventory->node;
-    unsigned unhealthy = 0, lost = 0, unknown = 0;
+    unsigned unhealthy = gt_bit_count(gt_node_with_health(node, GT_GPU_UNHEALTHY)),
+             unknown = gt_bit_count(gt_node_with_health(node, GT_GPU_HEALTH_UNKNOWN)),
+             lost = gt_inventory_lost(inventory);
     gt_auto_buf struct gt_buf names = GT_BUF(sizeof(to->message));
-    for (unsigned i = 0; i < node->gpu_count; i++) {
-        unhealthy += node->gpus[i].health == GT_GPU_UNHEALTHY;
-        unknown += node->gpus[i].health == GT_GPU_HEALTH_UNKNOWN;
-    }
-    for (unsigned i = 0; i < inventory->device_count; i++)
-        lost += gt_device_is_lost(&inventory->devices[i]);
     name_unhealthy(inventory, unhealthy + lost, &names);
     if (unhealthy + lost)
         conditions_say(to, GT_CONDITION_FALSE, unhealthy ? GT_REASON_GPU_UNHEALTHY : GT_REASON_GPU_LOST,

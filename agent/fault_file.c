@@ -52,12 +52,6 @@ struct fault_place {
     char where[80]; /* "signals.temperature" */
 };
 
-static const struct number_key *fault_file_find_key(const struct number_key *keys, size_t count,
-                                                    const char *name)
-{
-    return GT_FIND(keys, count, name, name);
-}
-
 static int fault_file_read_number(const struct fault_place *place, const struct number_key *key,
                                   const cJSON *item, void *to, struct gt_err **err)
 {
@@ -97,7 +91,7 @@ static int read_rule(const struct fault_place *place, enum gt_signal signal, con
     GT_TRY(expect_mapping(place, json, err));
     cJSON_ArrayForEach(item, json)
     {
-        const struct number_key *key = fault_file_find_key(rule_keys, GT_COUNT(rule_keys), item->string);
+        const struct number_key *key = GT_FIND(rule_keys, GT_COUNT(rule_keys), name, item->string);
         if (strcmp(item->string, "when") == 0)
             GT_TRY(read_when(place, item, &rule->when, err));
         else if (key)
@@ -145,8 +139,7 @@ static int read_flapping(const char *path, const cJSON *json, struct gt_flapping
     GT_TRY(expect_mapping(&place, json, err));
     cJSON_ArrayForEach(item, json)
     {
-        const struct number_key *key =
-            fault_file_find_key(flapping_keys, GT_COUNT(flapping_keys), item->string);
+        const struct number_key *key = GT_FIND(flapping_keys, GT_COUNT(flapping_keys), name, item->string);
         if (!key)
             return gt_fail(err, EINVAL,
                            "%s: flapping.%.40s: unknown, there are falls, withinSeconds, holdSeconds and "

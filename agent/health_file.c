@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,26 +50,18 @@ static int state_make_dir(const char *dir, struct gt_err **err)
 static void health_file_write_gpu(const struct gt_health_history *past, struct gt_buf *to)
 {
     gt_json_new_line(to, 2);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "bdf", past->bdf);
-    gt_json_add_text(to, "uuid", past->uuid);
-    gt_json_begin(to, "signals", '[');
+    gt_json_printf(to, "{'bdf': %s, 'uuid': %s, 'signals': [", past->bdf, past->uuid);
     for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++)
         if (past->signals >> signal & 1)
             gt_json_add_text(to, NULL, gt_signal_name(signal));
     gt_json_end(to, ']');
-    gt_json_add_unsigned(to, "holdSeconds", past->hold_s);
-    gt_json_add_unsigned(to, "level", past->level);
-    gt_json_add_text(to, "reason", past->reason);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "'holdSeconds': %" PRIu64 ", 'level': %u, 'reason': %s}", past->hold_s, past->level,
+                   past->reason);
 }
 
 void gt_health_text_write(const struct gt_health *health, const char *boot, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_unsigned(to, "version", FORMAT_VERSION);
-    gt_json_add_text(to, "bootId", boot);
-    gt_json_begin(to, "gpus", '[');
+    gt_json_printf(to, "{'version': %d, 'bootId': %s, 'gpus': [", FORMAT_VERSION, boot);
     for (unsigned i = 0; i < health->count; i++) {
         struct gt_health_history past;
         if (!health->gpus[i].unhealthy)

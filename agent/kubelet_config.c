@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/json_get.h"
 #include "base/text.h"
 #include "kube/yaml.h"
@@ -47,7 +48,7 @@ void gt_kubelet_config_parse(const char *text, size_t len, const char *source, b
                              struct gt_kubelet *ret)
 {
     gt_auto_err struct gt_err *err = NULL;
-    cJSON *root = NULL;
+    gt_auto_json cJSON *root = NULL;
     char why[sizeof(ret->unknown)];
     *ret = (struct gt_kubelet){.policy = ""};
     if (gt_yaml_read(text, len, &root, &err) < 0) {
@@ -60,17 +61,13 @@ void gt_kubelet_config_parse(const char *text, size_t len, const char *source, b
     if (!cJSON_IsObject(config)) {
         snprintf(why, sizeof(why), "%.120s: this is no KubeletConfiguration", source);
         kubelet_config_give_up(ret, why);
-    } else if (!read_word(config, "topologyManagerPolicy", policies, read.policy, sizeof(read.policy), ret) ||
-               !read_word(config, "topologyManagerScope", scopes, read.scope, sizeof(read.scope), ret) ||
-               !read_word(config, "cpuManagerPolicy", cpu_policies, read.cpu_policy, sizeof(read.cpu_policy),
-                          ret)) {
-        cJSON_Delete(root);
-        return;
-    } else {
+    } else if (read_word(config, "topologyManagerPolicy", policies, read.policy, sizeof(read.policy), ret) &&
+               read_word(config, "topologyManagerScope", scopes, read.scope, sizeof(read.scope), ret) &&
+               read_word(config, "cpuManagerPolicy", cpu_policies, read.cpu_policy, sizeof(read.cpu_policy),
+                         ret)) {
         snprintf(read.source, sizeof(read.source), "%s", source);
         *ret = read;
     }
-    cJSON_Delete(root);
 }
 
 int gt_kubelet_config_read(const char *path, struct gt_kubelet *ret)

@@ -32,33 +32,30 @@ static void write_time(struct gt_buf *to, const char *name, const char *help, do
 
 static void metrics_write_gpus(const struct gt_inventory *inventory, struct gt_buf *to)
 {
-    unsigned counts[GT_GPU_UNHEALTHY + 1] = {0}, lost = 0;
+    unsigned counts[GT_GPU_UNHEALTHY + 1] = {0};
     const struct gt_node *node = inventory ? inventory->node : NULL;
     for (unsigned i = 0; node && i < node->gpu_count; i++)
         counts[node->gpus[i].health]++;
-    for (unsigned i = 0; inventory && i < inventory->device_count; i++)
-        lost += gt_device_is_lost(&inventory->devices[i]);
-    gt_prom_head(to, "gputopo_gpus", "GPUs of the node by health; lost: seen before, now gone.");
-    for (enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN; health <= GT_GPU_UNHEALTHY; health++)
-        gt_buf_printf(to, "gputopo_gpus{health=\"%s\"} %u\n", gt_gpu_health_name(health), counts[health]);
-    gt_buf_printf(to, "gputopo_gpus{health=\"lost\"} %u\n", lost);
+    gt_prom_by(to, "gputopo_gpus", "GPUs of the node by health; lost: seen before, now gone.", "health",
+               (const struct gt_prom_sample[]){{"unknown", counts[GT_GPU_HEALTH_UNKNOWN]},
+                                               {"healthy", counts[GT_GPU_HEALTHY]},
+                                               {"unhealthy", counts[GT_GPU_UNHEALTHY]},
+                                               {"lost", inventory ? gt_inventory_lost(inventory) : 0},
+                                               {NULL, 0}});
 }
 
 static void write_health(const struct gt_node *node, const struct gt_health_counts *counts, struct gt_buf *to)
 {
-    unsigned by_cause[GT_CAUSES] = {0};
-    for (unsigned i = 0; node && i < node->gpu_count; i++)
-        if (!gt_gpu_usable(&node->gpus[i]))
-            by_cause[node->gpus[i].cause]++;
-    gt_prom_head(to, "gputopo_unhealthy_gpus", "Unhealthy GPUs by what made them so.");
+    struct gt_prom_sample by_cause[GT_CAUSES + 1] = {0}, seen[GT_SIGNALS + 1] = {0};
     for (enum gt_signal signal = 0; signal < GT_CAUSES; signal++)
-        gt_buf_printf(to, "gputopo_unhealthy_gpus{reason=\"%s\"} %u\n", gt_signal_name(signal),
-                      by_cause[signal]);
-    gt_prom_head(to, "gputopo_health_signals_total",
-                 "Signals against GPUs that were seen, also those that are only reported.");
+        by_cause[signal].of = gt_signal_name(signal);
     for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++)
-        gt_buf_printf(to, "gputopo_health_signals_total{signal=\"%s\"} %" PRIu64 "\n", gt_signal_name(signal),
-                      counts->seen[signal]);
+        seen[signal] = (struct gt_prom_sample){gt_signal_name(signal), counts->seen[signal]};
+    for (unsigned i = 0; node && i < node->gpu_count; i++)
+        by_cause[node->gpus[i].cause].value += !gt_gpu_usable(&node->gpus[i]);
+    gt_prom_by(to, "gputopo_unhealthy_gpus", "Unhealthy GPUs by what made them so.", "reason", by_cause);
+    gt_prom_by(to, "gputopo_health_signals_total",
+               "Signals against GPUs that were seen, also those that are only reported.", "signal", seen);
     gt_prom_number(to, "gputopo_gpus_held_back_total",
                    "Times that a GPU became unhealthy again and again, and is held back for it.",
                    counts->held_back);
@@ -145,16 +142,17 @@ static void write_scans(const struct gt_metrics *metrics, struct gt_buf *to)
 static void write_plugin(const struct gt_plugin_stats *stats, const struct gt_inventory *inventory,
                          struct gt_buf *to)
 {
+    const struct gt_registration_stats *registration = &stats->registration;
     gt_prom_number(to, "gputopo_plugin_devices",
                    "Devices in the list for the kubelet, unhealthy ones included.",
                    inventory ? inventory->device_count : 0);
     gt_prom_number(to, "gputopo_plugin_registered",
                    "1 while the kubelet has registered the plugin and listens to its list of devices.",
-                   stats->registered && stats->streaming);
+                   registration->registered && registration->streaming);
     gt_prom_number(to, "gputopo_registrations_total", "Registrations that the kubelet accepted.",
-                   stats->registrations);
+                   registration->registrations);
     gt_prom_number(to, "gputopo_registration_failures_total", "Registrations that failed.",
-                   stats->registration_failures);
+                   registration->registration_failures);
     gt_prom_number(to, "gputopo_allocations_total", "Containers that were given their GPUs.",
                    stats->allocations);
     gt_prom_number(to, "gputopo_allocation_errors_total", "Containers whose Allocate was refused.",
@@ -249,11 +247,11 @@ static void write_usage(const struct gt_metrics *metrics, struct gt_buf *to)
 static void write_plans(const struct gt_metrics *metrics, struct gt_buf *to)
 {
     const struct gt_plan_counts *plans = metrics->plans;
-    gt_prom_head(to, "gputopo_plan_preferences_total",
-                 "GetPreferredAllocations for which a plan was searched, by result.");
-    for (unsigned i = 0; i < GT_PLAN_RESULTS; i++)
-        gt_buf_printf(to, "gputopo_plan_preferences_total{result=\"%s\"} %" PRIu64 "\n",
-                      gt_plan_result_name((enum gt_plan_result)i), metrics->plugin.plans[i]);
+    struct gt_prom_sample results[GT_PLAN_RESULTS + 1] = {0};
+    for (enum gt_plan_result i = 0; i < GT_PLAN_RESULTS; i++)
+        results[i] = (struct gt_prom_sample){gt_plan_result_name(i), metrics->plugin.plans[i]};
+    gt_prom_by(to, "gputopo_plan_preferences_total",
+               "GetPreferredAllocations for which a plan was searched, by result.", "result", results);
     if (!plans)
         return;
     gt_prom_number(to, "gputopo_plans_current", "1 while the API server sends every change of a plan.",
@@ -282,8 +280,8 @@ static void write_publish(const struct gt_publish_stats *stats, const struct gt_
                           struct gt_buf *to)
 {
     struct gt_prom_sample writes[GT_PUBLISH_LANES + 1] = {0}, failures[GT_PUBLISH_LANES + 1] = {0};
-    for (unsigned i = 0; i < GT_PUBLISH_LANES; i++) {
-        const char *name = gt_publish_lane_name((enum gt_publish_lane)i);
+    for (enum gt_publish_lane i = 0; i < GT_PUBLISH_LANES; i++) {
+        const char *name = gt_publish_lane_name(i);
         writes[i] = (struct gt_prom_sample){name, stats->writes[i]};
         failures[i] = (struct gt_prom_sample){name, stats->failures[i]};
     }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "api/meta.h"
 #include "api/names.h"
@@ -109,9 +108,7 @@ static uint64_t pause_of(const struct gt_publish *publish, unsigned failures, ui
 
 static void log_failure(struct lane *lane, enum gt_publish_lane which, const struct gt_err *error)
 {
-    bool again = lane->error == gt_err_code(error);
-    lane->error = gt_err_code(error);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "cannot publish",
+    gt_log(gt_log_level_of_code(&lane->error, gt_err_code(error)), "cannot publish",
            GT_STR("what", gt_publish_lane_name(which)), GT_STR("why", gt_err_text(error)));
 }
 
@@ -142,9 +139,8 @@ static void publish_go_away(struct gt_publish *publish, enum gt_publish_lane whi
     publish->lanes[which].again = true;
     if (publish->away == 1)
         return;
-    bool again = publish->away_error == gt_err_code(answer->error);
-    publish->away_error = gt_err_code(answer->error);
-    gt_log(again ? GT_LOG_DEBUG : GT_LOG_WARNING, "the API server does not answer, what is published stays",
+    gt_log(gt_log_level_of_code(&publish->away_error, gt_err_code(answer->error)),
+           "the API server does not answer, what is published stays",
            GT_STR("why", gt_err_text(answer->error)));
 }
 

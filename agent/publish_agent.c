@@ -66,7 +66,7 @@ static void update_conditions(struct gt_agent_publish *publish)
         .scan_error = agent->scan_error,
         .has_plugin = agent->plugin != NULL || by_claims,
         .by_claims = by_claims,
-        .registered = by_claims ? dra.registered : stats.registered,
+        .registered = by_claims ? dra.registered : stats.registration.registered,
         .registration_error = by_claims ? agent->dra_error : agent->registration_error,
         .shared_why = shared[0] ? shared : NULL,
         .usage_known = usage->known,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <string.h>
 
 #include "agent/publish_text.h"
@@ -48,7 +49,7 @@ void gt_publish_write_annotations(const char *node_name, const char *uid,
 
 static bool publish_node_is_alphanumeric(char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return isalnum((unsigned char)c);
 }
 
 /* Characters that a label's value must not have become '-'; it begins and ends with a letter or digit. */

@@ -11,12 +11,10 @@
 
 enum { ORDER_SEARCH_US = 200 };
 
+/* NULL where the node is not advertised. */
 static const struct gt_device *slice_device_of(const struct gt_inventory *inventory, unsigned gpu)
 {
-    for (unsigned i = 0; i < inventory->device_count; i++)
-        if (inventory->devices[i].gpu == (int)gpu)
-            return &inventory->devices[i];
-    return NULL;
+    return gpu < inventory->device_count ? &inventory->devices[gpu] : NULL;
 }
 
 static uint64_t may_be_given(const struct gt_slice_facts *facts)

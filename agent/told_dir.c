@@ -117,10 +117,7 @@ static int fault_dir_list(int in, struct gt_fault_dir *dir)
     unsigned known = dir->count;
     int count = scandirat(in, ".", &files, is_fault_file, alphasort);
     for (int i = 0; i < count; i++) {
-        unsigned at = 0;
-        while (at < known && strcmp(dir->files[at].name, files[i]->d_name) != 0)
-            at++;
-        if (at == known && dir->count < GT_FAULT_FILES_MAX) {
+        if (!GT_FIND(dir->files, known, name, files[i]->d_name) && dir->count < GT_FAULT_FILES_MAX) {
             struct gt_fault_dir_file *file = &dir->files[dir->count++];
             *file = (struct gt_fault_dir_file){.stamp = 0};
             gt_text_copy(file->name, sizeof(file->name), files[i]->d_name);

@@ -2,6 +2,7 @@
 #include "agent/usage.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/json_write.h"
@@ -38,27 +39,17 @@ static int compare_entries(const void *x, const void *y)
     return order == 0 ? strcmp(a->claim_namespace, b->claim_namespace) : order;
 }
 
-/* The kubelet's answer does not limit the texts: one that is too long for Kubernetes is cut at a character.
- */
-static void usage_copy(char *to, size_t size, const char *from)
-{
-    size_t len = 0;
-    for (unsigned n; from[len] && (n = gt_text_utf8_length(from + len)) && len + n < size; len += n)
-        ;
-    memcpy(to, from, len);
-    to[len] = '\0';
-}
-
+/* The kubelet's answer does not limit the texts: one that is too long for Kubernetes is cut. */
 static void fill_entry(struct gt_usage_owner *entry, const struct gt_holder *holder)
 {
     *entry = (struct gt_usage_owner){0};
-    usage_copy(entry->id, sizeof(entry->id), holder->id);
-    usage_copy(entry->namespace, sizeof(entry->namespace), holder->namespace);
-    usage_copy(entry->pod, sizeof(entry->pod), holder->pod);
-    usage_copy(entry->container, sizeof(entry->container), holder->container);
-    usage_copy(entry->claim, sizeof(entry->claim), holder->claim ? holder->claim : "");
-    usage_copy(entry->claim_namespace, sizeof(entry->claim_namespace),
-               holder->claim ? holder->claim_namespace : "");
+    gt_text_cut(entry->id, sizeof(entry->id), holder->id);
+    gt_text_cut(entry->namespace, sizeof(entry->namespace), holder->namespace);
+    gt_text_cut(entry->pod, sizeof(entry->pod), holder->pod);
+    gt_text_cut(entry->container, sizeof(entry->container), holder->container);
+    gt_text_cut(entry->claim, sizeof(entry->claim), holder->claim ? holder->claim : "");
+    gt_text_cut(entry->claim_namespace, sizeof(entry->claim_namespace),
+                holder->claim ? holder->claim_namespace : "");
 }
 
 static bool same_claim(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
@@ -354,23 +345,16 @@ void gt_usage_in_use(const struct gt_usage_table *table, struct gt_in_use *ret)
 
 static void add_owner_json(struct gt_buf *to, const struct gt_usage_owner *owner)
 {
-    gt_json_add_text(to, "id", owner->id);
-    gt_json_add_text(to, "namespace", owner->namespace);
-    gt_json_add_text(to, "pod", owner->pod);
-    gt_json_add_text(to, "container", owner->container);
-    gt_json_add_text_if(to, "claim", owner->claim);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "'id': %s, 'namespace': %s, 'pod': %s, 'container': %s, ?'claim': %s}", owner->id,
+                   owner->namespace, owner->pod, owner->container, owner->claim);
 }
 
 void gt_usage_json(const struct gt_usage_table *table, const char *node_name, double asked_s,
                    struct gt_buf *to)
 {
     const struct gt_usage *usage = table->now;
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "node", node_name);
-    gt_json_add_bool(to, "known", usage->known);
-    gt_json_add_bool(to, "stale", usage->stale);
-    gt_json_add_unsigned(to, "generation", usage->generation);
+    gt_json_printf(to, "{'node': %s, 'known': !%d, 'stale': !%d, 'generation': %" PRIu64, node_name,
+                   usage->known, usage->stale, usage->generation);
     if (asked_s > 0) {
         gt_json_key(to, "asked");
         gt_buf_printf(to, "%.3f", asked_s);
@@ -381,9 +365,7 @@ void gt_usage_json(const struct gt_usage_table *table, const char *node_name, do
     for (unsigned i = 0; i < usage->gpu_count; i++) {
         if (!(usage->used >> i & 1))
             continue;
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_unsigned(to, "gpu", i);
-        gt_json_add_text(to, "uuid", table->inventory->node->gpus[i].uuid);
+        gt_json_printf(to, "{'gpu': %u, 'uuid': %s", i, table->inventory->node->gpus[i].uuid);
         add_owner_json(to, &usage->owners[i]);
     }
     gt_json_end(to, ']');

@@ -95,6 +95,12 @@ static int write_all(int fd, const char *data, size_t len)
     return 0;
 }
 
+bool gt_file_is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
 int gt_file_check(const char *dir, const char *name, struct gt_err **err)
 {
     struct stat st;

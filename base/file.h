@@ -33,6 +33,10 @@ DIR *gt_file_open_dir(int dirfd, const char *path);
  * device. */
 int gt_file_check(const char *dir, const char *name, struct gt_err **err);
 
+/* Whether both are the state of one file that nobody has written between. */
+struct stat;
+bool gt_file_is_same(const struct stat *a, const struct stat *b);
+
 /* Writes a whole file or nothing: a temporary file beside it, and a rename. `mode` as in open(2). Nothing
  * waits for the disk: after a power failure the file may be the old one, empty or missing. */
 int gt_file_write(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err);

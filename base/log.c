@@ -30,6 +30,13 @@ enum gt_log_level gt_log_level_of(char *last, size_t size, const char *why)
     return again ? GT_LOG_DEBUG : GT_LOG_WARNING;
 }
 
+enum gt_log_level gt_log_level_of_code(int *last, int code)
+{
+    bool again = *last == code;
+    *last = code;
+    return again ? GT_LOG_DEBUG : GT_LOG_WARNING;
+}
+
 /* Whether a value can be told from what is around it without quotes. */
 static bool is_plain(const char *text)
 {

@@ -36,6 +36,8 @@ void gt_log_setup(enum gt_log_level level, enum gt_log_format format);
 
 /* A warning, or for debugging where `why` is the text in `last`, of the last time; keeps it there. */
 enum gt_log_level gt_log_level_of(char *last, size_t size, const char *why);
+/* The same for the code of an error. */
+enum gt_log_level gt_log_level_of_code(int *last, int code);
 
 void gt_log_fields(enum gt_log_level level, const char *event, const struct gt_log_field *fields);
 

@@ -9,8 +9,8 @@
 #include "deviceplugin/cdi_spec.h"
 
 struct gt_cdi {
-    char *dir, *path, *kind, *dev_root;
-    struct gt_cdi_options options; /* of these */
+    char *path;
+    struct gt_cdi_options options;
 
     pthread_mutex_t writing; /* held from reading the host to writing the file, so that an older view is not
                                 written last */
@@ -29,13 +29,13 @@ static int cdi_make_text(const struct gt_cdi *cdi, const struct gt_inventory *in
 {
     struct gt_device_nodes nodes;
     bool any = false;
-    if (gt_device_nodes_find(cdi->dev_root, NULL, 0, &nodes, NULL) < 0)
+    if (gt_device_nodes_find(cdi->options.dev_root, NULL, 0, &nodes, NULL) < 0)
         return 0;
     gt_cdi_spec_begin(&cdi->options, &nodes, to);
     for (unsigned i = 0; i < inventory->device_count; i++) {
         const struct gt_device *device = &inventory->devices[i];
         /* Also an unhealthy one: the container that has it may be restarted. */
-        if (device->gpu < 0 || gt_device_nodes_drm(cdi->dev_root, device, &nodes, NULL) < 0)
+        if (device->gpu < 0 || gt_device_nodes_drm(cdi->options.dev_root, device, &nodes, NULL) < 0)
             continue;
         gt_cdi_spec_add(&cdi->options, device->id, &nodes, NULL, to);
         any = true;
@@ -55,19 +55,13 @@ static void cdi_forget(struct gt_cdi *cdi)
     cdi->text = NULL;
 }
 
-static bool is_same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 /* Whether the file has exactly this content; then cdi->seen is its state before it was read. */
 static bool cdi_file_says(struct gt_cdi *cdi, const char *text)
 {
     struct stat st;
     if (lstat(cdi->path, &st) < 0)
         return false;
-    bool known = cdi->text && is_same_file(&st, &cdi->seen) && strcmp(cdi->text, text) == 0;
+    bool known = cdi->text && gt_file_is_same(&st, &cdi->seen) && strcmp(cdi->text, text) == 0;
     if (!known && !gt_cdi_file_says(cdi->path, text, strlen(text)))
         return false;
     cdi->seen = st;
@@ -137,7 +131,7 @@ bool gt_cdi_exists(struct gt_cdi *cdi)
 
 void gt_cdi_full_name(const struct gt_cdi *cdi, const char *id, struct gt_buf *to)
 {
-    gt_buf_printf(to, "%s=", cdi->kind);
+    gt_buf_printf(to, "%s=", cdi->options.kind);
     gt_cdi_name_add(to, id);
 }
 
@@ -162,11 +156,7 @@ int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct
     GT_NEED(cdi, err, "CDI spec");
     pthread_mutex_init(&cdi->writing, NULL);
     pthread_mutex_init(&cdi->lock, NULL);
-    cdi->dir = strdup(options->dir);
-    cdi->kind = strdup(options->kind);
-    cdi->dev_root = strdup(options->dev_root);
-    GT_NEED(cdi->dir && cdi->kind && cdi->dev_root, err, "CDI spec");
-    cdi->options = (struct gt_cdi_options){cdi->dir, cdi->kind, cdi->dev_root};
+    cdi->options = *options;
     gt_auto_buf struct gt_buf path = GT_BUF(4096);
     gt_cdi_path_add(&cdi->options, &path);
     gt_buf_puts(&path, ".json");
@@ -185,9 +175,6 @@ void gt_cdi_free(struct gt_cdi *cdi)
     cdi_forget(cdi);
     pthread_mutex_destroy(&cdi->writing);
     pthread_mutex_destroy(&cdi->lock);
-    free(cdi->dir);
     free(cdi->path);
-    free(cdi->kind);
-    free(cdi->dev_root);
     free(cdi);
 }

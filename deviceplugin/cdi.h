@@ -19,7 +19,8 @@ enum gt_device_strategy {
     GT_STRATEGY_BOTH,
 };
 
-/* Makes the checks of gt_cdi_check(), and removes temporary files of an interrupted write. */
+/* Makes the checks of gt_cdi_check(), and removes temporary files of an interrupted write. The texts of the
+ * options are borrowed. */
 int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct gt_err **err);
 void gt_cdi_free(struct gt_cdi *cdi);
 GT_DEFINE_CLEANUP(struct gt_cdi *, gt_cdi_free)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/cdi_spec.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,27 +10,19 @@
 
 #include "base/file.h"
 #include "base/json_write.h"
+#include "base/options.h"
 #include "base/text.h"
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 static bool cdi_spec_is_alphanumeric(char c)
 {
-    return is_letter(c) || (c >= '0' && c <= '9');
+    return isalnum((unsigned char)c);
 }
 
 /* Begins with a letter, ends with a letter or digit, and has letters, digits, '-', '_' and '.' between. */
 static bool cdi_spec_is_name(const char *text, size_t len)
 {
-    if (!len || !is_letter(text[0]) || !cdi_spec_is_alphanumeric(text[len - 1]))
-        return false;
-    for (size_t i = 0; i < len; i++)
-        if (!cdi_spec_is_alphanumeric(text[i]) && !strchr("-_.", text[i]))
-            return false;
-    return true;
+    return gt_option_is_name(text, len, "-_.") && isalpha((unsigned char)text[0]) &&
+           cdi_spec_is_alphanumeric(text[len - 1]);
 }
 
 /* How long a path is without slashes at its end. */
@@ -98,11 +91,8 @@ static void write_edits(const struct gt_cdi_options *options, const struct gt_de
         snprintf(host_path, sizeof(host_path), "%.*s/%s", (int)cdi_spec_length(dev_root), dev_root,
                  nodes->names[i]);
         gt_json_new_line(to, indent + 2);
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "path", path);
-        gt_json_add_text_if(to, "hostPath", strcmp(host_path, path) != 0 ? host_path : NULL);
-        gt_json_add_text(to, "permissions", "rw");
-        gt_json_end(to, '}');
+        gt_json_printf(to, "{'path': %s, ?'hostPath': %s, 'permissions': 'rw'}", path,
+                       strcmp(host_path, path) != 0 ? host_path : "");
     }
     gt_json_ends(to, nodes ? "]}" : "}");
 }
@@ -110,9 +100,7 @@ static void write_edits(const struct gt_cdi_options *options, const struct gt_de
 void gt_cdi_spec_begin(const struct gt_cdi_options *options, const struct gt_device_nodes *common,
                        struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "cdiVersion", "0.6.0");
-    gt_json_add_text(to, "kind", options->kind);
+    gt_json_printf(to, "{'cdiVersion': '0.6.0', 'kind': %s", options->kind);
     write_edits(options, common, NULL, 2, to);
     gt_json_new_line(to, 2);
     gt_json_begin(to, "devices", '[');
@@ -125,8 +113,7 @@ void gt_cdi_spec_add(const struct gt_cdi_options *options, const char *id,
     gt_cdi_name_add(&name, id);
     to->failed |= name.failed;
     gt_json_new_line(to, 4);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "name", name.failed ? "" : name.data);
+    gt_json_printf(to, "{'name': %s", name.failed ? "" : name.data);
     write_edits(options, nodes, variables, 6, to);
     gt_json_end(to, '}');
 }

@@ -22,8 +22,7 @@ static int add_required(const char *dev_root, const char *name, struct gt_device
 {
     if (nodes->count == GT_COUNT(nodes->names))
         return gt_fail(err, E2BIG, "more than %zu device nodes", GT_COUNT(nodes->names));
-    int r = gt_file_check(dev_root, name, err);
-    if (r < 0)
+    if (gt_file_check(dev_root, name, err) < 0)
         return gt_wrap(err, "device node");
     device_nodes_add(nodes, name);
     return 0;
@@ -49,19 +48,14 @@ static void add_further(const char *dev_root, struct gt_device_nodes *nodes)
 static int add_drm(const char *dev_root, const struct gt_device *device, struct gt_device_nodes *nodes,
                    struct gt_err **err)
 {
-    char name[GT_DEVICE_NAME_SIZE];
-    int r = 0;
-    if (device->drm_card < 0 && device->drm_render < 0)
+    char names[2][GT_DEVICE_NAME_SIZE];
+    gt_drm_node_names(device->drm_card, device->drm_render, names);
+    if (!names[0][0] && !names[1][0])
         return gt_fail(err, ENOENT, "no DRM device node is known for GPU %s at %s", device->id, device->bdf);
-    if (device->drm_card >= 0) {
-        snprintf(name, sizeof(name), GT_CARD_NODE, device->drm_card);
-        r = add_required(dev_root, name, nodes, err);
-    }
-    if (r == 0 && device->drm_render >= 0) {
-        snprintf(name, sizeof(name), GT_RENDER_NODE, device->drm_render);
-        r = add_required(dev_root, name, nodes, err);
-    }
-    return r < 0 ? gt_wrap(err, "GPU %s", device->id) : 0;
+    for (unsigned i = 0; i < GT_COUNT(names); i++)
+        if (names[i][0] && add_required(dev_root, names[i], nodes, err) < 0)
+            return gt_wrap(err, "GPU %s", device->id);
+    return 0;
 }
 
 int gt_device_nodes_find(const char *dev_root, const struct gt_device *const *devices, unsigned count,
@@ -69,14 +63,10 @@ int gt_device_nodes_find(const char *dev_root, const struct gt_device *const *de
 {
     struct gt_device_nodes nodes;
     nodes.count = 0;
-    int r = add_required(dev_root, control_node, &nodes, err);
-    if (r < 0)
-        return r;
+    GT_TRY(add_required(dev_root, control_node, &nodes, err));
     add_further(dev_root, &nodes);
-    for (unsigned i = 0; r == 0 && i < count; i++)
-        r = add_drm(dev_root, devices[i], &nodes, err);
-    if (r < 0)
-        return r;
+    for (unsigned i = 0; i < count; i++)
+        GT_TRY(add_drm(dev_root, devices[i], &nodes, err));
     *ret = nodes;
     return 0;
 }
@@ -86,29 +76,21 @@ int gt_device_nodes_drm(const char *dev_root, const struct gt_device *device, st
 {
     struct gt_device_nodes nodes;
     nodes.count = 0;
-    int r = add_drm(dev_root, device, &nodes, err);
-    if (r == 0)
-        *ret = nodes;
-    return r;
+    GT_TRY(add_drm(dev_root, device, &nodes, err));
+    *ret = nodes;
+    return 0;
 }
 
 void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struct gt_device_nodes *ret)
 {
-    char name[sizeof(ret->names[0])];
+    char names[2][GT_DEVICE_NAME_SIZE];
     ret->count = 0;
     add_if_there(dev_root, control_node, ret);
     add_further(dev_root, ret);
     for (unsigned i = 0; node && i < node->gpu_count; i++) {
-        snprintf(name, sizeof(name), GT_CARD_NODE, node->gpus[i].drm_card);
-        if (node->gpus[i].drm_card >= 0)
-            add_if_there(dev_root, name, ret);
-        snprintf(name, sizeof(name), GT_RENDER_NODE, node->gpus[i].drm_render);
-        if (node->gpus[i].drm_render >= 0)
-            add_if_there(dev_root, name, ret);
+        gt_drm_node_names(node->gpus[i].drm_card, node->gpus[i].drm_render, names);
+        for (unsigned k = 0; k < GT_COUNT(names); k++)
+            if (names[k][0])
+                add_if_there(dev_root, names[k], ret);
     }
-}
-
-bool gt_device_nodes_driver(const char *dev_root)
-{
-    return gt_file_check(dev_root, control_node, NULL) == 0;
 }

@@ -27,6 +27,3 @@ int gt_device_nodes_drm(const char *dev_root, const struct gt_device *device, st
 /* All of them that the host has: every mx?d, and the DRM nodes of each GPU of `node`, which may be NULL.
  * Missing ones are no error: they are for gputopo-probe, which also examines broken GPUs. */
 void gt_device_nodes_all(const char *dev_root, const struct gt_node *node, struct gt_device_nodes *ret);
-
-/* Whether the vendor's driver is loaded: then mxcd exists. */
-bool gt_device_nodes_driver(const char *dev_root);

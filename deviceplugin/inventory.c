@@ -48,12 +48,9 @@ static const char place_prefix[] = "PCI-";
 static bool id_is_taken(const struct gt_inventory *inventory, const struct gt_inventory *previous,
                         const struct gt_in_use *in_use, const char *id)
 {
-    if (in_use && gt_in_use_retired(in_use, id))
-        return true;
-    for (unsigned i = 0; i < inventory->device_count; i++)
-        if (strcmp(inventory->devices[i].id, id) == 0)
-            return true;
-    return previous && GT_FIND(previous->devices, previous->device_count, id, id);
+    return (in_use && gt_in_use_retired(in_use, id)) ||
+           GT_FIND(inventory->devices, inventory->device_count, id, id) ||
+           (previous && GT_FIND(previous->devices, previous->device_count, id, id));
 }
 
 /* An unused ID: the GPU's own ID, followed by a number if another card was served by it. */
@@ -301,6 +298,14 @@ int gt_inventory_withhold(const struct gt_inventory *inventory, uint64_t gpus, c
     }
     *ret = copy;
     return 0;
+}
+
+unsigned gt_inventory_lost(const struct gt_inventory *inventory)
+{
+    unsigned lost = 0;
+    for (unsigned i = 0; i < inventory->device_count; i++)
+        lost += gt_device_is_lost(&inventory->devices[i]);
+    return lost;
 }
 
 struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory)

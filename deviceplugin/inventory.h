@@ -97,6 +97,8 @@ int gt_inventory_next(const struct gt_node *node, struct gt_class_cache *classes
 /* A copy in which these GPUs of the node (a mask) are not healthy, for this reason. */
 int gt_inventory_withhold(const struct gt_inventory *inventory, uint64_t gpus, const char *reason,
                           struct gt_inventory **ret, struct gt_err **err);
+/* How many of its devices are lost GPUs. */
+unsigned gt_inventory_lost(const struct gt_inventory *inventory);
 struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory);
 void gt_inventory_unref(struct gt_inventory *inventory);
 GT_DEFINE_CLEANUP(struct gt_inventory *, gt_inventory_unref)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "deviceplugin/answers.h"
 #include "deviceplugin/device_nodes.h"
 #include "deviceplugin/podresources.h"
@@ -13,7 +14,6 @@ struct gt_nodes_plugin {
     const char *dev_root; /* borrowed */
     struct gt_nodes_plugin_events events;
     struct gt_registration *registration;
-    bool registered, streaming;
 
     pthread_mutex_t lock;
     struct gt_node *node; /* under lock, as the next */
@@ -37,7 +37,7 @@ static void nodes_plugin_deliver_allocated(void *owner, struct gt_message *base)
 
 static void report_allocated(struct gt_nodes_plugin *plugin, unsigned nodes, const char *error)
 {
-    struct nodes_message *message = plugin->events.allocated ? calloc(1, sizeof(*message)) : NULL;
+    struct nodes_message *message = calloc(1, sizeof(*message));
     if (!message)
         return;
     message->message.deliver = nodes_plugin_deliver_allocated;
@@ -90,37 +90,11 @@ static const struct gt_rpc_method methods[] = {
     {.path = GT_PATH_PRESTART, .handler = gt_handle_prestart},
 };
 
-/* ---- events of the registration, on the loop's thread ---- */
+/* ---- on the loop's thread ---- */
 
-static void nodes_plugin_on_registered(void *arg)
+static bool nodes_plugin_lacks(void *arg, const struct gt_holdings *offered)
 {
-    struct gt_nodes_plugin *plugin = arg;
-    plugin->registered = true;
-    if (plugin->events.registered)
-        plugin->events.registered(plugin->events.arg);
-}
-
-static void nodes_plugin_on_failed(void *arg, const char *why, unsigned retry_ms)
-{
-    struct gt_nodes_plugin *plugin = arg;
-    plugin->registered = false;
-    if (plugin->events.registration_failed)
-        plugin->events.registration_failed(plugin->events.arg, why, retry_ms);
-}
-
-static void nodes_plugin_on_streaming(void *arg, bool open)
-{
-    struct gt_nodes_plugin *plugin = arg;
-    plugin->streaming = open;
-    if (!open)
-        plugin->registered = false;
-}
-
-static bool nodes_plugin_on_offered(void *arg, const struct gt_holdings *offered)
-{
-    if (!nodes_plugin_is_ready(arg))
-        return false;
-    return !GT_FIND(offered->holders, offered->count, id, GT_NODES_PLUGIN_ID);
+    return nodes_plugin_is_ready(arg) && !GT_FIND(offered->holders, offered->count, id, GT_NODES_PLUGIN_ID);
 }
 
 int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_options *options,
@@ -130,15 +104,13 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
     GT_CLEANUP(gt_nodes_plugin_free) struct gt_nodes_plugin *plugin = calloc(1, sizeof(*plugin));
     GT_NEED(plugin, err, "device plugin");
     pthread_mutex_init(&plugin->lock, NULL);
-    if (events)
-        plugin->events = *events;
+    plugin->events = *events;
     plugin->dev_root = options->dev_root;
     const struct gt_rpc_service service = {.methods = methods, .count = GT_COUNT(methods), .arg = plugin};
-    const struct gt_registration_options registration = {.kubelet_dir = options->kubelet_dir,
-                                                         .resource = options->resource};
-    const struct gt_registration_events callbacks = {nodes_plugin_on_registered, nodes_plugin_on_failed,
-                                                     nodes_plugin_on_streaming, nodes_plugin_on_offered,
-                                                     plugin};
+    const struct gt_registration_options registration = {
+        .kubelet_dir = options->kubelet_dir, .resource = options->resource, .lacks = nodes_plugin_lacks};
+    const struct gt_registration_events callbacks = {events->registered, events->registration_failed, NULL,
+                                                     events->arg};
     GT_TRY(gt_registration_new(loop, &service, &registration, &callbacks, &plugin->registration, err));
     *ret = gt_steal(plugin);
     return 0;
@@ -147,8 +119,8 @@ int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_optio
 void gt_nodes_plugin_set(struct gt_nodes_plugin *plugin, const struct gt_node *node)
 {
     struct gt_node *next = node ? gt_node_ref(node) : NULL;
-    bool ready = node && (gt_device_nodes_driver(plugin->dev_root) || gt_node_not_advertised(node) ||
-                          node->gpu_count == 0);
+    bool has_driver = gt_file_check(plugin->dev_root, GT_CONTROL_NODE, NULL) == 0;
+    bool ready = node && (has_driver || gt_node_not_advertised(node) || node->gpu_count == 0);
     pthread_mutex_lock(&plugin->lock);
     struct gt_node *before = plugin->node;
     bool changed = plugin->ready != ready;
@@ -163,7 +135,9 @@ void gt_nodes_plugin_set(struct gt_nodes_plugin *plugin, const struct gt_node *n
 
 bool gt_nodes_plugin_registered(const struct gt_nodes_plugin *plugin)
 {
-    return plugin->registered && plugin->streaming;
+    struct gt_registration_stats stats;
+    gt_registration_stats(plugin->registration, &stats);
+    return stats.registered && stats.streaming;
 }
 
 uint64_t gt_nodes_plugin_busy_ms(const struct gt_nodes_plugin *plugin)

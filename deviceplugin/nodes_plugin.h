@@ -19,7 +19,7 @@ struct gt_nodes_plugin_options {
     const char *resource, *kubelet_dir, *dev_root; /* borrowed */
 };
 
-struct gt_nodes_plugin_events { /* all on the loop's thread; any may be NULL; none may free the plugin */
+struct gt_nodes_plugin_events { /* all on the loop's thread; none may free the plugin */
     void (*registered)(void *arg);
     void (*registration_failed)(void *arg, const char *why, unsigned retry_ms);
     void (*allocated)(void *arg, unsigned nodes, const char *error); /* error: NULL if it was answered */

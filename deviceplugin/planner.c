@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/planner.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -12,8 +11,7 @@ enum { TRIES = 6, LEAST_MS = 2 };
 
 struct gt_planner {
     struct gt_rpc *rpc; /* a separate one: the plugin's thread waits here and cannot handle the answer */
-    char *socket;
-    const char *resource;
+    const char *kubelet_dir, *resource; /* borrowed */
     uint64_t deadline_ns;
 };
 
@@ -51,7 +49,7 @@ static bool planner_ask(struct gt_planner *planner, struct kubelet_answer *answe
     GT_CLEANUP(gt_rpc_call_free) struct gt_rpc_call *call = NULL;
     const struct gt_pod_ask ask = {left_ms, planner_on_done, answer};
     if (left_ms < LEAST_MS ||
-        gt_pod_call_new(planner->rpc, planner->socket, GT_POD_LIST, &ask, &call, NULL) < 0)
+        gt_pod_call_new(planner->rpc, planner->kubelet_dir, GT_POD_LIST, &ask, &call, NULL) < 0)
         return false;
     pthread_mutex_lock(&answer->lock);
     while (!answer->is_here && gt_cond_wait_until(&answer->come, &answer->lock, end_ns) == 0)
@@ -139,11 +137,8 @@ int gt_planner_new(const char *kubelet_dir, const char *resource, unsigned deadl
     gt_auto_planner struct gt_planner *planner = calloc(1, sizeof(*planner));
     GT_NEED(planner, err, "planner");
     planner->deadline_ns = (deadline_ms ? deadline_ms : GT_PLANNER_DEADLINE_MS) * 1000000ULL;
+    planner->kubelet_dir = kubelet_dir;
     planner->resource = resource;
-    if (asprintf(&planner->socket, "%s/pod-resources/kubelet.sock", kubelet_dir) < 0) {
-        planner->socket = NULL;
-        return gt_fail_sys(err, ENOMEM, "planner");
-    }
     GT_TRY(gt_rpc_new(&planner->rpc, err));
     *ret = gt_steal(planner);
     return 0;
@@ -154,6 +149,5 @@ void gt_planner_free(struct gt_planner *planner)
     if (!planner)
         return;
     gt_rpc_free(planner->rpc);
-    free(planner->socket);
     free(planner);
 }

@@ -24,7 +24,7 @@ enum {
     GT_PLANNER_ANSWER_MAX = 1 << 20, /* a larger answer counts as late */
 };
 
-/* `resource` is borrowed. */
+/* Both texts are borrowed. */
 int gt_planner_new(const char *kubelet_dir, const char *resource, unsigned deadline_ms,
                    struct gt_planner **ret, struct gt_err **err);
 

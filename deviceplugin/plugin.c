@@ -117,7 +117,6 @@ static void plugin_measure(struct gt_plugin *plugin, struct gt_latency *latency,
         bucket++;
     pthread_mutex_lock(&plugin->lock);
     latency->bucket[bucket]++;
-    latency->count++;
     latency->sum_us += us;
     pthread_mutex_unlock(&plugin->lock);
 }
@@ -303,50 +302,13 @@ static const struct gt_rpc_method methods[] = {
     {.path = GT_PATH_PRESTART, .handler = gt_handle_prestart},
 };
 
-static void plugin_on_registered(void *arg)
-{
-    struct gt_plugin *plugin = arg;
-    pthread_mutex_lock(&plugin->lock);
-    plugin->stats.registered = true;
-    plugin->stats.registrations++;
-    pthread_mutex_unlock(&plugin->lock);
-    if (plugin->events.registered)
-        plugin->events.registered(plugin->events.arg);
-}
-
-static void plugin_on_failed(void *arg, const char *why, unsigned retry_ms)
-{
-    struct gt_plugin *plugin = arg;
-    pthread_mutex_lock(&plugin->lock);
-    plugin->stats.registered = false;
-    plugin->stats.registration_failures++;
-    pthread_mutex_unlock(&plugin->lock);
-    if (plugin->events.registration_failed)
-        plugin->events.registration_failed(plugin->events.arg, why, retry_ms);
-}
-
-static void plugin_on_streaming(void *arg, bool open)
-{
-    struct gt_plugin *plugin = arg;
-    pthread_mutex_lock(&plugin->lock);
-    plugin->stats.streaming = open;
-    if (!open)
-        plugin->stats.registered = false;
-    pthread_mutex_unlock(&plugin->lock);
-    if (!open && plugin->events.stream_ended)
-        plugin->events.stream_ended(plugin->events.arg);
-}
-
-static bool plugin_on_offered(void *arg, const struct gt_holdings *offered)
+static bool plugin_lacks(void *arg, const struct gt_holdings *offered)
 {
     gt_auto_inventory struct gt_inventory *inventory = current(arg);
-    for (unsigned i = 0; i < inventory->device_count; i++) {
-        unsigned k = 0;
-        while (k < offered->count && strcmp(offered->holders[k].id, inventory->devices[i].id) != 0)
-            k++;
-        if (inventory->devices[i].healthy && k == offered->count)
+    for (unsigned i = 0; i < inventory->device_count; i++)
+        if (inventory->devices[i].healthy &&
+            !GT_FIND(offered->holders, offered->count, id, inventory->devices[i].id))
             return true;
-    }
     return false;
 }
 
@@ -370,9 +332,11 @@ int gt_plugin_new(struct gt_loop *loop, const struct gt_plugin_options *options,
                                                          .prefers = true,
                                                          .register_timeout_ms = options->register_timeout_ms,
                                                          .stream_timeout_ms = options->stream_timeout_ms,
-                                                         .check_ms = options->check_ms};
-    const struct gt_registration_events callbacks = {plugin_on_registered, plugin_on_failed,
-                                                     plugin_on_streaming, plugin_on_offered, plugin};
+                                                         .check_ms = options->check_ms,
+                                                         .lacks = plugin_lacks};
+    const struct gt_registration_events callbacks = {plugin->events.registered,
+                                                     plugin->events.registration_failed,
+                                                     plugin->events.stream_ended, plugin->events.arg};
     plugin->strategy = options->strategy;
     plugin->cdi = options->cdi;
     plugin->honour_plans = options->honour_plans;
@@ -447,4 +411,5 @@ void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret)
     pthread_mutex_lock(&plugin->lock);
     *ret = plugin->stats;
     pthread_mutex_unlock(&plugin->lock);
+    gt_registration_stats(plugin->registration, &ret->registration);
 }

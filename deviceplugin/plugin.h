@@ -4,6 +4,7 @@
 #include "base/loop.h"
 #include "deviceplugin/cdi.h"
 #include "deviceplugin/plans.h"
+#include "deviceplugin/registration.h"
 
 /*
  * The kubelet's device plugin API v1beta1 for one resource: serves it on a unix socket below the kubelet's
@@ -89,11 +90,10 @@ GT_DEFINE_CLEANUP(struct gt_plugin *, gt_plugin_free)
 enum { GT_LATENCY_BUCKETS = 9 }; /* <= 10 us, 30, 100, 300, 1 ms, 3, 10, 100, more */
 struct gt_latency {
     uint64_t bucket[GT_LATENCY_BUCKETS];
-    uint64_t count, sum_us;
+    uint64_t sum_us;
 };
 struct gt_plugin_stats {
-    bool registered, streaming;
-    uint64_t registrations, registration_failures;
+    struct gt_registration_stats registration;
     uint64_t allocations, allocation_errors; /* by container */
     uint64_t plans[GT_PLAN_RESULTS]; /* requests without IDs that must be included, by result; all 0 if plans
                                         are not honoured */
@@ -108,5 +108,5 @@ uint64_t gt_plugin_quiet_ms(const struct gt_plugin *plugin);
  * any thread, takes no lock. */
 uint64_t gt_plugin_busy_ms(const struct gt_plugin *plugin);
 
-/* Safe from any thread. */
+/* On the loop's thread. */
 void gt_plugin_stats(struct gt_plugin *plugin, struct gt_plugin_stats *ret);

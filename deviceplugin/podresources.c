@@ -2,6 +2,7 @@
 #include "deviceplugin/podresources.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <time.h>
 
@@ -10,6 +11,7 @@
 #include "base/mailbox.h"
 #include "base/process.h"
 #include "deviceplugin/kubelet_dir.h"
+#include "deviceplugin/plugin.h"
 #include "deviceplugin/podresources_call.h"
 
 enum {
@@ -29,7 +31,7 @@ struct gt_podresources {
     struct gt_loop *loop;
     struct gt_podresources_options options;
     struct gt_podresources_events events;
-    char *socket;
+    char socket[PATH_MAX];
     struct gt_pod_wanted wanted; /* borrowed texts */
     struct gt_mailbox *mailbox;
     struct gt_source *timer; /* for the next call, or the time limit of the current one */
@@ -125,7 +127,7 @@ static int podresources_call(struct gt_podresources *client, enum gt_pod_method 
 {
     const struct gt_pod_ask ask = {client->options.timeout_ms, gt_loop_call_done, &client->call};
     client->method = method;
-    return gt_pod_call_new(client->rpc, client->socket, method, &ask, &client->call.call, err);
+    return gt_pod_call_new(client->rpc, client->options.kubelet_dir, method, &ask, &client->call.call, err);
 }
 
 static void query_offer(struct gt_podresources *client)
@@ -230,10 +232,7 @@ int gt_podresources_new(struct gt_loop *loop, const struct gt_podresources_optio
     if (!options->timeout_ms)
         client->options.timeout_ms = LIST_TIMEOUT_MS;
     client->wanted = (struct gt_pod_wanted){options->resource, options->other, options->driver};
-    if (asprintf(&client->socket, "%s/pod-resources/kubelet.sock", options->kubelet_dir) < 0) {
-        client->socket = NULL;
-        return gt_fail_sys(err, ENOMEM, "pod-resources");
-    }
+    gt_pod_socket(options->kubelet_dir, client->socket);
     GT_TRY(gt_mailbox_new(loop, client, &client->mailbox, err));
     client->call = (struct gt_loop_call){client->mailbox, podresources_on_done, client, NULL, 0};
     GT_TRY(gt_loop_add_timer(loop, podresources_on_timer, client, &client->timer, err));
@@ -270,6 +269,5 @@ void gt_podresources_free(struct gt_podresources *client)
     gt_source_free(client->timer);
     gt_rpc_free(client->rpc);
     gt_mailbox_free(client->mailbox);
-    free(client->socket);
     free(client);
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "base/loop.h"
-#include "deviceplugin/plugin.h"
 
 /*
  * The client of the kubelet's pod-resources API v1, on <kubelet_dir>/pod-resources/kubelet.sock: the list of
@@ -20,6 +19,7 @@
  * never on the thread that answers Allocate.
  */
 struct gt_podresources;
+struct gt_plugin;
 
 /* A device that a container holds. */
 struct gt_holder {
@@ -33,7 +33,6 @@ enum { GT_HOLDERS_MAX = 4096 };
 struct gt_holdings {
     const struct gt_holder *holders; /* in the kubelet's order, which has no meaning */
     unsigned count;
-    unsigned pods;   /* all pods that the kubelet listed, also those without such devices */
     unsigned others; /* devices of gt_podresources_options.other that containers hold */
     /* The kubelet has started less than GT_PODRESOURCES_SETTLE_MS ago: for about a second, until it has read
      * its checkpoint, its list is empty, so a device that is missing here may be in use. It is asked again

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <limits.h>
+
 #include "deviceplugin/podresources.h"
 #include "deviceplugin/rpc.h"
 
@@ -14,12 +16,15 @@ struct gt_pod_ask {
     void *arg;
 };
 
+/* "<kubelet_dir>/pod-resources/kubelet.sock" */
+void gt_pod_socket(const char *kubelet_dir, char to[static PATH_MAX]);
+
 /*
  * Starts a call; `done` is called as gt_rpc_call_new() says, on gRPC's thread. podresources.h says when it
  * may be started. On a negative error `done` is not called: the socket is missing, the kubelet does not
  * listen...
  */
-int gt_pod_call_new(struct gt_rpc *rpc, const char *socket, enum gt_pod_method method,
+int gt_pod_call_new(struct gt_rpc *rpc, const char *kubelet_dir, enum gt_pod_method method,
                     const struct gt_pod_ask *ask, struct gt_rpc_call **ret, struct gt_err **err);
 
 /*

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -11,8 +12,13 @@
 #define PATH_LIST        "/v1.PodResourcesLister/List"
 #define PATH_ALLOCATABLE "/v1.PodResourcesLister/GetAllocatableResources"
 
+void gt_pod_socket(const char *kubelet_dir, char to[static PATH_MAX])
+{
+    snprintf(to, PATH_MAX, "%s/pod-resources/kubelet.sock", kubelet_dir);
+}
+
 /* Either request is an empty message. */
-int gt_pod_call_new(struct gt_rpc *rpc, const char *socket, enum gt_pod_method method,
+int gt_pod_call_new(struct gt_rpc *rpc, const char *kubelet_dir, enum gt_pod_method method,
                     const struct gt_pod_ask *ask, struct gt_rpc_call **ret, struct gt_err **err)
 {
     const struct gt_rpc_ask call = {.path = method == GT_POD_ALLOCATABLE ? PATH_ALLOCATABLE : PATH_LIST,
@@ -20,6 +26,8 @@ int gt_pod_call_new(struct gt_rpc *rpc, const char *socket, enum gt_pod_method m
                                     .timeout_ms = ask->timeout_ms,
                                     .done = ask->done,
                                     .arg = ask->arg};
+    char socket[PATH_MAX];
+    gt_pod_socket(kubelet_dir, socket);
     int fd = gt_unix_connect(socket, err);
     return fd < 0 ? fd : gt_rpc_call_new(rpc, fd, &call, ret, err);
 }
@@ -85,30 +93,26 @@ static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices
 static int add_claimed(struct gt_pod_answer *answer, const Pr__DynamicResource *claim, const char *driver,
                        struct gt_holder holder, struct gt_err **err)
 {
-    int r = 0;
     holder.claim = claim->claim;
     holder.claim_namespace = claim->claim_namespace;
-    for (size_t i = 0; r == 0 && i < claim->n_resources; i++) {
+    for (size_t i = 0; i < claim->n_resources; i++) {
         holder.id = claim->resources[i]->device; /* CDI names may be those of other devices */
         if (strcmp(claim->resources[i]->driver, driver) == 0)
-            r = podresources_read_add(answer, &holder, err);
+            GT_TRY(podresources_read_add(answer, &holder, err));
     }
-    return r;
+    return 0;
 }
 
 static int podresources_read_add_pod(struct gt_pod_answer *answer, const Pr__Pod *pod,
                                      const struct gt_pod_wanted *wanted, struct gt_err **err)
 {
-    answer->holdings.pods++;
     for (size_t i = 0; i < pod->n_containers; i++) {
         const Pr__Container *container = pod->containers[i];
         const struct gt_holder holder = {
             .namespace = pod->namespace_, .pod = pod->name, .container = container->name};
-        int r = add_devices(answer, container->devices, container->n_devices, wanted, holder, err);
-        for (size_t k = 0; r == 0 && wanted->driver && k < container->n_dynamic_resources; k++)
-            r = add_claimed(answer, container->dynamic_resources[k], wanted->driver, holder, err);
-        if (r < 0)
-            return r;
+        GT_TRY(add_devices(answer, container->devices, container->n_devices, wanted, holder, err));
+        for (size_t k = 0; wanted->driver && k < container->n_dynamic_resources; k++)
+            GT_TRY(add_claimed(answer, container->dynamic_resources[k], wanted->driver, holder, err));
     }
     return 0;
 }
@@ -118,13 +122,12 @@ static int podresources_read_add_all(struct gt_pod_answer *answer, enum gt_pod_m
 {
     const Pr__ListResponse *list = answer->message;
     const Pr__AllocatableResponse *allocatable = answer->message;
-    int r = 0;
     if (method == GT_POD_ALLOCATABLE)
         return add_devices(answer, allocatable->devices, allocatable->n_devices, wanted,
                            (struct gt_holder){.namespace = "", .pod = "", .container = ""}, err);
-    for (size_t i = 0; r == 0 && i < list->n_pods; i++)
-        r = podresources_read_add_pod(answer, list->pods[i], wanted, err);
-    return r;
+    for (size_t i = 0; i < list->n_pods; i++)
+        GT_TRY(podresources_read_add_pod(answer, list->pods[i], wanted, err));
+    return 0;
 }
 
 int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t len,
@@ -162,11 +165,10 @@ int gt_pod_containers_read(const uint8_t *bytes, size_t len, const char *resourc
                            struct gt_listed_containers *ret, struct gt_err **err)
 {
     struct gt_listed_containers all = {0};
-    int r = unpack(GT_POD_LIST, bytes, len, &all.message, err);
-    if (r < 0)
-        return r;
+    GT_TRY(unpack(GT_POD_LIST, bytes, len, &all.message, err));
     const Pr__ListResponse *list = all.message;
     size_t count = 0;
+    int r = 0;
     for (size_t i = 0; i < list->n_pods; i++)
         count += list->pods[i]->n_containers;
     if (count > GT_LISTED_CONTAINERS_MAX)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deviceplugin/registration.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/backoff.h"
@@ -58,8 +57,8 @@ struct gt_registration {
     struct gt_rpc_service service;
     struct gt_registration_options options;
     struct gt_registration_events events;
+    struct gt_registration_stats stats;
     struct gt_kubelet_dir *dir;
-    char *pod_resources;     /* the kubelet's socket */
     struct gt_source *timer; /* ends a pause, or the waiting for an answer or for ListAndWatch */
 
     enum registration_state state;
@@ -92,6 +91,33 @@ struct caller_message {
     struct gt_rpc_caller caller;
 };
 
+/* ---- what is told to the plugin ---- */
+
+static void tell_registered(struct gt_registration *registration)
+{
+    registration->stats.registered = true;
+    registration->stats.registrations++;
+    if (registration->events.registered)
+        registration->events.registered(registration->events.arg);
+}
+
+static void tell_failed(struct gt_registration *registration, const char *why, unsigned retry_ms)
+{
+    registration->stats.registered = false;
+    registration->stats.registration_failures++;
+    if (registration->events.failed)
+        registration->events.failed(registration->events.arg, why, retry_ms);
+}
+
+static void tell_stream_ended(struct gt_registration *registration)
+{
+    registration->stats.registered = registration->stats.streaming = false;
+    if (registration->events.stream_ended)
+        registration->events.stream_ended(registration->events.arg);
+}
+
+/* ---- an attempt ---- */
+
 static void end_attempt(struct gt_registration *registration)
 {
     gt_source_disarm(registration->timer);
@@ -107,10 +133,8 @@ static void end_attempt(struct gt_registration *registration)
     registration->lacking = 0;
     bool streaming = registration->callers.stream;
     registration->callers = (struct callers){0};
-    if (streaming) {
-        if (registration->events.stream)
-            registration->events.stream(registration->events.arg, false);
-    }
+    if (streaming)
+        tell_stream_ended(registration);
 }
 
 /* Replaces the name of our socket, which changes with each attempt, so that equal failures have equal texts.
@@ -135,17 +159,14 @@ static void retry_later(struct gt_registration *registration, const char *why)
     registration->state = PAUSING;
     gt_source_arm(registration->timer, pause);
     registration_add_why(registration, why, &reason);
-    if (registration->events.failed)
-        registration->events.failed(registration->events.arg,
-                                    reason.data && !reason.failed ? reason.data : why, pause);
+    tell_failed(registration, reason.data && !reason.failed ? reason.data : why, pause);
 }
 
 static void take_stream(struct gt_registration *registration)
 {
     registration->attempt.stream_at = gt_clock_ms();
     registration->attempt.stream_lost = false;
-    if (registration->events.stream)
-        registration->events.stream(registration->events.arg, true);
+    registration->stats.streaming = true;
     if (registration->state == REGISTERED)
         gt_source_arm(registration->timer, registration->options.check_ms);
 }
@@ -175,8 +196,7 @@ static void registration_on_done(void *arg, int status, const char *message, con
     gt_source_arm(registration->timer, registration->callers.stream
                                            ? registration->options.check_ms
                                            : registration->options.stream_timeout_ms);
-    if (registration->events.registered)
-        registration->events.registered(registration->events.arg);
+    tell_registered(registration);
 }
 
 static void registration_on_accepted(void *arg, int fd)
@@ -258,20 +278,20 @@ static void registration_check(struct gt_registration *registration, const struc
     bool was_lost = registration->lacking >= LACKING_MAX;
     char why[WHY_MAX];
     gt_source_arm(registration->timer, registration->options.check_ms);
-    if (!registration->events.lacks || !registration->events.lacks(registration->events.arg, offered)) {
+    if (!registration->options.lacks(registration->service.arg, offered)) {
         registration->lacking = registration->failures = 0; /* ours are all there */
-        if (was_lost && registration->events.registered)
-            registration->events.registered(registration->events.arg);
+        if (was_lost)
+            tell_registered(registration);
     } else if (++registration->lacking < LACKING_MAX) {
         gt_source_arm(registration->timer, CHECK_AGAIN_MS);
     } else if (!offered->count) {
         retry_later(registration, "the kubelet has lost our devices without ending ListAndWatch");
-    } else if (!was_lost && registration->events.failed) {
+    } else if (!was_lost) {
         /* If we ended our stream, the kubelet would drop the other plugin's devices too. */
         snprintf(why, sizeof(why),
                  "another device plugin has taken over %s: the kubelet has %u devices of it",
                  registration->options.resource, offered->count);
-        registration->events.failed(registration->events.arg, why, registration->options.check_ms);
+        tell_failed(registration, why, registration->options.check_ms);
     }
 }
 
@@ -301,7 +321,7 @@ static void on_offer(void *arg, int status, const char *message, const uint8_t *
 static bool registration_query(struct gt_registration *registration)
 {
     const struct gt_pod_ask ask = {QUERY_MS, gt_loop_call_done, &registration->calls.options};
-    if (gt_pod_call_new(registration->rpc, registration->pod_resources, GT_POD_ALLOCATABLE, &ask,
+    if (gt_pod_call_new(registration->rpc, registration->options.kubelet_dir, GT_POD_ALLOCATABLE, &ask,
                         &registration->calls.options.call, NULL) < 0)
         return false;
     gt_source_arm(registration->timer, QUERY_MS + 1000ULL); /* in case its message gets lost */
@@ -392,8 +412,7 @@ static void register_again(struct gt_registration *registration)
 
 static void lose_stream(struct gt_registration *registration)
 {
-    if (registration->events.stream)
-        registration->events.stream(registration->events.arg, false);
+    tell_stream_ended(registration);
     if (registration->state == REGISTERING) {
         registration->attempt.stream_lost =
             true; /* the answer to Register decides whether this is a failure */
@@ -498,10 +517,6 @@ int gt_registration_new(struct gt_loop *loop, const struct gt_rpc_service *servi
         registration->options.register_timeout_ms = REGISTER_TIMEOUT_MS;
     if (!options->stream_timeout_ms)
         registration->options.stream_timeout_ms = STREAM_TIMEOUT_MS;
-    if (asprintf(&registration->pod_resources, "%s/pod-resources/kubelet.sock", options->kubelet_dir) < 0) {
-        registration->pod_resources = NULL;
-        return gt_fail_sys(err, ENOMEM, "registration");
-    }
     GT_TRY(gt_loop_add_timer(loop, registration_on_timer, registration, &registration->timer, err));
     GT_TRY(gt_kubelet_dir_new(loop, options->kubelet_dir, on_dir_changed, registration, &registration->dir,
                               err));
@@ -521,6 +536,11 @@ void gt_registration_changed(struct gt_registration *registration)
 {
     if (registration->server)
         gt_rpc_server_changed(registration->server);
+}
+
+void gt_registration_stats(const struct gt_registration *registration, struct gt_registration_stats *ret)
+{
+    *ret = registration->stats;
 }
 
 struct gt_mailbox *gt_registration_mailbox(const struct gt_registration *registration)
@@ -545,6 +565,5 @@ void gt_registration_free(struct gt_registration *registration)
     gt_mailbox_free(registration->mailbox);
     gt_kubelet_dir_free(registration->dir);
     gt_source_free(registration->timer);
-    free(registration->pod_resources);
     free(registration);
 }

@@ -28,14 +28,15 @@ struct gt_registration_options {
                                      for that */
     unsigned stream_timeout_ms;   /* 0: 10 s; ListAndWatch must come within this time after Register */
     unsigned check_ms;            /* 0: 30 s; how often the kubelet is asked for our devices */
+    /* Returns whether a device that we serve as healthy is missing in what the kubelet offers; `arg` is that
+     * of the service. */
+    bool (*lacks)(void *arg, const struct gt_holdings *offered);
 };
 
-struct gt_registration_events {
+struct gt_registration_events { /* any may be NULL */
     void (*registered)(void *arg);
     void (*failed)(void *arg, const char *why, unsigned retry_ms);
-    void (*stream)(void *arg, bool open);
-    /* Returns whether a device that we serve as healthy is missing in what the kubelet offers. */
-    bool (*lacks)(void *arg, const struct gt_holdings *offered);
+    void (*stream_ended)(void *arg);
     void *arg;
 };
 
@@ -50,6 +51,12 @@ void gt_registration_start(struct gt_registration *registration);
 
 /* The list that is served has changed. */
 void gt_registration_changed(struct gt_registration *registration);
+
+struct gt_registration_stats {
+    bool registered, streaming; /* streaming: the kubelet's ListAndWatch is open */
+    uint64_t registrations, registration_failures;
+};
+void gt_registration_stats(const struct gt_registration *registration, struct gt_registration_stats *ret);
 
 /* For messages to the loop's thread, until the registration is freed. */
 struct gt_mailbox *gt_registration_mailbox(const struct gt_registration *registration);

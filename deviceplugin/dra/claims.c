@@ -98,19 +98,12 @@ void gt_dra_claims_done(struct gt_dra_claims *claims)
 static void write_claim(const struct gt_dra_claim *claim, struct gt_buf *to)
 {
     gt_json_new_line(to, 2);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "namespace", claim->id.namespace);
-    gt_json_add_text(to, "name", claim->id.name);
-    gt_json_add_text(to, "uid", claim->id.uid);
-    gt_json_begin(to, "devices", '[');
+    gt_json_printf(to, "{'namespace': %s, 'name': %s, 'uid': %s, 'devices': [", claim->id.namespace,
+                   claim->id.name, claim->id.uid);
     for (unsigned i = 0; i < claim->device_count; i++) {
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "request", claim->devices[i].request);
-        gt_json_add_text(to, "device", claim->devices[i].device);
-        gt_json_add_text_if(to, "composite", claim->devices[i].composite);
-        if (claim->devices[i].admin)
-            gt_json_add_bool(to, "admin", true);
-        gt_json_end(to, '}');
+        const struct gt_dra_claimed_device *device = &claim->devices[i];
+        gt_json_printf(to, "{'request': %s, 'device': %s, ?'composite': %s, ?'admin': !%d}", device->request,
+                       device->device, device->composite, device->admin);
     }
     gt_json_end(to, ']');
     gt_json_begin(to, "pods", '[');
@@ -121,9 +114,7 @@ static void write_claim(const struct gt_dra_claim *claim, struct gt_buf *to)
 
 void gt_dra_claims_write(const struct gt_dra_claims *claims, struct gt_buf *to)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_int(to, "version", FILE_VERSION);
-    gt_json_begin(to, "claims", '[');
+    gt_json_printf(to, "{'version': %d, 'claims': [", FILE_VERSION);
     for (unsigned i = 0; i < claims->count; i++)
         write_claim(&claims->list[i], to);
     gt_buf_puts(to, "\n]}\n");

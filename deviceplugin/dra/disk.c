@@ -98,12 +98,12 @@ static void deliver_news(void *owner, struct gt_message *message)
         gt_dra_claims_done(&disk->known);
         disk->known = news.claims;
         news.claims = (struct gt_dra_claims){0};
-        events->changed(events->arg);
+        events->changed(events->told);
     }
     if (news.lost)
-        events->state_lost(events->arg, news.lost);
+        events->state_lost(events->told, news.lost);
     if (news.tasks & GT_DRA_SPECS)
-        events->specs(events->arg, news.spec_error);
+        events->specs(events->told, news.spec_error);
     for (struct gt_dra_change *change; (change = news.done.first);) {
         news.done.first = change->next;
         events->done(events->arg, change);

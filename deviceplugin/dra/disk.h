@@ -82,9 +82,12 @@ enum gt_dra_disk_task {
 };
 
 struct gt_dra_disk_events {
-    void (*changed)(void *arg);                     /* gt_dra_disk_claims() has changed */
-    void (*state_lost)(void *arg, const char *why); /* the file was put aside (store.h) */
-    void (*specs)(void *arg, const char *error);    /* GT_DRA_SPECS was done; NULL: each claim has its spec */
+    /* These are the driver's own (driver.h). */
+    void (*changed)(void *told);                     /* gt_dra_disk_claims() has changed */
+    void (*state_lost)(void *told, const char *why); /* the file was put aside (store.h) */
+    void (*specs)(void *told, const char *error); /* GT_DRA_SPECS was done; NULL: each claim has its spec */
+    void *told;
+
     void (*done)(void *arg, struct gt_dra_change *change); /* written durably, or refused */
     /* After all of those: these tasks were done. `error`: why the store could not be read or created. */
     void (*passed)(void *arg, unsigned tasks, const char *error);

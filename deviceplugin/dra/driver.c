@@ -208,9 +208,9 @@ static void driver_answer(struct work *work)
         const char *error = read->prepared && !claim && !work->releases ? unprepared : read->error;
         const struct gt_dra_outcome outcome = {read->id.uid, read->prepared ? claim : NULL, error};
         if (work->releases)
-            gt_dra_answer_unprepare(&outcome, 1, &message);
+            gt_dra_answer_unprepare(&outcome, &message);
         else
-            gt_dra_answer_prepare(&outcome, 1, dra->options.node_name, dra->options.cdi.kind, &message);
+            gt_dra_answer_prepare(&outcome, dra->options.node_name, dra->options.cdi.kind, &message);
     }
     driver_reply(gt_steal(work->reply), &message);
 }
@@ -378,24 +378,6 @@ static void on_passed(void *arg, unsigned tasks, const char *error)
     retry_waiting(dra);
 }
 
-static void on_claims_changed(void *arg)
-{
-    struct gt_dra *dra = arg;
-    dra->events.changed(dra->events.arg);
-}
-
-static void on_claims_lost(void *arg, const char *why)
-{
-    struct gt_dra *dra = arg;
-    dra->events.state_lost(dra->events.arg, why);
-}
-
-static void on_specs_written(void *arg, const char *error)
-{
-    struct gt_dra *dra = arg;
-    dra->events.specs(dra->events.arg, error);
-}
-
 /* ---- the kubelet and the clock ---- */
 
 static unsigned usual_tasks(const struct gt_dra *dra)
@@ -501,8 +483,8 @@ int gt_dra_new(struct gt_loop *loop, const struct gt_dra_options *options, const
     GT_NEED(dir, err, "DRA driver");
     GT_TRY(gt_loop_add_timer(loop, on_tick, dra, &dra->tick, err));
     GT_TRY(gt_loop_add_timer(loop, on_health_timer, dra, &dra->health, err));
-    const struct gt_dra_disk_events news = {on_claims_changed, on_claims_lost, on_specs_written,
-                                            driver_on_done,    on_passed,      dra};
+    const struct gt_dra_disk_events news = {
+        events->changed, events->state_lost, events->specs, events->arg, driver_on_done, on_passed, dra};
     GT_TRY(gt_dra_disk_new(loop, dir, &dra->options.cdi, &news, &dra->disk, err));
     const struct gt_dra_server_options server = {options->kubelet_dir, options->driver};
     const struct gt_dra_server_events callbacks = {on_called, driver_on_registered, driver_on_failed, dra};

@@ -73,8 +73,15 @@ static void pack_device(const struct gt_dra_claim *claim, unsigned i, const char
     to->device.cdi_ids = to->ids;
 }
 
-static void pack_claim(const struct gt_dra_outcome *outcome, const char *pool, const char *kind,
-                       struct gt_buf *to)
+static char *pack_error(const char *error, char text[static ERROR_MAX])
+{
+    snprintf(text, ERROR_MAX, "%s", error);
+    gt_text_make_printable(text);
+    return text;
+}
+
+void gt_dra_answer_prepare(const struct gt_dra_outcome *outcome, const char *pool, const char *kind,
+                           struct gt_buf *to)
 {
     struct packed_device *all = calloc(GT_DRA_CLAIM_DEVICES_MAX, sizeof(*all));
     Dra__Device *devices[GT_DRA_CLAIM_DEVICES_MAX];
@@ -88,11 +95,8 @@ static void pack_claim(const struct gt_dra_outcome *outcome, const char *pool, c
     }
     dra__prepared_claim__init(&prepared);
     dra__prepare_response__claims_entry__init(&entry);
-    if (outcome->error) {
-        snprintf(error, sizeof(error), "%s", outcome->error);
-        gt_text_make_printable(error);
-        prepared.error = error;
-    }
+    if (outcome->error)
+        prepared.error = pack_error(outcome->error, error);
     for (unsigned i = 0; outcome->claim && !outcome->error && i < outcome->claim->device_count; i++) {
         pack_device(outcome->claim, i, pool, kind, &all[i]);
         devices[prepared.n_devices++] = &all[i].device;
@@ -106,38 +110,24 @@ static void pack_claim(const struct gt_dra_outcome *outcome, const char *pool, c
     free(all);
 }
 
-/* A message consists of its fields one after the other, so messages with one claim each, concatenated, make
- * one message with all claims. */
-void gt_dra_answer_prepare(const struct gt_dra_outcome *outcomes, unsigned count, const char *pool,
-                           const char *kind, struct gt_buf *to)
+void gt_dra_answer_unprepare(const struct gt_dra_outcome *outcome, struct gt_buf *to)
 {
-    for (unsigned i = 0; i < count; i++)
-        pack_claim(&outcomes[i], pool, kind, to);
+    Dra__UnpreparedClaim claim;
+    Dra__UnprepareResponse__ClaimsEntry entry, *entries[] = {&entry};
+    Dra__UnprepareResponse response = DRA__UNPREPARE_RESPONSE__INIT;
+    char error[ERROR_MAX];
+    dra__unprepared_claim__init(&claim);
+    dra__unprepare_response__claims_entry__init(&entry);
+    if (outcome->error)
+        claim.error = pack_error(outcome->error, error);
+    entry.key = gt_pack_text(outcome->uid);
+    entry.value = &claim;
+    response.claims = entries;
+    response.n_claims = 1;
+    gt_pack(&response.base, to);
 }
 
-void gt_dra_answer_unprepare(const struct gt_dra_outcome *outcomes, unsigned count, struct gt_buf *to)
-{
-    for (unsigned i = 0; i < count; i++) {
-        Dra__UnpreparedClaim claim;
-        Dra__UnprepareResponse__ClaimsEntry entry, *entries[] = {&entry};
-        Dra__UnprepareResponse response = DRA__UNPREPARE_RESPONSE__INIT;
-        char error[ERROR_MAX];
-        dra__unprepared_claim__init(&claim);
-        dra__unprepare_response__claims_entry__init(&entry);
-        if (outcomes[i].error) {
-            snprintf(error, sizeof(error), "%s", outcomes[i].error);
-            gt_text_make_printable(error);
-            claim.error = error;
-        }
-        entry.key = gt_pack_text(outcomes[i].uid);
-        entry.value = &claim;
-        response.claims = entries;
-        response.n_claims = 1;
-        gt_pack(&response.base, to);
-    }
-}
-
-void gt_dra_answer_info(const char *driver, const char *endpoint, struct gt_buf *to)
+void gt_dra_answer_info(const char *driver, struct gt_buf *to)
 {
     static const char *const services[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
                                            "v1alpha1.DRAResourceHealth"};
@@ -148,7 +138,6 @@ void gt_dra_answer_info(const char *driver, const char *endpoint, struct gt_buf 
         names[i] = gt_pack_text(services[i]);
     info.type = gt_pack_text("DRAPlugin");
     info.name = gt_pack_text(driver);
-    info.endpoint = gt_pack_text(endpoint);
     info.services = names;
     info.n_services = GT_COUNT(services);
     gt_pack(&info.base, to);

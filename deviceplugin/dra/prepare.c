@@ -73,10 +73,11 @@ static const char *given_as(const struct gt_dra_claimed_device *device)
 static int prepare_add_gpu(struct gt_dra_claim *claim, const struct gt_dra_claimed_device *device,
                            struct gt_err **err)
 {
-    for (unsigned i = 0; i < claim->device_count; i++)
-        if (strcmp(claim->devices[i].device, device->device) == 0)
-            return gt_fail(err, EINVAL, "%s and %s of the allocation overlap: both have %s",
-                           given_as(&claim->devices[i]), given_as(device), device->device);
+    const struct gt_dra_claimed_device *same =
+        GT_FIND(claim->devices, claim->device_count, device, device->device);
+    if (same)
+        return gt_fail(err, EINVAL, "%s and %s of the allocation overlap: both have %s", given_as(same),
+                       given_as(device), device->device);
     if (claim->device_count == GT_DRA_CLAIM_DEVICES_MAX)
         return gt_fail(err, EINVAL, "the claim has more than %d GPUs", GT_DRA_CLAIM_DEVICES_MAX);
     claim->devices[claim->device_count++] = *device;

@@ -87,7 +87,7 @@ static enum gt_rpc_status on_info(void *arg, const uint8_t *bytes, size_t len, s
 {
     const struct gt_dra_server *server = arg;
     (void)bytes, (void)len, (void)err;
-    gt_dra_answer_info(server->driver, "", reply); /* on this socket */
+    gt_dra_answer_info(server->driver, reply);
     return GT_RPC_OK;
 }
 

@@ -38,13 +38,14 @@ struct gt_dra_outcome {
     const struct gt_dra_claim *claim; /* NULL with an error, and for unprepare */
     const char *error;                /* one sentence; NULL: none */
 };
-/* `pool` is the node's name; `kind` that of the CDI devices (claim_cdi.h). */
-void gt_dra_answer_prepare(const struct gt_dra_outcome *outcomes, unsigned count, const char *pool,
-                           const char *kind, struct gt_buf *to);
-void gt_dra_answer_unprepare(const struct gt_dra_outcome *outcomes, unsigned count, struct gt_buf *to);
+/* A message consists of its fields one after the other, so messages with one claim each, concatenated, make
+ * one message with all claims. `pool` is the node's name; `kind` that of the CDI devices (claim_cdi.h). */
+void gt_dra_answer_prepare(const struct gt_dra_outcome *outcome, const char *pool, const char *kind,
+                           struct gt_buf *to);
+void gt_dra_answer_unprepare(const struct gt_dra_outcome *outcome, struct gt_buf *to);
 
-/* GetInfo: both services of each kind, the newest first. */
-void gt_dra_answer_info(const char *driver, const char *endpoint, struct gt_buf *to);
+/* GetInfo: both services of each kind, the newest first, on the socket that is asked. */
+void gt_dra_answer_info(const char *driver, struct gt_buf *to);
 /* NotifyRegistrationStatus: whether the kubelet has registered the driver. Its error is copied to
  * `ret_error`, "" for none. -EBADMSG for bytes that are not such a message. */
 int gt_dra_notice_read(const uint8_t *bytes, size_t len, bool *ret_registered, char *ret_error, size_t size,

@@ -46,13 +46,6 @@ const struct gt_dra_claims *gt_dra_store_claims(const struct gt_dra_store *store
     return &store->claims;
 }
 
-static bool is_seen(const struct gt_dra_store *store, const struct stat *st)
-{
-    const struct stat *seen = &store->seen;
-    return st->st_ino == seen->st_ino && st->st_dev == seen->st_dev && st->st_size == seen->st_size &&
-           st->st_mtim.tv_sec == seen->st_mtim.tv_sec && st->st_mtim.tv_nsec == seen->st_mtim.tv_nsec;
-}
-
 static int put_aside(struct gt_dra_store *store, const struct gt_err *error, char **ret_why,
                      struct gt_err **err)
 {
@@ -80,7 +73,7 @@ int gt_dra_store_read(struct gt_dra_store *store, bool *ret_changed, char **ret_
         *ret_changed = false;
     if (stat(store->path, &st) < 0 && errno != ENOENT && errno != ENOTDIR)
         return gt_fail_sys(err, errno, "%s", store->path);
-    if (is_seen(store, &st))
+    if (gt_file_is_same(&store->seen, &st))
         return 0;
     int r = st.st_ino ? gt_file_read(AT_FDCWD, store->path, GT_DRA_FILE_MAX, &data, &len, &error) : 0;
     if (r < 0 && r != -EFBIG && r != -ENOENT)

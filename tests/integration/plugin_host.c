@@ -143,8 +143,9 @@ static void on_stats(void *arg, int signal)
     printf("{\"event\": \"stats\", \"registered\": %d, \"streaming\": %d, \"registrations\": %" PRIu64
            ", \"failures\": %" PRIu64 ", \"allocations\": %" PRIu64 ", \"allocationErrors\": %" PRIu64
            ", \"allocateUs\": %" PRIu64 ", \"preferUs\": %" PRIu64 "}\n",
-           s.registered, s.streaming, s.registrations, s.registration_failures, s.allocations,
-           s.allocation_errors, s.allocate.sum_us, s.prefer.sum_us);
+           s.registration.registered, s.registration.streaming, s.registration.registrations,
+           s.registration.registration_failures, s.allocations, s.allocation_errors, s.allocate.sum_us,
+           s.prefer.sum_us);
 }
 
 static unsigned argument(int argc, char **argv, int i)

@@ -98,19 +98,22 @@ static void facts_json_add_link(struct gt_buf *to, const char *key, const struct
         return;
     gt_json_begin(to, key, '{');
     gt_json_add_real(to, "speed", link->speed, 6);
-    gt_json_add_unsigned(to, "width", link->width);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "'width': %u}", link->width);
+}
+
+static void facts_json_add_number(struct gt_buf *to, const char *key, int number)
+{
+    if (number >= 0)
+        gt_json_add_int(to, key, number);
 }
 
 static void facts_json_add_device(struct gt_buf *to, const struct gt_fact *fact)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "bdf", fact->bdf);
+    gt_json_printf(to, "{'bdf': %s", fact->bdf);
     add_hex(to, "vendor", fact->vendor);
     add_hex(to, "device", fact->device);
     add_hex(to, "class", fact->class);
-    if (fact->numa_node >= 0)
-        gt_json_add_int(to, "numaNode", fact->numa_node);
+    facts_json_add_number(to, "numaNode", fact->numa_node);
     gt_json_add_text_if(to, "cpuSet", fact->cpu_set);
     facts_json_add_link(to, "pcieNow", &fact->now);
     facts_json_add_link(to, "pcieMax", &fact->max);
@@ -121,18 +124,11 @@ static void facts_json_add_device(struct gt_buf *to, const struct gt_fact *fact)
             gt_json_add_text(to, NULL, fact->path.bridges[i]);
         gt_json_end(to, ']');
     }
-    gt_json_add_text_if(to, "driver", fact->driver);
-    if (fact->virtual_function)
-        gt_json_add_bool(to, "virtualFunction", true);
-    if (fact->drm_card >= 0)
-        gt_json_add_int(to, "drmCard", fact->drm_card);
-    if (fact->drm_render >= 0)
-        gt_json_add_int(to, "drmRender", fact->drm_render);
-    gt_json_add_text_if(to, "rdma", fact->rdma);
-    gt_json_add_text_if(to, "net", fact->net);
-    gt_json_add_text_if(to, "switch", fact->peer);
-    gt_json_add_text_if(to, "switchPort", fact->peer_port);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "?'driver': %s, ?'virtualFunction': !%d", fact->driver, fact->virtual_function);
+    facts_json_add_number(to, "drmCard", fact->drm_card);
+    facts_json_add_number(to, "drmRender", fact->drm_render);
+    gt_json_printf(to, "?'rdma': %s, ?'net': %s, ?'switch': %s, ?'switchPort': %s}", fact->rdma, fact->net,
+                   fact->peer, fact->peer_port);
 }
 
 char *gt_facts_to_json(const struct gt_facts *facts)
@@ -140,19 +136,14 @@ char *gt_facts_to_json(const struct gt_facts *facts)
     gt_auto_buf struct gt_buf to = GT_BUF(GT_JSON_MAX);
     gt_json_begin(&to, NULL, '{');
     add_hex(&to, "vendor", facts->vendor);
-    gt_json_add_bool(&to, "read", facts->pci_read);
-    gt_json_add_text_if(&to, "driverVersion", facts->driver_version);
-    gt_json_begin(&to, "devices", '[');
+    gt_json_printf(&to, "'read': !%d, ?'driverVersion': %s, 'devices': [", facts->pci_read,
+                   facts->driver_version);
     for (unsigned i = 0; i < facts->count; i++)
         facts_json_add_device(&to, &facts->devices[i]);
     gt_json_end(&to, ']');
     gt_json_begin(&to, "missing", '[');
-    for (unsigned i = 0; i < facts->missing_count; i++) {
-        gt_json_begin(&to, NULL, '{');
-        gt_json_add_text(&to, "what", facts->missing[i].what);
-        gt_json_add_text(&to, "why", facts->missing[i].why);
-        gt_json_end(&to, '}');
-    }
+    for (unsigned i = 0; i < facts->missing_count; i++)
+        gt_json_printf(&to, "{'what': %s, 'why': %s}", facts->missing[i].what, facts->missing[i].why);
     gt_buf_puts(&to, "]}");
     return gt_buf_take(&to);
 }
@@ -211,26 +202,24 @@ static int get_device(const struct gt_at *at, const cJSON *json, struct gt_facts
     GT_TRY(gt_get_bdf(at, json, "bdf", bdf));
     if (!bdf[0])
         return gt_at_fail(at, "bdf", "must be a PCI address");
-    int r = gt_facts_add(facts, bdf, &fact, at->err);
-    if (r < 0)
+    if (gt_facts_add(facts, bdf, &fact, at->err) < 0)
         return gt_wrap(at->err, "%s: %s", at->source, at->path);
-    if ((r = get_hex(at, json, "vendor", &fact->vendor)) < 0 ||
-        (r = get_hex(at, json, "device", &fact->device)) < 0 ||
-        (r = get_hex(at, json, "class", &fact->class)) < 0 ||
-        (r = gt_get_int(at, json, "numaNode", 65535, &fact->numa_node)) < 0 ||
-        (r = get_raw(at, json, "cpuSet", fact->cpu_set, sizeof(fact->cpu_set))) < 0 ||
-        (r = get_link(at, json, "pcieNow", &fact->now)) < 0 ||
-        (r = get_link(at, json, "pcieMax", &fact->max)) < 0 ||
-        (r = get_raw(at, json, "hostBridge", fact->path.root, sizeof(fact->path.root))) < 0 ||
-        (r = get_bridges(at, json, &fact->path)) < 0 ||
-        (r = get_raw(at, json, "driver", fact->driver, sizeof(fact->driver))) < 0 ||
-        (r = gt_get_bool(at, json, "virtualFunction", &fact->virtual_function)) < 0 ||
-        (r = gt_get_int(at, json, "drmCard", 1 << 20, &fact->drm_card)) < 0 ||
-        (r = gt_get_int(at, json, "drmRender", 1 << 20, &fact->drm_render)) < 0 ||
-        (r = get_raw(at, json, "rdma", fact->rdma, sizeof(fact->rdma))) < 0 ||
-        (r = get_raw(at, json, "net", fact->net, sizeof(fact->net))) < 0 ||
-        (r = get_raw(at, json, "switch", fact->peer, sizeof(fact->peer))) < 0)
-        return r;
+    GT_TRY(get_hex(at, json, "vendor", &fact->vendor));
+    GT_TRY(get_hex(at, json, "device", &fact->device));
+    GT_TRY(get_hex(at, json, "class", &fact->class));
+    GT_TRY(gt_get_int(at, json, "numaNode", 65535, &fact->numa_node));
+    GT_TRY(get_raw(at, json, "cpuSet", fact->cpu_set, sizeof(fact->cpu_set)));
+    GT_TRY(get_link(at, json, "pcieNow", &fact->now));
+    GT_TRY(get_link(at, json, "pcieMax", &fact->max));
+    GT_TRY(get_raw(at, json, "hostBridge", fact->path.root, sizeof(fact->path.root)));
+    GT_TRY(get_bridges(at, json, &fact->path));
+    GT_TRY(get_raw(at, json, "driver", fact->driver, sizeof(fact->driver)));
+    GT_TRY(gt_get_bool(at, json, "virtualFunction", &fact->virtual_function));
+    GT_TRY(gt_get_int(at, json, "drmCard", 1 << 20, &fact->drm_card));
+    GT_TRY(gt_get_int(at, json, "drmRender", 1 << 20, &fact->drm_render));
+    GT_TRY(get_raw(at, json, "rdma", fact->rdma, sizeof(fact->rdma)));
+    GT_TRY(get_raw(at, json, "net", fact->net, sizeof(fact->net)));
+    GT_TRY(get_raw(at, json, "switch", fact->peer, sizeof(fact->peer)));
     return get_raw(at, json, "switchPort", fact->peer_port, sizeof(fact->peer_port));
 }
 
@@ -264,18 +253,15 @@ int gt_facts_from_json(const char *text, size_t len, const char *source, struct 
                        struct gt_err **err)
 {
     gt_auto_json cJSON *json = NULL;
-    int r = gt_json_parse(text, len, source, &json, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_json_parse(text, len, source, &json, err));
     const struct gt_at at = {source, "", err};
     const cJSON *devices = gt_get(json, "devices"), *missing = gt_get(json, "missing");
     if (!cJSON_IsArray(devices) || (missing && !cJSON_IsArray(missing)))
         return gt_fail(err, EINVAL, "%s: must be an object with a list \"devices\"", source);
     facts->pci_read = true;
-    if ((r = get_hex(&at, json, "vendor", &facts->vendor)) < 0 ||
-        (r = gt_get_bool(&at, json, "read", &facts->pci_read)) < 0 ||
-        (r = get_raw(&at, json, "driverVersion", facts->driver_version, sizeof(facts->driver_version))) < 0 ||
-        (r = get_devices(&at, devices, facts)) < 0)
-        return r;
+    GT_TRY(get_hex(&at, json, "vendor", &facts->vendor));
+    GT_TRY(gt_get_bool(&at, json, "read", &facts->pci_read));
+    GT_TRY(get_raw(&at, json, "driverVersion", facts->driver_version, sizeof(facts->driver_version)));
+    GT_TRY(get_devices(&at, devices, facts));
     return get_missing(&at, missing, facts);
 }

@@ -43,9 +43,7 @@ int gt_scan_health(const struct gt_scan_options *options, const struct gt_node *
     gt_auto_node struct gt_node *copy = NULL;
     gt_auto_free char *log = NULL;
     const unsigned nodes = 1U << GT_SIGNAL_CONTROL_NODE | 1U << GT_SIGNAL_DRM_NODE;
-    int r = gt_node_copy(node, &copy, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_node_copy(node, &copy, err));
     for (unsigned i = 0; i < copy->gpu_count; i++) {
         struct gt_evidence *evidence = &copy->gpus[i].evidence;
         if (!options->from)
@@ -54,9 +52,7 @@ int gt_scan_health(const struct gt_scan_options *options, const struct gt_node *
         evidence->seen &= ~nodes;
     }
     if (!options->from && options->probe && gt_probe_health(options->probe, &log, NULL) >= 0)
-        r = take_answers(log, copy, err);
-    if (r < 0)
-        return r;
+        GT_TRY(take_answers(log, copy, err));
     if (!options->from)
         gt_host_health_pci(gt_scan_root(options), copy);
     if (options->dev_root)

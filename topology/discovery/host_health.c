@@ -146,15 +146,15 @@ static bool is_missing(const char *dev_root, const char *name)
 
 static void host_health_check_drm(const char *dev_root, struct gt_gpu *gpu)
 {
-    char card[GT_DEVICE_NAME_SIZE], render[GT_DEVICE_NAME_SIZE];
-    snprintf(card, sizeof(card), GT_CARD_NODE, gpu->drm_card);
-    snprintf(render, sizeof(render), GT_RENDER_NODE, gpu->drm_render);
-    if (gpu->drm_card < 0 && gpu->drm_render < 0)
+    char names[2][GT_DEVICE_NAME_SIZE];
+    gt_drm_node_names(gpu->drm_card, gpu->drm_render, names);
+    const char *missing = names[0][0] && is_missing(dev_root, names[0])   ? names[0]
+                          : names[1][0] && is_missing(dev_root, names[1]) ? names[1]
+                                                                          : NULL;
+    if (!names[0][0] && !names[1][0])
         gt_evidence_seen(&gpu->evidence, GT_SIGNAL_DRM_NODE, "no DRM device node of it is known");
-    else if (gpu->drm_card >= 0 && is_missing(dev_root, card))
-        gt_evidence_seen(&gpu->evidence, GT_SIGNAL_DRM_NODE, "its device node %s is missing", card);
-    else if (gpu->drm_render >= 0 && is_missing(dev_root, render))
-        gt_evidence_seen(&gpu->evidence, GT_SIGNAL_DRM_NODE, "its device node %s is missing", render);
+    else if (missing)
+        gt_evidence_seen(&gpu->evidence, GT_SIGNAL_DRM_NODE, "its device node %s is missing", missing);
     else
         gt_evidence_absent(&gpu->evidence, GT_SIGNAL_DRM_NODE);
 }

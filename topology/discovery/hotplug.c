@@ -5,7 +5,6 @@
 #include <libudev.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "topology/discovery/backends.h"
 
@@ -52,14 +51,10 @@ static int hotplug_start(struct gt_hotplug *hotplug, struct gt_err **err)
 
 int gt_hotplug_new(struct gt_hotplug **ret, struct gt_err **err)
 {
-    struct gt_hotplug *hotplug = calloc(1, sizeof(*hotplug));
+    GT_CLEANUP(gt_hotplug_free) struct gt_hotplug *hotplug = calloc(1, sizeof(*hotplug));
     GT_NEED(hotplug, err, "hotplug monitor");
-    int r = hotplug_start(hotplug, err);
-    if (r < 0) {
-        gt_hotplug_free(hotplug);
-        return r;
-    }
-    *ret = hotplug;
+    GT_TRY(hotplug_start(hotplug, err));
+    *ret = gt_steal(hotplug);
     return 0;
 }
 

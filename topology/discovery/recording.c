@@ -31,9 +31,7 @@ static void embed(struct gt_buf *to, const char *key, const char *text)
 int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char **ret, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX), indented = GT_BUF(GT_JSON_MAX);
-    gt_json_begin(&text, NULL, '{');
-    gt_json_add_unsigned(&text, "gputopoRecording", RECORDING_VERSION);
-    gt_json_begin(&text, "node", '{');
+    gt_json_printf(&text, "{'gputopoRecording': %d, 'node': {", RECORDING_VERSION);
     gt_node_add_json(node, node->name, &text);
     gt_json_end(&text, '}');
     if (raw) {

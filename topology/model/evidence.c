@@ -2,7 +2,6 @@
 #include "topology/model/evidence.h"
 
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #define AT_ONCE(scans)                                                                                       \

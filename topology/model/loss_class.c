@@ -140,12 +140,8 @@ static struct gt_class *loss_class_reserve(unsigned n)
 
 int gt_class_new(const struct gt_weights *weights, struct gt_class **ret, struct gt_err **err)
 {
-    struct gt_class *class;
-    int r = loss_class_check(weights, err);
-
-    if (r < 0)
-        return r;
-    class = loss_class_reserve(weights->n);
+    GT_TRY(loss_class_check(weights, err));
+    struct gt_class *class = loss_class_reserve(weights->n);
     if (!class)
         return gt_fail(err, ENOMEM, "no memory for a class of %u GPUs", weights->n);
     class->numa = weights->numa;

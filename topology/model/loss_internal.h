@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <stddef.h>
 
 #include "topology/model/loss.h"
 

@@ -8,7 +8,15 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "topology/model/node_internal.h"
+
+void gt_drm_node_names(int card, int render, char ret[static 2][GT_DEVICE_NAME_SIZE])
+{
+    ret[0][0] = ret[1][0] = '\0';
+    if (card >= 0)
+        snprintf(ret[0], sizeof(ret[0]), "dri/card%d", card);
+    if (render >= 0)
+        snprintf(ret[1], sizeof(ret[1]), "dri/renderD%d", render);
+}
 
 static void set_unknown(struct gt_node *node)
 {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/cleanup.h"
@@ -297,9 +296,8 @@ bool gt_dra_device_name(const char *bdf, char to[static GT_DRA_DEVICE_SIZE]);
 /* The BDF of such a name; false for any other name. */
 bool gt_dra_device_bdf(const char *name, char to[static GT_BDF_SIZE]);
 
-/* Names below /dev of the device nodes that a container with a GPU gets; the last two are formats of
- * printf(). */
+/* Names below /dev of the device nodes that a container with a GPU gets. */
 #define GT_CONTROL_NODE "mxcd"
-#define GT_CARD_NODE    "dri/card%d"
-#define GT_RENDER_NODE  "dri/renderD%d"
 enum { GT_DEVICE_NAME_SIZE = 24 };
+/* Both of a GPU, "" where it has none. */
+void gt_drm_node_names(int card, int render, char ret[static 2][GT_DEVICE_NAME_SIZE]);

@@ -80,10 +80,9 @@ static int check_gpus(const struct gt_node *node, struct gt_err **err)
         if (order > 0)
             return gt_fail(err, EINVAL, "gpus[%u].bdf: %s stands behind %s", i, gpu->bdf,
                            node->gpus[i - 1].bdf);
-        for (unsigned j = 0; gpu->uuid[0] && j < i; j++)
-            if (!strcmp(node->gpus[j].uuid, gpu->uuid))
-                return gt_fail(err, EINVAL, "gpus[%u].uuid: %s is that of %s too", i, gpu->uuid,
-                               node->gpus[j].bdf);
+        const struct gt_gpu *same = gpu->uuid[0] ? GT_FIND(node->gpus, i, uuid, gpu->uuid) : NULL;
+        if (same)
+            return gt_fail(err, EINVAL, "gpus[%u].uuid: %s is that of %s too", i, gpu->uuid, same->bdf);
         GT_TRY(node_finish_check_path(&gpu->pci.path, "gpus", i, err));
     }
     return 0;
@@ -97,9 +96,8 @@ static int check_nics(struct gt_node *node, struct gt_err **err)
             gt_text_copy(nic->name, sizeof(nic->name), nic->bdf);
         if (!nic->name[0])
             return gt_fail(err, EINVAL, "nics[%u]: neither a name nor a PCI address", i);
-        for (unsigned j = 0; j < i; j++)
-            if (!strcmp(node->nics[j].name, nic->name))
-                return gt_fail(err, EINVAL, "nics[%u].name: %s is there twice", i, nic->name);
+        if (GT_FIND(node->nics, i, name, nic->name))
+            return gt_fail(err, EINVAL, "nics[%u].name: %s is there twice", i, nic->name);
         for (unsigned g = 0; g < node->gpu_count; g++)
             if (nic->kind[g] <= GT_LINK_MX || nic->kind[g] > GT_LINK_UNKNOWN)
                 return gt_fail(err, EINVAL, "nics[%u].locality[%u]: %s is no kind of PCIe path", i, g,

@@ -13,11 +13,13 @@
  * mean. They are sorted by BDF and everything is renumbered; derived values (zone, weight) are not read.
  */
 struct node_reader {
-    const char *source;
-    struct gt_err **err;
     struct gt_node *node;
-    unsigned bit_of[GT_GPUS_MAX]; /* file index -> index in the node */
+    unsigned bit_of[GT_GPUS_MAX];                     /* file index -> index in the node */
+    bool linked[GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2]; /* the pairs whose link was read */
 };
+
+/* Reads the member `i` of a list, an object at this place. */
+typedef int node_member_reader(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json);
 
 static int read_kind(const struct gt_at *at, const char *key, const cJSON *value, enum gt_link_kind *ret)
 {
@@ -52,6 +54,36 @@ static int need_object(const struct gt_at *at, const cJSON *json)
     return cJSON_IsObject(json) ? 0 : gt_at_fail(at, "", "expected an object, is %s", gt_json_type(json));
 }
 
+static int read_members(struct node_reader *r, const struct gt_at *at, const cJSON *object, const char *key,
+                        unsigned max, node_member_reader *read)
+{
+    const cJSON *array;
+    unsigned count, i = 0;
+    GT_TRY(gt_get_array(at, object, key, max, &array, &count));
+    for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
+        char path[32];
+        snprintf(path, sizeof(path), "%s[%u]", key, i);
+        const struct gt_at below = {at->source, path, at->err};
+        GT_TRY(need_object(&below, item));
+        GT_TRY(read(r, &below, i, item));
+    }
+    return 0;
+}
+
+/* One of these words, as its place in the list, which ends with NULL. */
+static int node_json_read_word(const struct gt_at *at, const cJSON *object, const char *key,
+                               const char *const *words, const char *among, unsigned *ret)
+{
+    char text[32] = "";
+    GT_TRY(gt_get_text(at, object, key, text, sizeof(text)));
+    for (unsigned i = 0; text[0] && words[i]; i++)
+        if (strcmp(text, words[i]) == 0) {
+            *ret = i;
+            return 0;
+        }
+    return text[0] ? gt_at_fail(at, key, "\"%s\" is none of %s", text, among) : 0;
+}
+
 static int read_path(const struct gt_at *at, const cJSON *object, struct gt_pcie_path *ret)
 {
     const cJSON *array;
@@ -82,29 +114,14 @@ static int read_pci_id(const struct gt_at *at, const cJSON *object, const char *
     return 0;
 }
 
-static int read_mode(const struct gt_at *at, const cJSON *object, enum gt_gpu_mode *ret)
-{
-    char text[32] = "";
-    GT_TRY(gt_get_text(at, object, "mode", text, sizeof(text)));
-    if (!text[0])
-        return 0;
-    for (unsigned mode = GT_GPU_NATIVE; mode <= GT_GPU_VFIO; mode++)
-        if (!strcmp(text, gt_gpu_mode_name((enum gt_gpu_mode)mode))) {
-            *ret = (enum gt_gpu_mode)mode;
-            return 0;
-        }
-    return gt_at_fail(at, "mode", "\"%s\" is none of native, sgpu, vf, vfio", text);
-}
-
-static int node_json_read_pcie(const struct node_reader *r, const struct gt_at *at, const cJSON *object,
-                               struct gt_gpu *gpu)
+static int node_json_read_pcie(const struct gt_at *at, const cJSON *object, struct gt_gpu *gpu)
 {
     char path[64];
     const cJSON *pcie, *drm;
     GT_TRY(gt_get_object(at, object, "pcie", &pcie));
     if (pcie) {
         snprintf(path, sizeof(path), "%s.pcie", at->path);
-        struct gt_at below = {r->source, path, r->err};
+        const struct gt_at below = {at->source, path, at->err};
         GT_TRY(gt_get_number(&below, pcie, "speedGTs", GT_SPEED_MAX, &gpu->pci.now.speed));
         GT_TRY(gt_get_unsigned(&below, pcie, "width", GT_WIDTH_MAX, &gpu->pci.now.width));
         GT_TRY(gt_get_number(&below, pcie, "maxSpeedGTs", GT_SPEED_MAX, &gpu->pci.max.speed));
@@ -114,7 +131,7 @@ static int node_json_read_pcie(const struct node_reader *r, const struct gt_at *
     GT_TRY(gt_get_object(at, object, "drm", &drm));
     if (drm) {
         snprintf(path, sizeof(path), "%s.drm", at->path);
-        struct gt_at below = {r->source, path, r->err};
+        const struct gt_at below = {at->source, path, at->err};
         GT_TRY(gt_get_int(&below, drm, "card", GT_SMALL_INDEX_MAX, &gpu->drm_card));
         GT_TRY(gt_get_int(&below, drm, "render", GT_SMALL_INDEX_MAX, &gpu->drm_render));
     }
@@ -125,17 +142,12 @@ static int node_json_read_pcie(const struct node_reader *r, const struct gt_at *
  * that a GPU is unhealthy. */
 static int read_health(const struct gt_at *at, const cJSON *object, enum gt_gpu_health *ret)
 {
-    enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN;
-    char text[32] = "";
+    unsigned health = cJSON_IsTrue(gt_get(object, "healthy")) ? GT_GPU_HEALTHY : GT_GPU_HEALTH_UNKNOWN;
     bool healthy = true;
-    GT_TRY(gt_get_text(at, object, "health", text, sizeof(text)));
+    GT_TRY(node_json_read_word(at, object, "health", gt_gpu_health_names, "healthy, unhealthy, unknown",
+                               &health));
     GT_TRY(gt_get_bool(at, object, "healthy", &healthy));
-    if (!text[0] && cJSON_IsTrue(gt_get(object, "healthy")))
-        health = GT_GPU_HEALTHY;
-    while (text[0] && strcmp(text, gt_gpu_health_name(health)) != 0)
-        if (health++ == GT_GPU_UNHEALTHY)
-            return gt_at_fail(at, "health", "\"%s\" is none of healthy, unhealthy, unknown", text);
-    *ret = healthy ? health : GT_GPU_UNHEALTHY;
+    *ret = healthy ? (enum gt_gpu_health)health : GT_GPU_UNHEALTHY;
     return 0;
 }
 
@@ -149,13 +161,10 @@ static int read_grade(const struct gt_at *at, const cJSON *json, struct gt_gpu *
 }
 
 /* gpu->index is the file's index until the GPUs are sorted. */
-static int node_json_read_gpu(const struct node_reader *r, unsigned i, const cJSON *json)
+static int node_json_read_gpu(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
 {
-    char path[32];
-    snprintf(path, sizeof(path), "gpus[%u]", i);
-    struct gt_at place = {r->source, path, r->err}, *at = &place;
     struct gt_gpu *gpu = &r->node->gpus[i];
-    GT_TRY(need_object(at, json));
+    unsigned mode = gpu->mode;
     GT_TRY(gt_get_unsigned(at, json, "index", r->node->gpu_count - 1, &gpu->index));
     GT_TRY(gt_get_int(at, json, "vendorIndex", GT_SMALL_INDEX_MAX, &gpu->vendor_index));
     GT_TRY(gt_get_text(at, json, "uuid", gpu->uuid, sizeof(gpu->uuid)));
@@ -171,8 +180,9 @@ static int node_json_read_gpu(const struct node_reader *r, unsigned i, const cJS
         return gt_at_fail(at, "cpuSet", "\"%.40s\" is no list such as 0-31,64-95", gpu->cpu_set);
     GT_TRY(read_pci_id(at, json, "pciVendor", &gpu->pci.vendor));
     GT_TRY(read_pci_id(at, json, "pciDevice", &gpu->pci.device));
-    GT_TRY(node_json_read_pcie(r, at, json, gpu));
-    GT_TRY(read_mode(at, json, &gpu->mode));
+    GT_TRY(node_json_read_pcie(at, json, gpu));
+    GT_TRY(node_json_read_word(at, json, "mode", gt_gpu_mode_names, "native, sgpu, vf, vfio", &mode));
+    gpu->mode = (enum gt_gpu_mode)mode;
     GT_TRY(read_health(at, json, &gpu->health));
     GT_TRY(gt_get_text(at, json, "unhealthyReason", gpu->unhealthy_reason, sizeof(gpu->unhealthy_reason)));
     GT_TRY(read_grade(at, json, gpu));
@@ -195,11 +205,10 @@ static int node_json_read_gpu(const struct node_reader *r, unsigned i, const cJS
     return 0;
 }
 
-static int node_json_read_gpus(struct node_reader *r, const cJSON *array)
+static int node_json_read_gpus(struct node_reader *r, const struct gt_at *at, const cJSON *json)
 {
-    unsigned i = 0, file_index[GT_GPUS_MAX];
-    for (const cJSON *item = array->child; item; item = item->next)
-        GT_TRY(node_json_read_gpu(r, i++, item));
+    unsigned i, file_index[GT_GPUS_MAX];
+    GT_TRY(read_members(r, at, json, "gpus", GT_GPUS_MAX, node_json_read_gpu));
     /* Sorting sets the index again: find each GPU again by its BDF, which is unique. */
     char bdfs[GT_GPUS_MAX][GT_BDF_SIZE];
     for (i = 0; i < r->node->gpu_count; i++) {
@@ -214,13 +223,9 @@ static int node_json_read_gpus(struct node_reader *r, const cJSON *array)
     return 0;
 }
 
-static int read_nic(struct node_reader *r, unsigned i, const cJSON *json)
+static int read_nic(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
 {
-    char path[32];
-    snprintf(path, sizeof(path), "nics[%u]", i);
-    struct gt_at place = {r->source, path, r->err}, *at = &place;
     struct gt_nic *nic = &r->node->nics[i];
-    GT_TRY(need_object(at, json));
     GT_TRY(gt_get_text(at, json, "name", nic->name, sizeof(nic->name)));
     GT_TRY(gt_get_bdf(at, json, "bdf", nic->bdf));
     if (!nic->name[0])
@@ -248,51 +253,23 @@ static int read_nic(struct node_reader *r, unsigned i, const cJSON *json)
     return 0;
 }
 
-/* Where the ports of the NICs go. */
-static int read_network(struct node_reader *r, const struct gt_at *document, const cJSON *json)
+/* Where the port of a NIC goes. */
+static int read_network(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
 {
-    const cJSON *array;
-    unsigned count, i = 0;
-    GT_TRY(gt_get_array(document, json, "network", GT_NICS_MAX, &array, &count));
-    for (const cJSON *item = array ? array->child : NULL; item; item = item->next, i++) {
-        char path[32], name[sizeof(r->node->nics->name)] = "";
-        snprintf(path, sizeof(path), "network[%u]", i);
-        struct gt_at place = {r->source, path, r->err}, *at = &place;
-        struct gt_nic *nic = NULL;
-        GT_TRY(need_object(at, item));
-        GT_TRY(gt_get_text(at, item, "port", name, sizeof(name)));
-        for (unsigned n = 0; n < r->node->nic_count && !nic; n++)
-            if (strcmp(r->node->nics[n].name, name) == 0)
-                nic = &r->node->nics[n];
-        if (!nic)
-            return gt_at_fail(at, "port", "there is no NIC \"%s\"", name);
-        GT_TRY(gt_get_text(at, item, "switch", nic->peer, sizeof(nic->peer)));
-        GT_TRY(gt_get_text(at, item, "switchPort", nic->peer_port, sizeof(nic->peer_port)));
-    }
-    return 0;
+    char name[sizeof(r->node->nics->name)] = "";
+    (void)i;
+    GT_TRY(gt_get_text(at, json, "port", name, sizeof(name)));
+    struct gt_nic *nic = GT_FIND(r->node->nics, r->node->nic_count, name, name);
+    if (!nic)
+        return gt_at_fail(at, "port", "there is no NIC \"%s\"", name);
+    GT_TRY(gt_get_text(at, json, "switch", nic->peer, sizeof(nic->peer)));
+    return gt_get_text(at, json, "switchPort", nic->peer_port, sizeof(nic->peer_port));
 }
 
-static int node_json_read_state(const struct gt_at *at, const cJSON *object, enum gt_link_state *ret)
+static int node_json_read_link(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
 {
-    char text[32] = "";
-    GT_TRY(gt_get_text(at, object, "state", text, sizeof(text)));
-    if (!text[0])
-        return 0;
-    for (unsigned state = GT_LINK_STATE_UNKNOWN; state <= GT_LINK_STATE_DOWN; state++)
-        if (!strcmp(text, gt_link_state_name((enum gt_link_state)state))) {
-            *ret = (enum gt_link_state)state;
-            return 0;
-        }
-    return gt_at_fail(at, "state", "\"%s\" is none of up, down, unknown", text);
-}
-
-static int node_json_read_link(struct node_reader *r, unsigned i, const cJSON *json, bool seen[])
-{
-    char path[32];
-    snprintf(path, sizeof(path), "links[%u]", i);
-    struct gt_at place = {r->source, path, r->err}, *at = &place;
-    GT_TRY(need_object(at, json));
-    unsigned n = r->node->gpu_count, a = UINT32_MAX, b = UINT32_MAX;
+    unsigned n = r->node->gpu_count, a = UINT32_MAX, b = UINT32_MAX, state;
+    (void)i;
     if (n < 2)
         return gt_at_fail(at, "", "a link on a node with %u GPUs", n);
     GT_TRY(gt_get_unsigned(at, json, "a", n - 1, &a));
@@ -302,9 +279,9 @@ static int node_json_read_link(struct node_reader *r, unsigned i, const cJSON *j
     if (a >= b)
         return gt_at_fail(at, "", "expected a < b, but a is %u and b is %u", a, b);
     struct gt_link *link = gt_node_link(r->node, r->bit_of[a], r->bit_of[b]);
-    if (seen[link - r->node->links])
+    if (r->linked[link - r->node->links])
         return gt_at_fail(at, "", "the pair %u, %u is there twice", a, b);
-    seen[link - r->node->links] = true;
+    r->linked[link - r->node->links] = true;
 
     GT_TRY(get_kind(at, json, "kind", &link->kind));
     GT_TRY(get_kind(at, json, "pathKind", &link->path_kind));
@@ -320,21 +297,29 @@ static int node_json_read_link(struct node_reader *r, unsigned i, const cJSON *j
     GT_TRY(gt_get_integer(at, json, "bandwidthMBps", GT_EXACT_MAX, &link->bandwidth_mbps));
     GT_TRY(gt_get_integer(at, json, "measuredMBps", GT_EXACT_MAX, &link->measured_mbps));
     GT_TRY(gt_get_bool(at, json, "stale", &link->stale));
-    return node_json_read_state(at, json, &link->state);
+    state = link->state;
+    GT_TRY(node_json_read_word(at, json, "state", gt_link_state_names, "up, down, unknown", &state));
+    link->state = (enum gt_link_state)state;
+    return 0;
+}
+
+static int read_missing(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
+{
+    struct gt_missing *entry = &r->node->missing[i];
+    GT_TRY(gt_get_text(at, json, "what", entry->what, sizeof(entry->what)));
+    GT_TRY(gt_get_text(at, json, "why", entry->why, sizeof(entry->why)));
+    r->node->missing_count = i + 1;
+    return 0;
 }
 
 static int node_json_read_lists(struct node_reader *r, const struct gt_at *at, const cJSON *json)
 {
     const cJSON *array, *supernode;
-    unsigned count, i = 0;
-    GT_TRY(gt_get_array(at, json, "links", GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2, &array, &count));
-    bool seen[GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2] = {false};
-    for (const cJSON *item = array ? array->child : NULL; item; item = item->next)
-        GT_TRY(node_json_read_link(r, i++, item, seen));
-
+    unsigned count;
+    GT_TRY(read_members(r, at, json, "links", GT_COUNT(r->linked), node_json_read_link));
     GT_TRY(gt_get_object(at, json, "supernode", &supernode));
     if (supernode) {
-        struct gt_at below = {r->source, "supernode", r->err};
+        const struct gt_at below = {at->source, "supernode", at->err};
         GT_TRY(gt_get_text(&below, supernode, "uuid", r->node->server_uuid, sizeof(r->node->server_uuid)));
         GT_TRY(gt_get_array(&below, supernode, "remote", GT_REMOTES_MAX, &array, &count));
         for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
@@ -344,47 +329,32 @@ static int node_json_read_lists(struct node_reader *r, const struct gt_at *at, c
             r->node->remote_count++;
         }
     }
-
-    GT_TRY(gt_get_array(at, json, "missing", GT_MISSING_MAX, &array, &count));
-    for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
-        char path[32];
-        snprintf(path, sizeof(path), "missing[%u]", r->node->missing_count);
-        struct gt_at below = {r->source, path, r->err};
-        struct gt_missing *entry = &r->node->missing[r->node->missing_count];
-        GT_TRY(need_object(&below, item));
-        GT_TRY(gt_get_text(&below, item, "what", entry->what, sizeof(entry->what)));
-        GT_TRY(gt_get_text(&below, item, "why", entry->why, sizeof(entry->why)));
-        r->node->missing_count++;
-    }
-    return 0;
+    return read_members(r, at, json, "missing", GT_MISSING_MAX, read_missing);
 }
 
-static int node_json_read_kubelet(const struct gt_at *at, const cJSON *json, struct gt_node *node)
+static int read_numa_node(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
 {
-    const cJSON *object, *array;
-    unsigned count;
+    struct gt_numa_node *to = &r->node->numa_nodes[i];
+    r->node->numa_node_count = i + 1;
+    GT_TRY(gt_get_unsigned(at, json, "id", GT_NUMA_MAX, &to->id));
+    GT_TRY(gt_get_text(at, json, "cpus", to->cpus, sizeof(to->cpus)));
+    return gt_get_integer(at, json, "memoryBytes", GT_EXACT_MAX, &to->memory_bytes);
+}
+
+static int node_json_read_kubelet(struct node_reader *r, const struct gt_at *at, const cJSON *json)
+{
+    const cJSON *object;
     GT_TRY(gt_get_object(at, json, "kubelet", &object));
     if (object) {
-        struct gt_at below = {at->source, "kubelet", at->err};
-        struct gt_kubelet *to = &node->kubelet;
+        const struct gt_at below = {at->source, "kubelet", at->err};
+        struct gt_kubelet *to = &r->node->kubelet;
         GT_TRY(gt_get_text(&below, object, "topologyManagerPolicy", to->policy, sizeof(to->policy)));
         GT_TRY(gt_get_text(&below, object, "topologyManagerScope", to->scope, sizeof(to->scope)));
         GT_TRY(gt_get_text(&below, object, "cpuManagerPolicy", to->cpu_policy, sizeof(to->cpu_policy)));
         GT_TRY(gt_get_text(&below, object, "source", to->source, sizeof(to->source)));
         GT_TRY(gt_get_text(&below, object, "unknown", to->unknown, sizeof(to->unknown)));
     }
-    GT_TRY(gt_get_array(at, json, "numaNodes", GT_NUMA_NODES_MAX, &array, &count));
-    for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
-        char path[32];
-        snprintf(path, sizeof(path), "numaNodes[%u]", node->numa_node_count);
-        struct gt_at below = {at->source, path, at->err};
-        struct gt_numa_node *to = &node->numa_nodes[node->numa_node_count++];
-        GT_TRY(need_object(&below, item));
-        GT_TRY(gt_get_unsigned(&below, item, "id", GT_NUMA_MAX, &to->id));
-        GT_TRY(gt_get_text(&below, item, "cpus", to->cpus, sizeof(to->cpus)));
-        GT_TRY(gt_get_integer(&below, item, "memoryBytes", GT_EXACT_MAX, &to->memory_bytes));
-    }
-    return 0;
+    return read_members(r, at, json, "numaNodes", GT_NUMA_NODES_MAX, read_numa_node);
 }
 
 static int read_reported_time(const struct gt_at *at, const cJSON *json, int64_t *ret)
@@ -403,7 +373,7 @@ static int read_reported_time(const struct gt_at *at, const cJSON *json, int64_t
 int gt_node_from_json_numbered(const struct cJSON *json, const char *source, struct gt_node **ret,
                                uint8_t ret_index[static GT_GPUS_MAX], struct gt_err **err)
 {
-    struct gt_at place = {source, "", err}, *at = &place;
+    const struct gt_at place = {source, "", err}, *at = &place;
     GT_TRY(need_object(at, json));
     const cJSON *gpus, *nics;
     unsigned gpu_count, nic_count;
@@ -413,28 +383,22 @@ int gt_node_from_json_numbered(const struct cJSON *json, const char *source, str
         return gt_at_fail(at, "gpus", "is missing; this is no node");
 
     gt_auto_node struct gt_node *node = NULL;
-    int r = gt_node_new(gpu_count, nic_count, &node, err);
-    if (r < 0)
+    if (gt_node_new(gpu_count, nic_count, &node, err) < 0)
         return gt_wrap(err, "%s", source);
-    struct node_reader reader = {.source = source, .err = err, .node = node};
+    struct node_reader reader = {.node = node};
     GT_TRY(gt_get_text(at, json, "name", node->name, sizeof(node->name)));
     GT_TRY(gt_get_text(at, json, "driverVersion", node->driver_version, sizeof(node->driver_version)));
     GT_TRY(gt_get_text(at, json, "libraryVersion", node->library_version, sizeof(node->library_version)));
     GT_TRY(read_reported_time(at, json, &node->links_reported_s));
-    GT_TRY(node_json_read_kubelet(at, json, node));
-    GT_TRY(node_json_read_gpus(&reader, gpus));
-    unsigned i = 0;
-    for (const cJSON *item = nics ? nics->child : NULL; item; item = item->next)
-        GT_TRY(read_nic(&reader, i++, item));
-    GT_TRY(read_network(&reader, at, json));
+    GT_TRY(node_json_read_kubelet(&reader, at, json));
+    GT_TRY(node_json_read_gpus(&reader, at, json));
+    GT_TRY(read_members(&reader, at, json, "nics", GT_NICS_MAX, read_nic));
+    GT_TRY(read_members(&reader, at, json, "network", GT_NICS_MAX, read_network));
     gt_node_sort(node);
     GT_TRY(node_json_read_lists(&reader, at, json));
-    r = gt_node_finish(node, err);
-    if (r < 0) {
-        gt_wrap(err, "%s", source);
-        return r;
-    }
-    for (i = 0; i < gpu_count; i++)
+    if (gt_node_finish(node, err) < 0)
+        return gt_wrap(err, "%s", source);
+    for (unsigned i = 0; i < gpu_count; i++)
         ret_index[i] = (uint8_t)reader.bit_of[i];
     *ret = gt_steal(node);
     return 0;

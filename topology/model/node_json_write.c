@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/json_write.h"
@@ -13,15 +14,9 @@
 
 enum { REAL_DIGITS = 15 };
 
-static void add_text_or_unknown(struct gt_buf *to, const char *key, const char *text)
+static uint64_t exact(uint64_t number)
 {
-    gt_json_add_text_or_null(to, key, text[0] ? text : NULL);
-}
-
-static void add_number_if(struct gt_buf *to, const char *key, uint64_t number)
-{
-    if (number)
-        gt_json_add_unsigned(to, key, number < GT_EXACT_MAX ? number : GT_EXACT_MAX);
+    return number < GT_EXACT_MAX ? number : GT_EXACT_MAX;
 }
 
 static void add_real_if(struct gt_buf *to, const char *key, double number)
@@ -69,14 +64,11 @@ static void node_json_write_path(struct gt_buf *to, const struct gt_pcie_path *p
 
 static void node_json_write_gpu(struct gt_buf *to, const struct gt_gpu *gpu)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_unsigned(to, "index", gpu->index);
+    bool usable = gt_gpu_usable(gpu);
+    gt_json_printf(to, "{'index': %u", gpu->index);
     add_index_if(to, "vendorIndex", gpu->vendor_index);
-    add_text_or_unknown(to, "uuid", gpu->uuid);
-    gt_json_add_text_if(to, "bdf", gpu->bdf);
-    add_text_or_unknown(to, "product", gpu->product);
-    gt_json_add_text_if(to, "serial", gpu->serial);
-    add_number_if(to, "memoryBytes", gpu->memory_bytes);
+    gt_json_printf(to, "'uuid': ~%s, ?'bdf': %s, 'product': ~%s, ?'serial': %s, ?'memoryBytes': %" PRIu64,
+                   gpu->uuid, gpu->bdf, gpu->product, gpu->serial, exact(gpu->memory_bytes));
     add_numa(to, gpu->numa_node);
     gt_json_add_text_if(to, "cpuSet", gpu->cpu_set);
     add_pci_id(to, "pciVendor", gpu->pci.vendor);
@@ -85,9 +77,9 @@ static void node_json_write_gpu(struct gt_buf *to, const struct gt_gpu *gpu)
         path_known(&gpu->pci.path)) {
         gt_json_begin(to, "pcie", '{');
         add_real_if(to, "speedGTs", gpu->pci.now.speed);
-        add_number_if(to, "width", gpu->pci.now.width);
+        gt_json_printf(to, "?'width': %u", gpu->pci.now.width);
         add_real_if(to, "maxSpeedGTs", gpu->pci.max.speed);
-        add_number_if(to, "maxWidth", gpu->pci.max.width);
+        gt_json_printf(to, "?'maxWidth': %u", gpu->pci.max.width);
         node_json_write_path(to, &gpu->pci.path);
         gt_json_end(to, '}');
     }
@@ -97,21 +89,17 @@ static void node_json_write_gpu(struct gt_buf *to, const struct gt_gpu *gpu)
         add_index_if(to, "render", gpu->drm_render);
         gt_json_end(to, '}');
     }
-    gt_json_add_text_if(to, "mode", gt_gpu_mode_name(gpu->mode));
-    gt_json_add_text_if(to, "health", gt_gpu_health_name(gpu->health));
-    gt_json_add_bool(to, "healthy", gt_gpu_usable(gpu)); /* deprecated: as it was before `health` */
-    gt_json_add_text_if(to, "unhealthyReason", gt_gpu_usable(gpu) ? NULL : gpu->unhealthy_reason);
-    gt_json_add_text_if(to, "grade", gt_gpu_usable(gpu) ? gt_gpu_grade_name(gpu->grade) : NULL);
-    gt_json_add_text_if(to, "gradeReason", gt_gpu_usable(gpu) && gpu->grade ? gpu->grade_reason : NULL);
-    gt_json_add_unsigned(to, "zone", gpu->zone);
-    gt_json_end(to, '}');
+    gt_json_printf(to, "'mode': %s, 'health': %s", gt_gpu_mode_name(gpu->mode),
+                   gt_gpu_health_name(gpu->health));
+    gt_json_add_bool(to, "healthy", usable); /* deprecated: as it was before `health` */
+    gt_json_printf(to, "?'unhealthyReason': %s, ?'grade': %s, ?'gradeReason': %s, 'zone': %u}",
+                   usable ? "" : gpu->unhealthy_reason, usable ? gt_gpu_grade_name(gpu->grade) : "",
+                   usable && gpu->grade ? gpu->grade_reason : "", gpu->zone);
 }
 
 static void write_nic(struct gt_buf *to, const struct gt_node *node, const struct gt_nic *nic)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "name", nic->name);
-    add_text_or_unknown(to, "bdf", nic->bdf);
+    gt_json_printf(to, "{'name': %s, 'bdf': ~%s", nic->name, nic->bdf);
     add_numa(to, nic->numa_node);
     node_json_write_path(to, &nic->path);
     gt_json_begin(to, "locality", '[');
@@ -131,11 +119,8 @@ static void write_network(struct gt_buf *to, const struct gt_node *node)
         if (!begun)
             gt_json_begin(to, "network", '[');
         begun = true;
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "port", nic->name);
-        gt_json_add_text(to, "switch", nic->peer);
-        gt_json_add_text_if(to, "switchPort", nic->peer_port);
-        gt_json_end(to, '}');
+        gt_json_printf(to, "{'port': %s, 'switch': %s, ?'switchPort': %s}", nic->name, nic->peer,
+                       nic->peer_port);
     }
     if (begun)
         gt_json_end(to, ']');
@@ -143,57 +128,42 @@ static void write_network(struct gt_buf *to, const struct gt_node *node)
 
 static void write_link(struct gt_buf *to, const struct gt_link *link)
 {
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_unsigned(to, "a", link->a);
-    gt_json_add_unsigned(to, "b", link->b);
-    gt_json_add_text_if(to, "kind", gt_link_kind_name(link->kind));
-    if (link->path_kind != link->kind && link->path_kind != GT_LINK_UNKNOWN)
-        gt_json_add_text_if(to, "pathKind", gt_link_kind_name(link->path_kind));
-    add_number_if(to, "ports", link->ports);
-    add_number_if(to, "width", link->width);
+    bool has_path = link->path_kind != link->kind && link->path_kind != GT_LINK_UNKNOWN;
+    gt_json_printf(to, "{'a': %u, 'b': %u, 'kind': %s, ?'pathKind': %s, ?'ports': %u, ?'width': %u", link->a,
+                   link->b, gt_link_kind_name(link->kind), has_path ? gt_link_kind_name(link->path_kind) : "",
+                   link->ports, link->width);
     add_real_if(to, "speedGTs", link->speed);
-    add_number_if(to, "bandwidthMBps", link->bandwidth_mbps);
-    add_number_if(to, "measuredMBps", link->measured_mbps);
-    if (link->state != GT_LINK_STATE_UNKNOWN)
-        gt_json_add_text_if(to, "state", gt_link_state_name(link->state));
-    if (link->stale)
-        gt_json_add_bool(to, "stale", true);
-    gt_json_add_unsigned(to, "weight", link->weight);
-    gt_json_end(to, '}');
+    gt_json_printf(to,
+                   "?'bandwidthMBps': %" PRIu64 ", ?'measuredMBps': %" PRIu64
+                   ", ?'state': %s, ?'stale': !%d, 'weight': %u}",
+                   exact(link->bandwidth_mbps), exact(link->measured_mbps),
+                   link->state != GT_LINK_STATE_UNKNOWN ? gt_link_state_name(link->state) : "", link->stale,
+                   link->weight);
 }
 
 static void write_kubelet(struct gt_buf *to, const struct gt_node *node)
 {
     const struct gt_kubelet *kubelet = &node->kubelet;
-    if (kubelet->policy[0] || kubelet->unknown[0]) {
-        gt_json_begin(to, "kubelet", '{');
-        gt_json_add_text_if(to, "topologyManagerPolicy", kubelet->policy);
-        gt_json_add_text_if(to, "topologyManagerScope", kubelet->scope);
-        gt_json_add_text_if(to, "cpuManagerPolicy", kubelet->cpu_policy);
-        gt_json_add_text_if(to, "source", kubelet->source);
-        gt_json_add_text_if(to, "unknown", kubelet->unknown);
-        gt_json_end(to, '}');
-    }
+    if (kubelet->policy[0] || kubelet->unknown[0])
+        gt_json_printf(to,
+                       "'kubelet': {?'topologyManagerPolicy': %s, ?'topologyManagerScope': %s, "
+                       "?'cpuManagerPolicy': %s, ?'source': %s, ?'unknown': %s}",
+                       kubelet->policy, kubelet->scope, kubelet->cpu_policy, kubelet->source,
+                       kubelet->unknown);
     if (!node->numa_node_count)
         return;
     gt_json_begin(to, "numaNodes", '[');
-    for (unsigned i = 0; i < node->numa_node_count; i++) {
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_unsigned(to, "id", node->numa_nodes[i].id);
-        gt_json_add_text_if(to, "cpus", node->numa_nodes[i].cpus);
-        add_number_if(to, "memoryBytes", node->numa_nodes[i].memory_bytes);
-        gt_json_end(to, '}');
-    }
+    for (unsigned i = 0; i < node->numa_node_count; i++)
+        gt_json_printf(to, "{'id': %u, ?'cpus': %s, ?'memoryBytes': %" PRIu64 "}", node->numa_nodes[i].id,
+                       node->numa_nodes[i].cpus, exact(node->numa_nodes[i].memory_bytes));
     gt_json_end(to, ']');
 }
 
 void gt_node_add_json(const struct gt_node *node, const char *name, struct gt_buf *to)
 {
     char time[GT_TIME_TEXT_SIZE] = "";
-    gt_json_add_text_if(to, "name", name);
-    gt_json_add_text_if(to, "driverVersion", node->driver_version);
-    gt_json_add_text_if(to, "libraryVersion", node->library_version);
-    gt_json_begin(to, "gpus", '[');
+    gt_json_printf(to, "?'name': %s, ?'driverVersion': %s, ?'libraryVersion': %s, 'gpus': [", name,
+                   node->driver_version, node->library_version);
     for (unsigned i = 0; i < node->gpu_count; i++)
         node_json_write_gpu(to, &node->gpus[i]);
     gt_json_end(to, ']');
@@ -208,20 +178,14 @@ void gt_node_add_json(const struct gt_node *node, const char *name, struct gt_bu
     gt_json_end(to, ']');
     if (node->links_reported_s)
         gt_time_text(node->links_reported_s, time);
-    gt_json_add_text_if(to, "linksReportedAt", time);
-    gt_json_begin(to, "supernode", '{');
-    add_text_or_unknown(to, "uuid", node->server_uuid);
-    gt_json_begin(to, "remote", '[');
+    gt_json_printf(to, "?'linksReportedAt': %s, 'supernode': {'uuid': ~%s, 'remote': [", time,
+                   node->server_uuid);
     for (unsigned i = 0; i < node->remote_count; i++)
         gt_json_add_text(to, NULL, node->remotes[i]);
     gt_buf_puts(to, "]}");
     gt_json_begin(to, "missing", '[');
-    for (unsigned i = 0; i < node->missing_count; i++) {
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_text(to, "what", node->missing[i].what);
-        gt_json_add_text(to, "why", node->missing[i].why);
-        gt_json_end(to, '}');
-    }
+    for (unsigned i = 0; i < node->missing_count; i++)
+        gt_json_printf(to, "{'what': %s, 'why': %s}", node->missing[i].what, node->missing[i].why);
     gt_json_end(to, ']');
     write_kubelet(to, node);
 }

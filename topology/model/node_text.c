@@ -27,29 +27,28 @@ bool gt_link_kind_by_name(const char *name, enum gt_link_kind *ret)
     return false;
 }
 
+const char *const gt_link_state_names[] = {
+    [GT_LINK_STATE_UNKNOWN] = "unknown", [GT_LINK_STATE_UP] = "up", [GT_LINK_STATE_DOWN] = "down", NULL};
+const char *const gt_gpu_mode_names[] = {
+    [GT_GPU_NATIVE] = "native", [GT_GPU_SGPU] = "sgpu", [GT_GPU_VF] = "vf", [GT_GPU_VFIO] = "vfio", NULL};
+const char *const gt_gpu_health_names[] = {[GT_GPU_HEALTH_UNKNOWN] = "unknown",
+                                           [GT_GPU_HEALTHY] = "healthy",
+                                           [GT_GPU_UNHEALTHY] = "unhealthy",
+                                           NULL};
+
 const char *gt_link_state_name(enum gt_link_state state)
 {
-    return state == GT_LINK_STATE_UP ? "up" : state == GT_LINK_STATE_DOWN ? "down" : "unknown";
+    return gt_link_state_names[state];
 }
 
 const char *gt_gpu_mode_name(enum gt_gpu_mode mode)
 {
-    switch (mode) {
-    case GT_GPU_SGPU:
-        return "sgpu";
-    case GT_GPU_VF:
-        return "vf";
-    case GT_GPU_VFIO:
-        return "vfio";
-    case GT_GPU_NATIVE:
-        break;
-    }
-    return "native";
+    return gt_gpu_mode_names[mode];
 }
 
 const char *gt_gpu_health_name(enum gt_gpu_health health)
 {
-    return health == GT_GPU_HEALTHY ? "healthy" : health == GT_GPU_UNHEALTHY ? "unhealthy" : "unknown";
+    return gt_gpu_health_names[health];
 }
 
 const char *gt_gpu_grade_name(enum gt_gpu_grade grade)
@@ -123,10 +122,8 @@ bool gt_bdf_normalise(const char *text, char to[static GT_BDF_SIZE])
 
 int gt_node_gpu_at(const struct gt_node *node, const char *bdf)
 {
-    for (unsigned i = 0; i < node->gpu_count; i++)
-        if (strcmp(node->gpus[i].bdf, bdf) == 0)
-            return (int)i;
-    return -1;
+    const struct gt_gpu *gpu = GT_FIND(node->gpus, node->gpu_count, bdf, bdf);
+    return gpu ? (int)(gpu - node->gpus) : -1;
 }
 
 int gt_node_gpu_named(const struct gt_node *node, const char *name)

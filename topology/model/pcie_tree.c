@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology/model/pcie_tree.h"
 
-#include <limits.h>
 #include <string.h>
 
 enum {

@@ -107,25 +107,17 @@ void gt_zone_text(const struct gt_zone_facts *facts, char *to, size_t size)
 
 const char *gt_link_kind_meaning(enum gt_link_kind kind)
 {
-    switch (kind) {
-    case GT_LINK_SELF:
-        return "The GPU itself";
-    case GT_LINK_MX:
-        return "A direct link between the GPUs (MetaXLink)";
-    case GT_LINK_PIX:
-        return "PCIe, at most one switch between them";
-    case GT_LINK_PXB:
-        return "PCIe, several switches, no host bridge";
-    case GT_LINK_PHB:
-        return "PCIe, through one host bridge";
-    case GT_LINK_NODE:
-        return "PCIe, between host bridges of one NUMA node";
-    case GT_LINK_SYS:
-        return "PCIe, and the interconnect between NUMA nodes";
-    case GT_LINK_UNKNOWN:
-        break;
-    }
-    return "Not known";
+    static const char *const meanings[] = {
+        [GT_LINK_SELF] = "The GPU itself",
+        [GT_LINK_MX] = "A direct link between the GPUs (MetaXLink)",
+        [GT_LINK_PIX] = "PCIe, at most one switch between them",
+        [GT_LINK_PXB] = "PCIe, several switches, no host bridge",
+        [GT_LINK_PHB] = "PCIe, through one host bridge",
+        [GT_LINK_NODE] = "PCIe, between host bridges of one NUMA node",
+        [GT_LINK_SYS] = "PCIe, and the interconnect between NUMA nodes",
+        [GT_LINK_UNKNOWN] = "Not known",
+    };
+    return meanings[kind];
 }
 
 void gt_shorten(const char *text, unsigned characters, char *to, size_t size)

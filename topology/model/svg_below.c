@@ -14,23 +14,11 @@ static const char bold[] = "font-weight=\"600\"";
 static const char middle[] = "text-anchor=\"middle\"";
 static const char end[] = "text-anchor=\"end\"";
 
-static const char *path_color(enum gt_link_kind kind)
-{
-    switch (kind) {
-    case GT_LINK_PIX:
-        return "#b9c2d0";
-    case GT_LINK_PXB:
-        return "#c6cedb";
-    case GT_LINK_PHB:
-        return "#d3dae4";
-    case GT_LINK_NODE:
-        return "#e0e5ec";
-    case GT_LINK_SYS:
-        return "#ebeff4";
-    default:
-        return "#f6f8fa";
-    }
-}
+static const char *const path_colors[] = {
+    [GT_LINK_SELF] = "#f6f8fa", [GT_LINK_MX] = "#f6f8fa",      [GT_LINK_PIX] = "#b9c2d0",
+    [GT_LINK_PXB] = "#c6cedb",  [GT_LINK_PHB] = "#d3dae4",     [GT_LINK_NODE] = "#e0e5ec",
+    [GT_LINK_SYS] = "#ebeff4",  [GT_LINK_UNKNOWN] = "#f6f8fa",
+};
 
 static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struct gt_link *link, int x, int y,
                       int cell)
@@ -43,7 +31,7 @@ static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struc
     svg_rect(to, &(struct svg_box){x, y, inner, inner}, 4,
              up     ? color
              : down ? SVG_BAD_BACKGROUND
-                    : path_color(link->kind),
+                    : path_colors[link->kind],
              down ? SVG_BAD : NULL);
     svg_text(to,
              (struct svg_text){x + inner / 2, y + inner / 2 + 4, link->weight < 1000 ? 11 : 8,
@@ -65,7 +53,7 @@ static void draw_small_row(struct gt_buf *to, const struct svg_layout *l, unsign
         if (svg_is_up(link))
             svg_weight_color(link->weight, l->links.low, l->links.high, color);
         else
-            snprintf(color, sizeof(color), "%s", gt_link_is_down(link) ? SVG_BAD : path_color(link->kind));
+            snprintf(color, sizeof(color), "%s", gt_link_is_down(link) ? SVG_BAD : path_colors[link->kind]);
         if (strcmp(color, last)) {
             gt_buf_printf(to, "%s<path fill=\"%s\" d=\"", last[0] ? "\"/>\n" : "", color);
             memcpy(last, color, sizeof(last));

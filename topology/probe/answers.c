@@ -35,9 +35,8 @@ static void add_remote(struct gt_node *node, const cJSON *item)
     }
     if (strcmp(uuid, node->server_uuid) == 0)
         return;
-    for (unsigned i = 0; i < node->remote_count; i++)
-        if (strcmp(uuid, node->remotes[i]) == 0)
-            return;
+    if (GT_HAS_TEXT(node->remotes, node->remote_count, uuid))
+        return;
     if (node->remote_count == GT_REMOTES_MAX)
         gt_node_missing(node, "vendor library, server UUIDs", "more than %d remote ones", GT_REMOTES_MAX);
     else
@@ -129,20 +128,15 @@ int gt_answers_apply(const char *log, size_t len, struct gt_node *node, unsigned
 int gt_answers_bdfs(const char *log, size_t len, char (*ret)[GT_BDF_SIZE], struct gt_err **err)
 {
     gt_auto_answers struct gt_answers answers = {0};
-    int r = gt_answers_read(log, len, &answers, err);
     int count = 0;
-    if (r < 0)
-        return r;
+    GT_TRY(gt_answers_read(log, len, &answers, err));
     for (unsigned i = 0; i < answers.count && count < GT_GPUS_MAX; i++) {
         char bdf[GT_BDF_SIZE];
-        bool known = false;
         if ((!gt_answer_is(&answers.calls[i], "mxSmlGetDeviceInfo") &&
              !gt_answer_is(&answers.calls[i], "mxSmlGetLimitedDeviceInfo")) ||
             !gt_answer_bdf(&answers.calls[i], bdf))
             continue;
-        for (int j = 0; j < count; j++)
-            known = known || strcmp(ret[j], bdf) == 0;
-        if (!known)
+        if (!GT_HAS_TEXT(ret, (size_t)count, bdf))
             gt_text_copy(ret[count++], GT_BDF_SIZE, bdf);
     }
     return count;

@@ -9,7 +9,7 @@
 
 /* Functions that something is read from, and the one that can stand in for them. What PCI gives anyway, and
  * what is asked for the record only, is not missed. */
-static const struct {
+static const struct used_call {
     const char *call, *instead;
 } used[] = {
     {"mxSmlInit", NULL},
@@ -74,10 +74,8 @@ static void find_missed(const struct gt_answers *answers, struct missed *ret)
 
 static bool is_missed(const struct missed *missed, const char *call)
 {
-    for (unsigned i = 0; i < GT_COUNT(used); i++)
-        if (strcmp(used[i].call, call) == 0)
-            return missed->call[i];
-    return false;
+    const struct used_call *found = GT_FIND(used, GT_COUNT(used), call, call);
+    return found && missed->call[found - used];
 }
 
 static bool is_failure(const struct missed *missed, const struct gt_answer *answer)
@@ -122,12 +120,7 @@ static void note_calls(struct gt_reading *reading, const struct missed *missed)
     for (unsigned i = 0; i < answers->count; i++) {
         const struct gt_answer *first = &answers->calls[i];
         unsigned more = 0;
-        bool again = false;
-        if (!is_failure(missed, first))
-            continue;
-        for (unsigned j = 0; j < noted_count && !again; j++)
-            again = strcmp(noted[j], first->call) == 0;
-        if (again)
+        if (!is_failure(missed, first) || GT_HAS_TEXT(noted, noted_count, first->call))
             continue;
         if (reading->node->missing_count >= GT_MISSING_MAX || noted_count == GT_COUNT(noted))
             return;

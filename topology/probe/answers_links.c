@@ -55,10 +55,10 @@ static int find_peer(const struct gt_reading *reading, const struct gt_answer *a
         by_number = reading->gpu_of[device];
     if (!gt_answer_bdf(answer, bdf))
         return by_number;
-    for (unsigned i = 0; i < reading->node->gpu_count; i++)
-        if (strcmp(reading->node->gpus[i].bdf, bdf) == 0)
-            return device < 0 || by_number == (int)i ? (int)i : PEER_NONE;
-    return PEER_NONE;
+    const struct gt_node *node = reading->node;
+    const struct gt_gpu *gpu = GT_FIND(node->gpus, node->gpu_count, bdf, bdf);
+    int at = gpu ? (int)(gpu - node->gpus) : PEER_NONE;
+    return device < 0 || by_number == at ? at : PEER_NONE;
 }
 
 static void read_remote(struct gt_reading *reading, const struct gt_answer *answer, unsigned gpu,

@@ -284,16 +284,10 @@ static int probe_client_ask(struct gt_probe_client *client, int64_t until, char 
 {
     gt_auto_free char *answers = NULL;
     struct gt_probe_header header;
-    int r = client->fd < 0 ? connect_probe(client, until, err) : 0;
-    if (r == 0 && client->watch_due)
-        r = read_reply(client, until, &header, NULL, err);
-    if (r < 0)
-        return r;
+    GT_TRY(client->fd < 0 ? connect_probe(client, until, err) : 0);
+    GT_TRY(client->watch_due ? read_reply(client, until, &header, NULL, err) : 0);
     client->watch_due = false;
-    if (client->stale_due)
-        r = read_reply(client, until, &header, NULL, err);
-    if (r < 0)
-        return r;
+    GT_TRY(client->stale_due ? read_reply(client, until, &header, NULL, err) : 0);
     client->stale_due = false;
     size_t len = strlen(client->request);
     if (!client->scan_due && send(client->fd, client->request, len, MSG_NOSIGNAL) != (ssize_t)len)

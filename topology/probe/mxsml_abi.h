@@ -118,4 +118,3 @@ typedef uint32_t mx_get_remote_servers(char *local, char **remotes, uint32_t *co
 typedef uint32_t mx_event_set_create(void **set);
 typedef uint32_t mx_event_register(uint32_t device, uint64_t mask, void *set);
 typedef uint32_t mx_event_wait(void *set, struct mx_event *to);
-typedef uint32_t mx_event_set_free(void *set);

@@ -23,7 +23,6 @@ enum {
 
 struct gt_prober {
     struct gt_prober_options options;
-    char *root, *library_path;
     struct gt_worker worker;
     struct gt_library library; /* what the worker has open */
     cJSON *missing;            /* its missing symbols */
@@ -50,15 +49,11 @@ struct gt_prober {
 
 int gt_prober_new(const struct gt_prober_options *options, struct gt_prober **ret, struct gt_err **err)
 {
-    gt_auto_prober struct gt_prober *prober = calloc(1, sizeof(*prober));
+    struct gt_prober *prober = calloc(1, sizeof(*prober));
     GT_NEED(prober, err, "probe");
     prober->options = *options;
     prober->worker.fd = prober->events.worker.fd = -1;
-    prober->root = strdup(options->root ? options->root : "/");
-    prober->library_path = options->library ? strdup(options->library) : NULL;
-    if (!prober->root || (options->library && !prober->library_path))
-        return gt_fail_sys(err, ENOMEM, "probe");
-    *ret = gt_steal(prober);
+    *ret = prober;
     return 0;
 }
 
@@ -77,8 +72,6 @@ void gt_prober_free(struct gt_prober *prober)
     gt_event_worker_stop(&prober->events);
     gt_buf_done(&prober->scan.log);
     cJSON_Delete(prober->missing);
-    free(prober->root);
-    free(prober->library_path);
     free(prober);
 }
 
@@ -94,9 +87,7 @@ static void add_call(struct gt_prober *prober, const char *call, unsigned count,
         return;
     }
     gt_json_new_line(&prober->scan.log, 0);
-    gt_json_begin(&prober->scan.log, NULL, '{');
-    gt_json_add_text(&prober->scan.log, "call", call);
-    gt_json_begin(&prober->scan.log, "args", '[');
+    gt_json_printf(&prober->scan.log, "{'call': %s, 'args': [", call);
     for (unsigned i = 0; i < count; i++)
         gt_json_add_unsigned(&prober->scan.log, NULL, args[i]);
     gt_json_end(&prober->scan.log, ']');
@@ -107,9 +98,8 @@ static void prober_add_failure(struct gt_prober *prober, const char *call, unsig
                                const uint32_t *args, const char *why)
 {
     gt_auto_buf struct gt_buf rest = GT_BUF(1024);
-    gt_buf_puts(&rest, ",\"error\":");
-    gt_text_quote(&rest, why);
-    gt_buf_puts(&rest, "}");
+    gt_buf_puts(&rest, ",");
+    gt_json_printf(&rest, "'error': %s}", why);
     add_call(prober, call, count, args, rest.failed ? ",\"error\":\"?\"}" : rest.data);
 }
 
@@ -277,10 +267,7 @@ static void add_events(struct gt_prober *prober)
             gt_json_begin(log, "events", '[');
         }
         begun = true;
-        gt_json_begin(log, NULL, '{');
-        gt_json_add_unsigned(log, "device", i);
-        gt_json_add_unsigned(log, "count", prober->events.reported[i]);
-        gt_json_end(log, '}');
+        gt_json_printf(log, "{'device': %u, 'count': %u}", i, prober->events.reported[i]);
     }
     if (begun)
         gt_json_end(log, ']');
@@ -299,12 +286,9 @@ static void finish_log(struct gt_prober *prober, const char *library_error)
     }
     add_events(prober);
     gt_json_new_line(log, 0);
-    gt_json_begin(log, "library", '{');
-    if (library_error)
-        gt_json_add_text(log, "error", library_error);
-    else
-        gt_json_add_text(log, "path", prober->library.shown);
-    gt_buf_puts(log, "}}\n");
+    gt_json_printf(log, "'library': {%s: %s}}", library_error ? "error" : "path",
+                   library_error ? library_error : prober->library.shown);
+    gt_buf_puts(log, "\n");
 }
 
 int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, char **ret_log,
@@ -323,7 +307,7 @@ int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, c
     prober->scan.stopped[0] = '\0';
     gt_worker_stuck();
 
-    int found = gt_library_locate(prober->root, prober->library_path, &library, &why);
+    int found = gt_library_locate(prober->options.root, prober->options.library, &library, &why);
     if (found < 0 || !gt_library_same(&library, &prober->library)) {
         drop_worker(prober, NULL, 0);
         cJSON_Delete(prober->missing);
@@ -337,9 +321,7 @@ int gt_prober_scan(struct gt_prober *prober, const struct gt_probe_plan *plan, c
     }
     prober->library = library;
 
-    gt_json_begin(&prober->scan.log, NULL, '{');
-    gt_json_add_unsigned(&prober->scan.log, "probe", 1);
-    gt_json_add_text(&prober->scan.log, "version", gt_version);
+    gt_json_printf(&prober->scan.log, "{'probe': 1, 'version': %s", gt_version);
     gt_json_new_line(&prober->scan.log, 0);
     gt_json_begin(&prober->scan.log, "calls", '[');
     if (found == 0) {

@@ -16,9 +16,9 @@ struct gt_err;
  */
 struct gt_prober;
 
-struct gt_prober_options {
-    const char *root;    /* where opt/... is searched */
-    const char *library; /* the library's file, not searched then; or NULL */
+struct gt_prober_options { /* its texts are borrowed */
+    const char *root;      /* where opt/... is searched */
+    const char *library;   /* the library's file, not searched then; or NULL */
     int call_timeout_ms, scan_timeout_ms;
     bool verbose; /* leave the library's own output on stderr */
     int owner;    /* a scan ends when the peer of this socket has closed it; -1 none */

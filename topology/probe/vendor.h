@@ -20,12 +20,18 @@ bool gt_vendor_open(const char *path, const char **ret_why);
 /* NULL if the library does not have it. */
 gt_vendor_function *gt_vendor_symbol(const char *name);
 
+/* A call that is to be made: to which function, with which numbers. */
+struct gt_vendor_query {
+    const struct gt_vendor_call *call;
+    gt_vendor_function *function;
+    const uint32_t *args;
+};
+
 /* One call that the worker can make. `run` appends the members of the answer, from `"rc":...` on. */
 struct gt_vendor_call {
     const char *name;
     unsigned args;
-    void (*run)(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
-                struct gt_buf *to);
+    void (*run)(const struct gt_vendor_query *q, struct gt_buf *to);
     const struct gt_vendor_shape *shape; /* of what it fills; for `run` */
 };
 extern const struct gt_vendor_call gt_vendor_calls[];

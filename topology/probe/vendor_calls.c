@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,14 +83,6 @@ static void vendor_calls_add_text(struct gt_buf *to, const char *key, const char
     gt_json_add_text(to, key, copy);
 }
 
-static void vendor_calls_add_link(struct gt_buf *to, const char *key, float speed, uint32_t width)
-{
-    gt_json_begin(to, key, '{');
-    gt_json_add_real(to, "speed", (double)speed, 9);
-    gt_json_add_unsigned(to, "width", width);
-    gt_json_end(to, '}');
-}
-
 /* What a call fills: a struct, or (`key` NULL) a number. */
 struct gt_vendor_shape {
     size_t size;
@@ -132,15 +123,17 @@ static const struct gt_vendor_shape link_topology = {
 static const struct gt_vendor_shape reason = {
     sizeof(struct mx_reason),
     {MEMBER(mx_reason, SIGNED, "code", code), MEMBER(mx_reason, TEXT, "text", text)}};
+static const struct gt_vendor_shape pci_event = {
+    sizeof(struct mx_pci_event),
+    {MEMBER(mx_pci_event, SIGNED, "count", count), MEMBER(mx_pci_event, TEXT, "name", name)}};
 static const struct gt_vendor_shape ecc = {
     sizeof(struct mx_ecc),
     {MEMBER(mx_ecc, UNSIGNED, "sramCE", sram_ce), MEMBER(mx_ecc, UNSIGNED, "sramUE", sram_ue),
      MEMBER(mx_ecc, UNSIGNED, "dramCE", dram_ce), MEMBER(mx_ecc, UNSIGNED, "dramUE", dram_ue),
      MEMBER(mx_ecc, UNSIGNED, "retiredPage", retired_pages)}};
 
-static void add_member(struct gt_buf *to, const struct member *member, const void *from)
+static void add_member(struct gt_buf *to, const char *key, const struct member *member, const void *from)
 {
-    const char *key = member->key ? member->key : "value";
     switch (member->type) {
     case UNSIGNED:
         gt_json_add_unsigned(to, key, *(const uint32_t *)from);
@@ -162,57 +155,66 @@ static void add_member(struct gt_buf *to, const struct member *member, const voi
     }
 }
 
-/* All calls that fill a struct or a number of one device, or of one and another number. */
-static void run_shape(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
-                      struct gt_buf *to)
+static void add_shape(struct gt_buf *to, const char *key, const struct gt_vendor_shape *shape,
+                      const unsigned char *from)
 {
-    const struct gt_vendor_shape *shape = call->shape;
-    unsigned char *filled = fresh(shape->size);
-    uint32_t code = call->args == 1 ? ((mx_fill *)function)(args[0], filled)
-                                    : ((mx_fill_of *)function)(args[0], args[1], filled);
-    if (!vendor_calls_begin(to, code))
+    if (!shape->members->key) {
+        add_member(to, key, shape->members, from);
         return;
-    if (shape->members->key)
-        gt_json_begin(to, "value", '{');
+    }
+    gt_json_begin(to, key, '{');
     for (const struct member *member = shape->members; member->type; member++)
-        add_member(to, member, filled + member->at);
-    if (shape->members->key)
-        gt_json_end(to, '}');
+        add_member(to, member->key, member, from + member->at);
+    gt_json_end(to, '}');
 }
 
-static void run_init(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
-                     struct gt_buf *to)
+/* The value of an answer: at most `most` of so many. */
+static void add_list(struct gt_buf *to, const struct gt_vendor_shape *shape, const void *from, uint32_t count,
+                     uint32_t most)
 {
-    (void)call;
-    (void)args;
+    gt_json_begin(to, "value", '[');
+    for (uint32_t i = 0; i < count && i < most; i++)
+        add_shape(to, NULL, shape, (const unsigned char *)from + i * shape->size);
+    gt_json_end(to, ']');
+}
+
+/* All calls that fill a struct or a number of one device, or of one and another number. */
+static void run_shape(const struct gt_vendor_query *q, struct gt_buf *to)
+{
+    const struct gt_vendor_shape *shape = q->call->shape;
+    unsigned char *filled = fresh(shape->size);
+    uint32_t code = q->call->args == 1 ? ((mx_fill *)q->function)(q->args[0], filled)
+                                       : ((mx_fill_of *)q->function)(q->args[0], q->args[1], filled);
+    if (vendor_calls_begin(to, code))
+        add_shape(to, "value", shape, filled);
+}
+
+static void run_init(const struct gt_vendor_query *q, struct gt_buf *to)
+{
     fresh(0);
-    vendor_calls_begin(to, ((mx_init *)function)());
+    vendor_calls_begin(to, ((mx_init *)q->function)());
 }
 
-static void run_count(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
-                      struct gt_buf *to)
+static void run_count(const struct gt_vendor_query *q, struct gt_buf *to)
 {
-    (void)call;
-    (void)args;
     fresh(0);
     gt_json_add_unsigned(to, "rc", 0);
-    gt_json_add_unsigned(to, "value", ((mx_count *)function)());
+    gt_json_add_unsigned(to, "value", ((mx_count *)q->function)());
 }
 
 /* All calls that fill a text: with 0, 1 or 2 arguments before it. Asks again where it wants more room. */
-static void run_text(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
-                     struct gt_buf *to)
+static void run_text(const struct gt_vendor_query *q, struct gt_buf *to)
 {
     uint32_t code = MX_INSUFFICIENT_SIZE, capacity = 64;
     for (unsigned attempt = 0; attempt < 2 && code == MX_INSUFFICIENT_SIZE; attempt++) {
         uint32_t size = capacity;
         char *text = fresh(capacity);
-        if (call->args == 0)
-            code = ((mx_text *)function)(text, &size);
-        else if (call->args == 1)
-            code = ((mx_device_text *)function)(args[0], text, &size);
+        if (q->call->args == 0)
+            code = ((mx_text *)q->function)(text, &size);
+        else if (q->call->args == 1)
+            code = ((mx_device_text *)q->function)(q->args[0], text, &size);
         else
-            code = ((mx_unit_text *)function)(args[0], args[1], text, &size);
+            code = ((mx_unit_text *)q->function)(q->args[0], q->args[1], text, &size);
         if (code != MX_INSUFFICIENT_SIZE || size <= capacity || size > TEXT_LIMIT)
             break;
         capacity = size;
@@ -224,71 +226,50 @@ static void run_text(const struct gt_vendor_call *call, gt_vendor_function *func
     gt_json_end(to, '}');
 }
 
-static void run_ids(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
-                    struct gt_buf *to)
+static void run_ids(const struct gt_vendor_query *q, struct gt_buf *to)
 {
-    (void)call;
-    (void)args;
     struct mx_id_list *list = fresh(sizeof(*list));
-    if (!vendor_calls_begin(to, ((mx_get_ids *)function)(list)))
+    if (!vendor_calls_begin(to, ((mx_get_ids *)q->function)(list)))
         return;
-    gt_json_begin(to, "value", '{');
-    gt_json_add_int(to, "number", list->number);
-    gt_json_begin(to, "deviceId", '[');
+    gt_json_printf(to, "'value': {'number': %d, 'deviceId': [", list->number);
     for (int32_t i = 0; i < list->number && i < MX_LIMITED_MAX; i++)
         gt_json_add_int(to, NULL, list->ids[i]);
     gt_buf_puts(to, "]}");
 }
 
-static void run_mask(const struct gt_vendor_call *call, gt_vendor_function *function, const uint32_t *args,
-                     struct gt_buf *to)
+static void run_mask(const struct gt_vendor_query *q, struct gt_buf *to)
 {
-    (void)call;
-    uint32_t words = args[1] < WORDS_MAX ? args[1] : WORDS_MAX;
+    uint32_t words = q->args[1] < WORDS_MAX ? q->args[1] : WORDS_MAX;
     uint32_t *mask = fresh(words * sizeof(*mask));
-    if (!vendor_calls_begin(to, ((mx_get_mask *)function)(args[0], words, mask)))
-        return;
-    gt_json_begin(to, "value", '[');
-    for (uint32_t i = 0; i < words; i++)
-        gt_json_add_unsigned(to, NULL, mask[i]);
-    gt_json_end(to, ']');
+    if (vendor_calls_begin(to, ((mx_get_mask *)q->function)(q->args[0], words, mask)))
+        add_list(to, &an_unsigned, mask, words, words);
 }
 
-static void run_port_links(const struct gt_vendor_call *call, gt_vendor_function *function,
-                           const uint32_t *args, struct gt_buf *to)
+static void run_port_links(const struct gt_vendor_query *q, struct gt_buf *to)
 {
-    (void)call;
     struct mx_port_links *links = fresh(sizeof(*links));
-    if (!vendor_calls_begin(to, ((mx_get_port_links *)function)(args[0], links)))
-        return;
-    gt_json_begin(to, "value", '[');
+    struct mx_link all[MX_PORTS];
+    uint32_t code = ((mx_get_port_links *)q->function)(q->args[0], links);
     for (unsigned i = 0; i < MX_PORTS; i++)
-        vendor_calls_add_link(to, NULL, links->speed[i], links->width[i]);
-    gt_json_end(to, ']');
+        all[i] = (struct mx_link){links->speed[i], links->width[i]};
+    if (vendor_calls_begin(to, code))
+        add_list(to, &one_link, all, MX_PORTS, MX_PORTS);
 }
 
-static void run_port_links_v2(const struct gt_vendor_call *call, gt_vendor_function *function,
-                              const uint32_t *args, struct gt_buf *to)
+static void run_port_links_v2(const struct gt_vendor_query *q, struct gt_buf *to)
 {
-    (void)call;
     uint32_t size = MX_PORTS;
     struct mx_link *links = fresh(PORT_SLOTS * sizeof(*links));
-    if (!vendor_calls_begin(to, ((mx_get_port_links_v2 *)function)(args[0], &size, links)))
-        return;
-    gt_json_begin(to, "value", '[');
-    for (unsigned i = 0; i < MX_PORTS && i < size; i++)
-        vendor_calls_add_link(to, NULL, links[i].speed, links[i].width);
-    gt_json_end(to, ']');
+    if (vendor_calls_begin(to, ((mx_get_port_links_v2 *)q->function)(q->args[0], &size, links)))
+        add_list(to, &one_link, links, size, MX_PORTS);
 }
 
-static void run_link_state(const struct gt_vendor_call *call, gt_vendor_function *function,
-                           const uint32_t *args, struct gt_buf *to)
+static void run_link_state(const struct gt_vendor_query *q, struct gt_buf *to)
 {
-    (void)call;
     enum { CAPACITY = 128 };
     uint32_t state = 0, size = CAPACITY;
     char *text = fresh(CAPACITY);
-    if (!vendor_calls_begin(to, ((mx_get_link_state *)function)(args[0], &state, text, &size)))
+    if (!vendor_calls_begin(to, ((mx_get_link_state *)q->function)(q->args[0], &state, text, &size)))
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_unsigned(to, "code", state);
@@ -296,52 +277,33 @@ static void run_link_state(const struct gt_vendor_call *call, gt_vendor_function
     gt_json_end(to, '}');
 }
 
-static void run_port_states(const struct gt_vendor_call *call, gt_vendor_function *function,
-                            const uint32_t *args, struct gt_buf *to)
+static void run_port_states(const struct gt_vendor_query *q, struct gt_buf *to)
 {
-    (void)call;
     /* Whether the size counts ports or bytes is not written down: asked for ports first, then as it wants. */
     uint32_t size = MX_PORTS;
     uint32_t *states = fresh(PORT_SLOTS * sizeof(*states));
-    uint32_t code = ((mx_get_port_states *)function)(args[0], states, &size);
+    uint32_t code = ((mx_get_port_states *)q->function)(q->args[0], states, &size);
     if (code == MX_INSUFFICIENT_SIZE && size > MX_PORTS && size <= PORT_SLOTS) {
         states = fresh(PORT_SLOTS * sizeof(*states));
-        code = ((mx_get_port_states *)function)(args[0], states, &size);
+        code = ((mx_get_port_states *)q->function)(q->args[0], states, &size);
     }
-    if (!vendor_calls_begin(to, code))
-        return;
-    gt_json_begin(to, "value", '[');
-    for (unsigned i = 0; i < MX_PORTS && i < size; i++)
-        gt_json_add_unsigned(to, NULL, states[i]);
-    gt_json_end(to, ']');
+    if (vendor_calls_begin(to, code))
+        add_list(to, &an_unsigned, states, size, MX_PORTS);
 }
 
-static void run_pci_events(const struct gt_vendor_call *call, gt_vendor_function *function,
-                           const uint32_t *args, struct gt_buf *to)
+static void run_pci_events(const struct gt_vendor_query *q, struct gt_buf *to)
 {
-    (void)call;
     uint32_t size = PCI_EVENTS;
     struct mx_pci_event *events = fresh(PCI_EVENTS * sizeof(*events));
-    if (!vendor_calls_begin(to, ((mx_get_pci_events *)function)(args[0], args[1], events, &size)))
-        return;
-    gt_json_begin(to, "value", '[');
-    for (unsigned i = 0; i < PCI_EVENTS && i < size; i++) {
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_int(to, "count", events[i].count);
-        vendor_calls_add_text(to, "name", events[i].name, sizeof(events[i].name));
-        gt_json_end(to, '}');
-    }
-    gt_json_end(to, ']');
+    if (vendor_calls_begin(to, ((mx_get_pci_events *)q->function)(q->args[0], q->args[1], events, &size)))
+        add_list(to, &pci_event, events, size, PCI_EVENTS);
 }
 
-static void run_remote_server(const struct gt_vendor_call *call, gt_vendor_function *function,
-                              const uint32_t *args, struct gt_buf *to)
+static void run_remote_server(const struct gt_vendor_query *q, struct gt_buf *to)
 {
-    (void)call;
-    (void)args;
     uint32_t size = REMOTE_CAPACITY;
     char *texts = fresh((size_t)2 * REMOTE_TEXT);
-    if (!vendor_calls_begin(to, ((mx_get_remote_server *)function)(texts, texts + REMOTE_TEXT, &size)))
+    if (!vendor_calls_begin(to, ((mx_get_remote_server *)q->function)(texts, texts + REMOTE_TEXT, &size)))
         return;
     gt_json_begin(to, "value", '{');
     vendor_calls_add_text(to, "local", texts, REMOTE_TEXT);
@@ -349,17 +311,14 @@ static void run_remote_server(const struct gt_vendor_call *call, gt_vendor_funct
     gt_json_end(to, '}');
 }
 
-static void run_remote_servers(const struct gt_vendor_call *call, gt_vendor_function *function,
-                               const uint32_t *args, struct gt_buf *to)
+static void run_remote_servers(const struct gt_vendor_query *q, struct gt_buf *to)
 {
-    (void)call;
-    (void)args;
     static char *remotes[REMOTES];
     uint32_t count = REMOTES, size = REMOTE_CAPACITY;
     char *texts = fresh((size_t)(1 + REMOTES) * REMOTE_TEXT);
     for (unsigned i = 0; i < REMOTES; i++)
         remotes[i] = texts + (size_t)(1 + i) * REMOTE_TEXT;
-    if (!vendor_calls_begin(to, ((mx_get_remote_servers *)function)(texts, remotes, &count, &size)))
+    if (!vendor_calls_begin(to, ((mx_get_remote_servers *)q->function)(texts, remotes, &count, &size)))
         return;
     gt_json_begin(to, "value", '{');
     vendor_calls_add_text(to, "local", texts, REMOTE_TEXT);

@@ -97,9 +97,10 @@ static void worker_main_call(const char *request, struct gt_buf *to)
         const struct gt_vendor_call *known = &gt_vendor_calls[i];
         if (strlen(known->name) != name || memcmp(known->name, request, name) != 0)
             continue;
-        gt_vendor_function *function = gt_vendor_symbol(known->name);
-        if (function && read_numbers(request + name, args, GT_CALL_ARGS_MAX, &count) && count == known->args)
-            known->run(known, function, args, to);
+        const struct gt_vendor_query query = {known, gt_vendor_symbol(known->name), args};
+        if (query.function && read_numbers(request + name, args, GT_CALL_ARGS_MAX, &count) &&
+            count == known->args)
+            known->run(&query, to);
         else
             gt_json_add_text(to, "error", "missing");
         return;

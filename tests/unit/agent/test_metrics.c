@@ -164,12 +164,11 @@ static void test_counts(void **state)
     gt_scan_counts_add(&metrics.scans, 0.001);
     gt_scan_counts_add(&metrics.scans, 0.05);
     gt_scan_counts_add(&metrics.scans, 99);
-    metrics.plugin.registered = metrics.plugin.streaming = true;
-    metrics.plugin.registrations = 2;
+    metrics.plugin.registration.registered = metrics.plugin.registration.streaming = true;
+    metrics.plugin.registration.registrations = 2;
     metrics.plugin.allocations = 7;
     metrics.plugin.allocate.bucket[0] = 4;
     metrics.plugin.allocate.bucket[GT_LATENCY_BUCKETS - 1] = 1;
-    metrics.plugin.allocate.count = 5;
     metrics.plugin.allocate.sum_us = 250000;
     metrics.probe.restarts = 9;
     metrics.has_nodes_plugin = metrics.nodes_registered = true;

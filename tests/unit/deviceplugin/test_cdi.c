@@ -115,7 +115,7 @@ static int make_host(void **state)
     touch(&host, "mxcd", true);
     for (unsigned i = 0; i < 4; i++)
         touch_gpu(&host, i, true);
-    char dev_root[100];
+    static char dev_root[100];
     snprintf(dev_root, sizeof(dev_root), "%s/", host.dev); /* as people write it */
     const struct gt_cdi_options options = {host.dir, "metax-tech.com/gpu", dev_root};
     *state = &host;

@@ -447,7 +447,8 @@ static void messages_of_claims(void **state)
     const struct gt_dra_outcome outcomes[] = {{"uid-a", &claim, NULL}, {"uid-b", NULL, "no\n"}};
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 20);
     (void)state;
-    gt_dra_answer_prepare(outcomes, 2, pool, kind, &text);
+    gt_dra_answer_prepare(&outcomes[0], pool, kind, &text);
+    gt_dra_answer_prepare(&outcomes[1], pool, kind, &text);
     Dra__PrepareResponse *response =
         gt_unpack(&dra__prepare_response__descriptor, (const uint8_t *)text.data, text.len, 1 << 20);
     assert_non_null(response);

@@ -52,7 +52,7 @@ static struct {
     struct gt_rpc_call ask, reg;
     unsigned asks, registers;
 
-    unsigned registered, failures, pause, streams_open;
+    unsigned registered, failures, pause;
     char why[1024];
 } w;
 
@@ -289,11 +289,11 @@ int gt_rpc_call_new(struct gt_rpc *rpc, int fd, const struct gt_rpc_ask *ask, st
     return 0;
 }
 
-int gt_pod_call_new(struct gt_rpc *rpc, const char *socket, enum gt_pod_method method,
+int gt_pod_call_new(struct gt_rpc *rpc, const char *kubelet_dir, enum gt_pod_method method,
                     const struct gt_pod_ask *ask, struct gt_rpc_call **ret, struct gt_err **err)
 {
     (void)rpc;
-    (void)socket;
+    (void)kubelet_dir;
     (void)err;
     assert_int_equal(method, GT_POD_ALLOCATABLE);
     w.ask = (struct gt_rpc_call){ask->done, ask->arg};
@@ -349,15 +349,6 @@ static void on_failed(void *arg, const char *why, unsigned retry_ms)
     snprintf(w.why, sizeof(w.why), "%s", why);
 }
 
-static void on_streaming(void *arg, bool open)
-{
-    (void)arg;
-    if (open)
-        w.streams_open++;
-    else
-        w.streams_open--;
-}
-
 static bool on_lacks(void *arg, const struct gt_holdings *offered)
 {
     (void)arg;
@@ -388,14 +379,21 @@ static int set_up(void **state)
     const struct gt_registration_options options = {.kubelet_dir = "/k",
                                                     .resource = "metax-tech.com/gpu",
                                                     .register_timeout_ms = 1,
-                                                    .stream_timeout_ms = 1};
-    const struct gt_registration_events events = {
-        .registered = on_registered, .failed = on_failed, .stream = on_streaming, .lacks = on_lacks};
+                                                    .stream_timeout_ms = 1,
+                                                    .lacks = on_lacks};
+    const struct gt_registration_events events = {.registered = on_registered, .failed = on_failed};
     struct gt_registration *registration = NULL;
     memset(&w, 0, sizeof(w));
     assert_int_equal(gt_registration_new(NULL, &service, &options, &events, &registration, NULL), 0);
     *state = registration;
     return 0;
+}
+
+static bool is_streaming(const struct gt_registration *registration)
+{
+    struct gt_registration_stats stats;
+    gt_registration_stats(registration, &stats);
+    return stats.streaming;
 }
 
 static int tear_down(void **state)
@@ -513,14 +511,14 @@ static void whose_stream_it_is(void **state)
     answer(&w.reg, GT_RPC_OK, "");
     deliver();
     assert_int_equal(w.registered, 1);
-    assert_int_equal(w.streams_open, 0); /* the kubelet's is still to come */
-    dials(4, 4);                         /* too late: nobody's Register is under way */
+    assert_int_equal(is_streaming(*state), 0); /* the kubelet's is still to come */
+    dials(4, 4);                               /* too late: nobody's Register is under way */
     streams(4, 5);
     deliver();
-    assert_int_equal(w.streams_open, 0);
+    assert_int_equal(is_streaming(*state), 0);
     streams(7, 6);
     deliver();
-    assert_int_equal(w.streams_open, 1);
+    assert_int_equal(is_streaming(*state), 1);
     ends(4, 5);
     ends(4, 2);
     deliver();
@@ -528,7 +526,7 @@ static void whose_stream_it_is(void **state)
     streams(4, 7);
     ends(7, 6);
     deliver();
-    assert_int_equal(w.streams_open, 0);
+    assert_int_equal(is_streaming(*state), 0);
     assert_int_equal(w.registers, 2);
 }
 
@@ -546,11 +544,11 @@ static void a_kubelet_that_does_not_dial_back(void **state)
         streams(5, 2);
         ends(5, 2);
         deliver();
-        assert_int_equal(w.streams_open, 1);
+        assert_int_equal(is_streaming(*state), 1);
         assert_int_equal(w.registers, connection + 2);
         ends(connection, 1);
         deliver();
-        assert_int_equal(w.streams_open, 0);
+        assert_int_equal(is_streaming(*state), 0);
     }
 }
 

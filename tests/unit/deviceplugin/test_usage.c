@@ -31,8 +31,7 @@ static struct gt_usage_table *table_of(unsigned gpus)
 
 static void list(struct gt_usage_table *table, bool settling, const struct gt_holder *holders, unsigned count)
 {
-    const struct gt_holdings holdings = {
-        .holders = holders, .count = count, .pods = count, .settling = settling};
+    const struct gt_holdings holdings = {.holders = holders, .count = count, .settling = settling};
     gt_usage_listed(table, &holdings);
 }
 
