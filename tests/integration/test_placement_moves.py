@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves by --rebalance=evict and by people, in the double of the API server: when they begin, wait and stop, and what is said."""
 
+import threading
 import time
 import unittest
 
@@ -188,13 +189,19 @@ class Moves(RebalanceCase):
 
     def test_nobody_waits_any_more(self):
         """The waiting job goes before anybody has left: the others stay."""
-        self.api.budget = lambda name: "no disruptions"
+        answers = threading.Event()
+
+        def meddle(request):
+            if request.path.endswith("/eviction"):  # the dry run; a refusal would end the moves
+                answers.wait(60)
+        self.addCleanup(answers.set)
+        self.api.meddle = meddle
         self.begin(rebalance=2)
         self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 16))
         for rank in range(4):
             self.api.remove(PODS, f"w-{rank}")
         self.assertTrue(wait_for(lambda: self.host.counters()["reservedGPUs"] == 0))
-        self.api.budget = None
+        answers.set()
         time.sleep(1.5)
         self.assertEqual(self.api.evicted, [])
 
