@@ -17,13 +17,9 @@ const char *gt_condition_status_name(enum gt_condition_status status)
 void gt_conditions_read(const cJSON *status, const char *const types[], unsigned count,
                         struct gt_condition ret[])
 {
-    const cJSON *list = gt_get(status, "conditions"), *item;
     for (unsigned i = 0; i < count; i++)
         ret[i] = (struct gt_condition){.reason = "", .message = "", .since = ""};
-    if (!cJSON_IsArray(list))
-        return;
-    cJSON_ArrayForEach(item, list)
-    {
+    for (const cJSON *item = gt_first(gt_get(status, "conditions")); item; item = item->next) {
         const char *type = gt_get_string(item, "type"), *said = gt_get_string(item, "status");
         unsigned i = 0;
         while (i < count && strcmp(types[i], type) != 0)

@@ -64,12 +64,12 @@ static int read_custom(struct gt_template_reader *reader, const cJSON *spec)
     const struct custom_kind *custom = (const struct custom_kind *)reader->kind;
     const char *minimum = gt_get_string(custom->says, "minimum"),
                *suspend = gt_get_string(custom->says, "suspend");
-    const cJSON *template, *from;
+    const cJSON *from;
     uint32_t pods = 0;
     int r = 0;
     reader->owner->spec.in_order = true;
-    cJSON_ArrayForEach(template, gt_get(custom->says, "templates"))
-    {
+    for (const cJSON *template = gt_first(gt_get(custom->says, "templates")); template;
+         template = template->next) {
         const char *each = gt_get_string(template, "each");
         if (!*each)
             r = add_custom_template(reader, template, spec, false);
@@ -229,12 +229,11 @@ static int check_template(const struct gt_at *at, const struct gt_at *here, cons
 
 static int check_templates(const struct gt_at *at, const cJSON *kind)
 {
-    const cJSON *templates = gt_get(kind, "templates"), *template;
+    const cJSON *templates = gt_get(kind, "templates");
     int count = cJSON_IsArray(templates) ? cJSON_GetArraySize(templates) : 0, number = 0;
     if (!count || count > CUSTOM_TEMPLATES_MAX)
         return gt_at_fail(at, "templates", "expected a list of 1 to %d templates", CUSTOM_TEMPLATES_MAX);
-    cJSON_ArrayForEach(template, templates)
-    {
+    for (const cJSON *template = gt_first(templates); template; template = template->next) {
         char path[CUSTOM_AT_MAX];
         snprintf(path, sizeof(path), "%s.templates[%d]", at->path, number++);
         GT_TRY(check_template(at, &(struct gt_at){at->source, path, at->err}, kind, template));
@@ -359,14 +358,13 @@ int gt_custom_kinds_load(const cJSON *document, const char *source, struct gt_er
 {
     cJSON *own = cJSON_Duplicate(document, true);
     const struct gt_at top = {source, "", err};
-    const cJSON *kinds = gt_get(own, "kinds"), *says;
+    const cJSON *kinds = gt_get(own, "kinds");
     unsigned count = 0;
     forget_kinds();
     int r = own ? check_members_(&top, own, "kinds") : gt_fail_sys(err, ENOMEM, "%s", source);
     if (r >= 0 && (!cJSON_IsArray(kinds) || cJSON_GetArraySize(kinds) > GT_CUSTOM_KINDS_MAX))
         r = gt_at_fail(&top, "kinds", "expected a list of at most %d kinds", GT_CUSTOM_KINDS_MAX);
-    cJSON_ArrayForEach(says, kinds)
-    {
+    for (const cJSON *says = gt_first(kinds); says; says = says->next) {
         char path[CUSTOM_AT_MAX];
         snprintf(path, sizeof(path), "kinds[%u]", count);
         const struct gt_at at = {source, path, err};

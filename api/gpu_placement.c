@@ -121,10 +121,10 @@ static int gpu_placement_read_metadata(const struct gt_at *above, const cJSON *o
 {
     const struct gt_at at = {above->source, "metadata", above->err};
     const struct gt_at below = {above->source, "metadata.ownerReferences[0]", above->err};
-    const cJSON *metadata = gt_get(object, "metadata"), *owner = gt_get(metadata, "ownerReferences");
+    const cJSON *metadata = gt_get(object, "metadata"),
+                *owner = gt_first(gt_get(metadata, "ownerReferences"));
     GT_TRY(gt_api_meta(above, object, &to->name, &to->resource_version));
     GT_TRY(gpu_placement_read_texts(&at, metadata, OF_METADATA, to));
-    owner = cJSON_IsArray(owner) ? owner->child : NULL;
     return owner ? gpu_placement_read_texts(&below, owner, OF_OWNER, to) : 0;
 }
 

@@ -147,12 +147,10 @@ int gt_isolated_move_make(const struct gt_isolated_moving *moving, struct gt_iso
                                                               isolated_copy(gt_isolated_entries(moving->to)),
                                                           .from = cJSON_CreateArray(),
                                                           .added = cJSON_CreateArray()};
-    const cJSON *entry;
     bool whole = made.to && made.from && made.added;
     GT_TRY(gt_node_gpu_topology_read_wiring(moving->from, &from, err));
     GT_TRY(gt_node_gpu_topology_read_wiring(moving->to, &to, err));
-    cJSON_ArrayForEach(entry, gt_isolated_entries(moving->from))
-    {
+    for (const cJSON *entry = gt_first(gt_isolated_entries(moving->from)); entry; entry = entry->next) {
         whole = whole && isolated_move_entry(moving, from.node, to.node, entry, &made);
     }
     if (!whole)
@@ -165,10 +163,9 @@ int gt_isolated_move_make(const struct gt_isolated_moving *moving, struct gt_iso
 cJSON *gt_isolated_take_back(const cJSON *from, const cJSON *to, const cJSON *added)
 {
     gt_auto_json cJSON *list = isolated_copy(gt_isolated_entries(to));
-    const cJSON *entry, *left = gt_isolated_entries(from);
+    const cJSON *left = gt_isolated_entries(from);
     bool changed = false;
-    cJSON_ArrayForEach(entry, added)
-    {
+    for (const cJSON *entry = gt_first(added); entry; entry = entry->next) {
         if (!left || isolated_find(left, entry))
             continue;
         for (cJSON *copy; (copy = isolated_find(list, entry)); changed = true)

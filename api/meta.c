@@ -58,9 +58,8 @@ bool gt_meta_is_companions(const cJSON *object)
 
 static bool meta_is_written_by(const cJSON *object, const char *manager, const char *operation)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, gt_get_at(object, "metadata", "managedFields"))
-    {
+    for (const cJSON *item = gt_first(gt_get_at(object, "metadata", "managedFields")); item;
+         item = item->next) {
         if (strcmp(gt_get_string(item, "manager"), manager) == 0 &&
             strcmp(gt_get_string(item, "operation"), operation) == 0)
             return true;

@@ -102,11 +102,9 @@ void gt_node_object_done(struct gt_node_object *node)
 
 bool gt_node_taint_write(const cJSON *node, const char *key, const char *effect, struct gt_buf *to)
 {
-    const cJSON *had = gt_get_at(node, "spec", "taints"), *item;
     gt_auto_json cJSON *taints = cJSON_CreateArray();
     unsigned own_count = 0, same = 0;
-    cJSON_ArrayForEach(item, had)
-    {
+    for (const cJSON *item = gt_first(gt_get_at(node, "spec", "taints")); item; item = item->next) {
         bool own = strcmp(gt_get_string(item, "key"), key) == 0;
         own_count += own;
         same += own && effect && strcmp(gt_get_string(item, "effect"), effect) == 0;

@@ -114,9 +114,9 @@ int gt_node_gpu_topology_read_usage(const struct gt_at *at, const cJSON *usage, 
 /* When a member of the status was last written. Pods' ages are by the API server's clock, so this is too. */
 static int64_t read_written(const cJSON *object, const char *member)
 {
-    const cJSON *managers = gt_get_at(object, "metadata", "managedFields");
     int64_t latest = 0;
-    for (const cJSON *item = cJSON_IsArray(managers) ? managers->child : NULL; item; item = item->next) {
+    for (const cJSON *item = gt_first(gt_get_at(object, "metadata", "managedFields")); item;
+         item = item->next) {
         const cJSON *fields = gt_get_at(item, "fieldsV1", "f:status");
         int64_t at = gt_time_of_text(gt_get_string(item, "time"));
         if (gt_get(fields, member) && at > latest)
@@ -128,7 +128,7 @@ static int64_t read_written(const cJSON *object, const char *member)
 static void read_origin(const cJSON *object, struct gt_node_gpu_topology *to)
 {
     const cJSON *metadata = gt_get(object, "metadata"), *owners = gt_get(metadata, "ownerReferences");
-    for (const cJSON *item = cJSON_IsArray(owners) ? owners->child : NULL; item; item = item->next) {
+    for (const cJSON *item = gt_first(owners); item; item = item->next) {
         const char *kind = gt_get_string(item, "kind"), *uid = gt_get_string(item, "uid");
         if (kind && uid && strcmp(kind, "Node") == 0)
             to->node_uid = uid;

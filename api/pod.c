@@ -82,8 +82,7 @@ static const char *pod_name_of(const cJSON *metadata, const char *key, bool *bad
 /* The owner that controls it, else the first. */
 static void pod_read_owner(const cJSON *metadata, struct gt_pod *to, bool *bad)
 {
-    const cJSON *owners = gt_get(metadata, "ownerReferences");
-    const cJSON *owner = cJSON_IsArray(owners) ? owners->child : NULL;
+    const cJSON *owner = gt_first(gt_get(metadata, "ownerReferences"));
     for (const cJSON *item = owner; item; item = item->next)
         if (cJSON_IsTrue(gt_get(item, "controller"))) {
             owner = item;
@@ -126,7 +125,7 @@ static void pod_read_metadata(const cJSON *metadata, struct gt_pod *to, bool *ba
 static void read_gates(const cJSON *spec, struct gt_pod *to)
 {
     to->gates = gt_get(spec, "schedulingGates");
-    for (const cJSON *item = cJSON_IsArray(to->gates) ? to->gates->child : NULL; item; item = item->next) {
+    for (const cJSON *item = gt_first(to->gates); item; item = item->next) {
         const char *name = gt_get_string(item, "name");
         const char *kueue = strcmp(name, GT_GATE_KUEUE) == 0            ? GT_GATE_KUEUE
                             : strcmp(name, GT_GATE_KUEUE_TOPOLOGY) == 0 ? GT_GATE_KUEUE_TOPOLOGY

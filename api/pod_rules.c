@@ -68,7 +68,7 @@ static void add_expression(struct rules_maker *maker, const cJSON *item, bool is
     if (is_name && (!key || strcmp(key, "metadata.name") != 0))
         made.how = GT_RULE_NEVER;
     made.key = pod_rules_keep(maker, key ? key : "");
-    for (const cJSON *value = cJSON_IsArray(values) ? values->child : NULL; value; value = value->next) {
+    for (const cJSON *value = gt_first(values); value; value = value->next) {
         if (!cJSON_IsString(value) || !value->valuestring)
             maker->bad = true;
         else
@@ -101,11 +101,10 @@ static void add_selector(struct rules_maker *maker, const cJSON *selector)
 static void add_terms(struct rules_maker *maker, const struct gt_pod_where *where)
 {
     for (const cJSON *term = where->terms ? where->terms->child : NULL; term; term = term->next) {
-        const cJSON *labels = gt_get(term, "matchExpressions"), *fields = gt_get(term, "matchFields");
         uint32_t first = maker->expressions;
-        for (const cJSON *item = cJSON_IsArray(labels) ? labels->child : NULL; item; item = item->next)
+        for (const cJSON *item = gt_first(gt_get(term, "matchExpressions")); item; item = item->next)
             add_expression(maker, item, false);
-        for (const cJSON *item = cJSON_IsArray(fields) ? fields->child : NULL; item; item = item->next)
+        for (const cJSON *item = gt_first(gt_get(term, "matchFields")); item; item = item->next)
             add_expression(maker, item, true);
         if (maker->rules)
             maker->rules->terms[maker->terms] = (struct gt_rule_term){first, maker->expressions - first};

@@ -20,9 +20,8 @@ static cJSON *terms_of_topologies(const cJSON *topologies)
     cJSON *terms = cJSON_CreateArray();
     for (const cJSON *item = topologies->child; item; item = item->next) {
         cJSON *term = cJSON_CreateObject(), *all = cJSON_AddArrayToObject(term, "matchExpressions");
-        const cJSON *labels = gt_get(item, "matchLabelExpressions");
         bool whole = all;
-        for (const cJSON *label = cJSON_IsArray(labels) ? labels->child : NULL; label && whole;
+        for (const cJSON *label = gt_first(gt_get(item, "matchLabelExpressions")); label && whole;
              label = label->next) {
             cJSON *made = cJSON_Duplicate(label, true);
             whole = cJSON_AddStringToObject(made, "operator", "In") && cJSON_AddItemToArray(all, made);
@@ -61,7 +60,7 @@ static char *attach_limits(const cJSON *spec)
 {
     struct gt_buf text = GT_BUF(1 << 16);
     const cJSON *drivers = gt_get(spec, "drivers");
-    for (const cJSON *item = cJSON_IsArray(drivers) ? drivers->child : NULL; item; item = item->next) {
+    for (const cJSON *item = gt_first(drivers); item; item = item->next) {
         const cJSON *count = gt_get(gt_get(item, "allocatable"), "count");
         uint64_t number;
         if (gt_json_is_unsigned(count, INT32_MAX, &number))
@@ -72,16 +71,11 @@ static char *attach_limits(const cJSON *spec)
 
 /* ---- devices ---- */
 
-static const cJSON *related_first(const cJSON *list)
-{
-    return cJSON_IsArray(list) ? list->child : NULL;
-}
-
 /* Requests whose number of devices is known. NULL without memory. */
 static char *device_requests(const cJSON *requests)
 {
     struct gt_buf text = GT_BUF(1 << 16);
-    for (const cJSON *item = related_first(requests); item; item = item->next) {
+    for (const cJSON *item = gt_first(requests); item; item = item->next) {
         const cJSON *exactly = gt_get(item, "exactly"), *count = gt_get(exactly, "count");
         const char *class = gt_get_string(exactly, "deviceClassName");
         uint64_t number = 1;
@@ -98,8 +92,7 @@ static char *device_requests(const cJSON *requests)
 static char *allocated_devices(const cJSON *allocation)
 {
     struct gt_buf text = GT_BUF(1 << 16);
-    for (const cJSON *item = related_first(gt_get_at(allocation, "devices", "results")); item;
-         item = item->next)
+    for (const cJSON *item = gt_first(gt_get_at(allocation, "devices", "results")); item; item = item->next)
         if (!cJSON_IsTrue(gt_get(item, "adminAccess")))
             gt_buf_printf(&text, "%s=%s\n", gt_get_string(item, "driver"), gt_get_string(item, "pool"));
     return gt_buf_take(&text);
@@ -112,7 +105,7 @@ static char *allocated_devices(const cJSON *allocation)
 static char *driver_of_class(const cJSON *selectors)
 {
     static const char begin[] = "device.driver == ";
-    for (const cJSON *item = related_first(selectors); item; item = item->next) {
+    for (const cJSON *item = gt_first(selectors); item; item = item->next) {
         const char *text = gt_get_string(gt_get(item, "cel"), "expression");
         text += strspn(text, " \t\n");
         if (strncmp(text, begin, strlen(begin)) != 0 || strstr(text, "||") || strchr(text, '?'))
@@ -135,7 +128,7 @@ static void read_slice(const cJSON *spec, struct gt_related *ret)
     const cJSON *devices = gt_get(spec, "devices");
     ret->driver = gt_get_string(spec, "driver");
     ret->handle = gt_get_string(spec, "nodeName");
-    for (const cJSON *item = related_first(devices); item; item = item->next) {
+    for (const cJSON *item = gt_first(devices); item; item = item->next) {
         ret->count++;
         ret->is_many |= cJSON_IsTrue(gt_get(item, "allowMultipleAllocations"));
     }

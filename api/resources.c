@@ -94,18 +94,12 @@ static void api_resources_read_asked(const cJSON *container, struct gt_resources
     read_more(gt_get(resources, "limits"), ret);
 }
 
-static const cJSON *api_resources_first_of(const cJSON *spec, const char *key)
-{
-    const cJSON *list = gt_get(spec, key);
-    return cJSON_IsArray(list) ? list->child : NULL;
-}
-
 void gt_pod_resources_read(const cJSON *spec, struct gt_resources *ret)
 {
     struct gt_resources one, sidecars, most;
     const char *policy;
     ret->count = sidecars.count = most.count = 0;
-    for (const cJSON *item = api_resources_first_of(spec, "initContainers"); item; item = item->next) {
+    for (const cJSON *item = gt_first(gt_get(spec, "initContainers")); item; item = item->next) {
         api_resources_read_asked(item, &one);
         policy = cJSON_GetStringValue(gt_get(item, "restartPolicy"));
         if (policy && strcmp(policy, "Always") == 0) {
@@ -115,7 +109,7 @@ void gt_pod_resources_read(const cJSON *spec, struct gt_resources *ret)
             raise_to(&most, &one);
         }
     }
-    for (const cJSON *item = api_resources_first_of(spec, "containers"); item; item = item->next) {
+    for (const cJSON *item = gt_first(gt_get(spec, "containers")); item; item = item->next) {
         api_resources_read_asked(item, &one);
         api_resources_add(ret, &one);
     }

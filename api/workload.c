@@ -52,9 +52,8 @@ static bool workload_keep(cJSON *to, const char *key, const cJSON *item)
 
 static const cJSON *assignment_of(const cJSON *object, const char *name)
 {
-    const cJSON *assignment;
-    cJSON_ArrayForEach(assignment, gt_get_at(object, "status", "admission", "podSetAssignments"))
-    {
+    for (const cJSON *assignment = gt_first(gt_get_at(object, "status", "admission", "podSetAssignments"));
+         assignment; assignment = assignment->next) {
         if (strcmp(gt_get_string(assignment, "name"), name) == 0)
             return assignment;
     }
@@ -83,18 +82,18 @@ static const char *const copied_members[] = {"namespace", "name", "resourceVersi
 /* NULL without memory. */
 static cJSON *copy_of(const cJSON *object)
 {
-    const cJSON *pod_set, *owners = gt_get_at(object, "metadata", "ownerReferences");
     cJSON *to = cJSON_CreateObject(), *metadata = to ? cJSON_AddObjectToObject(to, "metadata") : NULL;
     cJSON *status = metadata ? cJSON_AddObjectToObject(to, "status") : NULL;
     cJSON *pod_sets = status ? cJSON_AddArrayToObject(to, "podSets") : NULL;
     bool whole = pod_sets != NULL;
     for (unsigned i = 0; whole && i < GT_COUNT(copied_members); i++)
         whole = workload_keep(metadata, copied_members[i], gt_get_at(object, "metadata", copied_members[i]));
-    whole = whole && workload_keep(metadata, "owner", cJSON_IsArray(owners) ? owners->child : NULL) &&
+    whole = whole &&
+            workload_keep(metadata, "owner", gt_first(gt_get_at(object, "metadata", "ownerReferences"))) &&
             workload_keep(status, "conditions", gt_get_at(object, "status", "conditions")) &&
             workload_keep(status, "admissionChecks", gt_get_at(object, "status", "admissionChecks"));
-    cJSON_ArrayForEach(pod_set, gt_get_at(object, "spec", "podSets"))
-    {
+    for (const cJSON *pod_set = gt_first(gt_get_at(object, "spec", "podSets")); pod_set;
+         pod_set = pod_set->next) {
         whole = whole && keep_pod_set(pod_sets, object, pod_set);
     }
     if (whole)
@@ -134,15 +133,14 @@ static int read_checks(struct gt_workload *to, struct gt_err **err)
 {
     const struct gt_at at = {GT_KIND_WORKLOAD, "status", err},
                        below = {GT_KIND_WORKLOAD, "status.admissionChecks", err};
-    const cJSON *list = NULL, *item;
+    const cJSON *list = NULL;
     int r = gt_get_array(&at, gt_get(to->kept, "status"), "admissionChecks", GT_WORKLOAD_CHECKS_MAX, &list,
                          &to->check_count);
     to->checks = calloc((size_t)to->check_count + 1, sizeof(*to->checks));
     if (r < 0 || !to->checks)
         return r < 0 ? r : gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
     struct gt_workload_check *check = to->checks;
-    cJSON_ArrayForEach(item, list)
-    {
+    for (const cJSON *item = gt_first(list); item; item = item->next) {
         const char *state = gt_get_string(item, "state");
         uint64_t retries = 0;
         check->name = "";
@@ -229,10 +227,8 @@ int gt_workload_read(const cJSON *object, const char *resource, struct gt_worklo
 const char *gt_kueue_version(const cJSON *group)
 {
     static const char *const known[] = {"v1beta2", "v1beta1"}; /* the members that are used are the same */
-    const cJSON *item;
     for (unsigned i = 0; i < GT_COUNT(known); i++)
-        cJSON_ArrayForEach(item, gt_get(group, "versions"))
-        {
+        for (const cJSON *item = gt_first(gt_get(group, "versions")); item; item = item->next) {
             if (strcmp(gt_get_string(item, "version"), known[i]) == 0)
                 return known[i];
         }
@@ -275,15 +271,15 @@ int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret,
     struct gt_admission_check made = {.controller = ""};
     const struct gt_at at = {GT_KIND_ADMISSION_CHECK, "metadata", err},
                        below = {GT_KIND_ADMISSION_CHECK, "spec", err};
-    const cJSON *spec = gt_get(object, "spec"), *status = gt_get(object, "status"), *condition;
+    const cJSON *spec = gt_get(object, "spec"), *status = gt_get(object, "status");
     const char *version;
     GT_TRY(gt_api_meta(&at, object, &made.name, &version));
     GT_TRY(gt_api_text(&below, spec, "controllerName", GT_API_NAME_MAX, &made.controller));
     made.has_parameters = gt_get(spec, "parameters") != NULL;
     gt_json_is_unsigned(gt_get_at(object, "metadata", "generation"), INT64_MAX, &made.generation);
     gt_conditions_read(status, types, 1, &made.active);
-    cJSON_ArrayForEach(condition, gt_get(status, "conditions"))
-    {
+    for (const cJSON *condition = gt_first(gt_get(status, "conditions")); condition;
+         condition = condition->next) {
         if (strcmp(gt_get_string(condition, "type"), types[0]) == 0)
             gt_json_is_unsigned(gt_get(condition, "observedGeneration"), INT64_MAX, &made.observed);
     }

@@ -49,6 +49,11 @@ const cJSON *gt_get_at_(const cJSON *object, const char *const *keys)
     return object;
 }
 
+const cJSON *gt_first(const cJSON *array)
+{
+    return cJSON_IsArray(array) ? array->child : NULL;
+}
+
 const char *gt_get_string(const cJSON *object, const char *key)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));

@@ -33,15 +33,13 @@ static void check_functions(const struct cli_checked *of, struct cli_check *chec
     static const char *const later[] = {"mxSmlGetMetaXLinkInfo_v2", "mxSmlGetDeviceBoardId",
                                         "mxSmlEventSetCreate",      "mxSmlDeviceRegisterEvents",
                                         "mxSmlEventSetWait",        "mxSmlEventSetFree"};
-    const cJSON *name;
     struct cli_tally missing = {0};
     bool all = true;
     if (!of->answers || of->answers->library_error) {
         cli_check_cannot(check, "%s", of->answers ? "there is no library" : of->no_answers);
         return;
     }
-    cJSON_ArrayForEach(name, of->answers->missing)
-    {
+    for (const cJSON *name = gt_first(of->answers->missing); name; name = name->next) {
         bool optional = false;
         if (!cJSON_IsString(name))
             continue;

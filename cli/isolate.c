@@ -273,10 +273,9 @@ static void elsewhere_on_begin(void *arg)
 static void elsewhere_on_object(void *arg, cJSON *object)
 {
     struct isolated_elsewhere *elsewhere = arg;
-    const cJSON *entries = gt_isolated_entries(object), *released;
+    const cJSON *entries = gt_isolated_entries(object);
     gt_auto_json cJSON *list = cJSON_Duplicate(entries, true);
-    cJSON_ArrayForEach(released, elsewhere->released)
-    {
+    for (const cJSON *released = gt_first(elsewhere->released); released; released = released->next) {
         for (cJSON *entry = list ? list->child : NULL, *next; entry; entry = next) {
             next = entry->next;
             if (gt_isolated_same_gpus(entry, released))
@@ -316,7 +315,6 @@ static int isolate_release_elsewhere(struct cli_api *api, const cJSON *released,
                                       .on_object = elsewhere_on_object,
                                       .arg = &elsewhere};
     int r = 0;
-    const cJSON *found;
     bool is_tree = ((const struct cli_parse *)call->options)->format != CLI_TEXT;
     for (unsigned tries = 0; r >= 0 && tries < CONFLICTS_MAX && isolated_names_uuid(released); tries++) {
         r = cli_api_list(api, &list, call->err);
@@ -324,8 +322,7 @@ static int isolate_release_elsewhere(struct cli_api *api, const cJSON *released,
             r = gt_fail(call->err, ENOMEM, "no memory for what other nodes have isolated");
         if (r < 0 || !cJSON_GetArraySize(elsewhere.found))
             break;
-        cJSON_ArrayForEach(found, elsewhere.found)
-        {
+        for (const cJSON *found = gt_first(elsewhere.found); found; found = found->next) {
             const char *name = gt_get_string(found, "node");
             if (r >= 0)
                 r = isolate_patch(api, name, gt_get_string(found, "version"), gt_get(found, "list"),
@@ -407,12 +404,10 @@ static void isolated_on_object(void *arg, cJSON *object)
 {
     struct isolated_list *all = arg;
     gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
-    const cJSON *entry, *list = gt_isolated_entries(object);
     if (all->node && strcmp(all->node, gt_meta_name(object)) != 0)
         return;
     gt_node_gpu_topology_read_wiring(object, &topology, NULL); /* without it GPUs have no index here */
-    cJSON_ArrayForEach(entry, list)
-    {
+    for (const cJSON *entry = gt_first(gt_isolated_entries(object)); entry; entry = entry->next) {
         gt_auto_buf struct gt_buf what = GT_BUF(1024);
         cJSON *row = gt_isolated_is_over(entry, time(NULL)) ? NULL : cJSON_Duplicate(entry, true);
         isolated_what(entry, topology.node, &what);

@@ -30,13 +30,11 @@ enum {
 
 static int exec_check_texts(const cJSON *list, const char *what, const char *member, struct gt_err **err)
 {
-    const cJSON *entry;
     if (list && !cJSON_IsArray(list))
         return gt_fail(err, EINVAL, "%s is not a list", what);
     if (cJSON_GetArraySize(list) > GT_KUBE_EXEC_TEXTS_MAX)
         return gt_fail(err, E2BIG, "more than %d %s", GT_KUBE_EXEC_TEXTS_MAX, what);
-    cJSON_ArrayForEach(entry, list)
-    {
+    for (const cJSON *entry = gt_first(list); entry; entry = entry->next) {
         const char *name = cJSON_GetStringValue(member ? gt_get(entry, member) : entry);
         if (!name || (member && (!*name || strchr(name, '='))))
             return gt_fail(err, EINVAL, "%s: an entry has no %s", what, member ? member : "text");

@@ -107,11 +107,7 @@ static int kubeconfig_find(struct files *files, const char *list, const char *in
 {
     for (unsigned i = 0; i < files->count; i++) {
         struct file *file = &files->files[i];
-        const cJSON *entry, *entries = gt_get(file->root, list);
-        if (!cJSON_IsArray(entries))
-            continue;
-        cJSON_ArrayForEach(entry, entries)
-        {
+        for (const cJSON *entry = gt_first(gt_get(file->root, list)); entry; entry = entry->next) {
             const char *its = text((struct config_place){file, entry}, "name");
             if (!its || strcmp(its, name) != 0)
                 continue;
@@ -207,9 +203,7 @@ static int kubeconfig_read_cluster(struct config_place in, struct gt_kube_config
 /* What the cluster wants its exec plugins to know. */
 static const cJSON *exec_extension(struct config_place cluster)
 {
-    const cJSON *entry;
-    cJSON_ArrayForEach(entry, gt_get(cluster.node, "extensions"))
-    {
+    for (const cJSON *entry = gt_first(gt_get(cluster.node, "extensions")); entry; entry = entry->next) {
         if (strcmp(gt_get_string(entry, "name"), "client.authentication.k8s.io/exec") == 0)
             return gt_get(entry, "extension");
     }
