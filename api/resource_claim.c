@@ -91,16 +91,13 @@ static int read_requests(const cJSON *spec, struct gt_resource_claim *claim, str
 static int resource_claim_read_pod(const struct gt_at *at, const cJSON *metadata,
                                    struct gt_resource_claim *claim)
 {
-    int r = 0;
-    for (const cJSON *owner = gt_first(gt_get(metadata, "ownerReferences")); owner && r >= 0;
-         owner = owner->next)
+    for (const cJSON *owner = gt_first(gt_get(metadata, "ownerReferences")); owner; owner = owner->next)
         if (strcmp(gt_get_string(owner, "kind"), "Pod") == 0 && cJSON_IsTrue(gt_get(owner, "controller"))) {
-            r = gt_api_text(at, owner, "name", GT_API_NAME_MAX, &claim->pod);
-            if (r >= 0)
-                r = gt_api_text(at, owner, "uid", GT_API_TEXT_MAX, &claim->pod_uid);
+            GT_TRY(gt_api_text(at, owner, "name", GT_API_NAME_MAX, &claim->pod));
+            GT_TRY(gt_api_text(at, owner, "uid", GT_API_TEXT_MAX, &claim->pod_uid));
         }
     claim->is_protected = cJSON_GetArraySize(gt_get(metadata, "finalizers")) > 0;
-    return r;
+    return 0;
 }
 
 int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, struct gt_err **err)

@@ -47,6 +47,16 @@ GT_DEFINE_CLEANUP(struct gt_err *, gt_err_free)
             return tried_;                                                                                   \
     } while (0)
 
+/* The same, and the text of the error begins with the rest (gt_wrap()). */
+#define GT_TRY_WRAP(call, err, ...)                                                                          \
+    do {                                                                                                     \
+        int tried_ = (call);                                                                                 \
+        if (tried_ < 0) {                                                                                    \
+            gt_wrap((err), __VA_ARGS__);                                                                     \
+            return tried_;                                                                                   \
+        }                                                                                                    \
+    } while (0)
+
 /* Returns -ENOMEM from this function where something was not to be had for want of memory; the rest names
  * what. */
 #define GT_NEED(made, err, ...)                                                                              \

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 
 #define TEMPORARY ".XXXXXX"
 
@@ -99,10 +100,7 @@ int gt_file_check(const char *dir, const char *name, struct gt_err **err)
 {
     struct stat st;
     gt_auto_free char *path = NULL;
-    if (asprintf(&path, "%s/%s", dir, name) < 0) {
-        path = NULL;
-        return gt_fail_sys(err, ENOMEM, "%s", name);
-    }
+    GT_TRY(gt_text_format(name, &path, err, "%s/%s", dir, name));
     if (stat(path, &st) < 0)
         return gt_fail_sys(err, errno, "%s", path);
     return S_ISDIR(st.st_mode) ? gt_fail(err, ENOENT, "%s is a directory", path) : 0;
@@ -143,10 +141,7 @@ static int write_whole(const char *path, const void *data, size_t len, unsigned 
         return r < 0 ? gt_fail_sys(err, -r, "%s", path) : 0;
     }
     gt_auto_free char *temporary = NULL;
-    if (asprintf(&temporary, "%s" TEMPORARY, path) < 0) {
-        temporary = NULL;
-        return gt_fail_sys(err, ENOMEM, "%s", path);
-    }
+    GT_TRY(gt_text_format(path, &temporary, err, "%s" TEMPORARY, path));
     gt_auto_close int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return gt_fail_sys(err, errno, "%s", path);

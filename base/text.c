@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -150,6 +152,26 @@ bool gt_text_copy(char *to, size_t size, const char *from)
     }
     memcpy(to, from, len + 1);
     return true;
+}
+
+int gt_text_dup(const char *text, const char *what, char **ret, struct gt_err **err)
+{
+    char *copy = text ? strdup(text) : NULL;
+    GT_NEED(copy || !text, err, "%s", what);
+    *ret = copy;
+    return 0;
+}
+
+int gt_text_format(const char *what, char **ret, struct gt_err **err, const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    GT_NEED(n >= 0, err, "%s", what);
+    *ret = text;
+    return 0;
 }
 
 void gt_text_cut(char *to, size_t size, const char *from)

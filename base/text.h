@@ -35,6 +35,13 @@ void gt_text_add_unsigned(struct gt_buf *buf, uint64_t number);
 /* Copies into an array of `size` bytes, always terminated; false (and an empty text) if it does not fit. */
 bool gt_text_copy(char *to, size_t size, const char *from);
 
+/* Allocates a copy for the caller; NULL has none. -ENOMEM: there is no memory for `what`. */
+int gt_text_dup(const char *text, const char *what, char **ret, struct gt_err **err);
+
+/* As asprintf(): the caller frees *ret. -ENOMEM: there is no memory for `what`. */
+int gt_text_format(const char *what, char **ret, struct gt_err **err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Copies as much as fits into an array of `size` bytes, always terminated; only whole characters are copied.
  */
 void gt_text_cut(char *to, size_t size, const char *from);

@@ -13,6 +13,7 @@
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "base/time_text.h"
 #include "kube/base64.h"
 #include "kube/internal.h"
@@ -140,12 +141,12 @@ static bool is_replaced(const char *name_and_value, const cJSON *entry)
 /* This process's variables, those of the kubeconfig in their place, and `info`. Owns what `texts` has. */
 static int make_env(const cJSON *exec, const char *info, cJSON *texts, struct gt_buf *to, struct gt_err **err)
 {
-    const cJSON *first = gt_get(exec, "env") ? gt_get(exec, "env")->child : NULL;
+    const cJSON *first = gt_first(gt_get(exec, "env"));
     for (const cJSON *entry = first; entry; entry = entry->next) {
         gt_auto_free char *text = NULL;
-        if (asprintf(&text, "%s=%s", gt_get_string(entry, "name"), gt_get_string(entry, "value")) < 0)
-            text = NULL;
-        cJSON *kept = text ? cJSON_CreateString(text) : NULL;
+        GT_TRY(gt_text_format("env", &text, err, "%s=%s", gt_get_string(entry, "name"),
+                              gt_get_string(entry, "value")));
+        cJSON *kept = cJSON_CreateString(text);
         if (!kept || !cJSON_AddItemToArray(texts, kept)) {
             cJSON_Delete(kept);
             return gt_fail_sys(err, ENOMEM, "env");
