@@ -269,10 +269,8 @@ void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
 bool gt_pod_is_refused_by_kubelet(const struct gt_pod *pod)
 {
     static const char *const reasons[] = {"TopologyAffinityError", "UnexpectedAdmissionError", "NodePorts"};
-    for (size_t i = 0; pod->failed_for && i < GT_COUNT(reasons); i++)
-        if (strcmp(pod->failed_for, reasons[i]) == 0)
-            return true;
-    return pod->failed_for && strncmp(pod->failed_for, "OutOf", strlen("OutOf")) == 0;
+    return pod->failed_for && (GT_HAS_TEXT(reasons, GT_COUNT(reasons), pod->failed_for) ||
+                               strncmp(pod->failed_for, "OutOf", strlen("OutOf")) == 0);
 }
 
 cJSON *gt_pod_spec(cJSON *object)

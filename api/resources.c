@@ -13,12 +13,10 @@ static struct gt_amount *api_resources_find(struct gt_resources *in, const char 
 
 bool gt_resources_get(const struct gt_resources *resources, const char *name, uint64_t *ret)
 {
-    for (unsigned i = 0; i < resources->count; i++)
-        if (strcmp(resources->list[i].name, name) == 0) {
-            *ret = resources->list[i].amount;
-            return true;
-        }
-    return false;
+    const struct gt_amount *found = GT_FIND(resources->list, resources->count, name, name);
+    if (found)
+        *ret = found->amount;
+    return found;
 }
 
 /* NULL: there is no place for one more. */

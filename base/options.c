@@ -26,10 +26,7 @@ static int argument_of(const struct gt_option *option)
 
 static const struct gt_option *options_find_name(const struct gt_command *command, const char *name)
 {
-    for (size_t i = 0; i < command->count; i++)
-        if (strcmp(command->options[i].name, name) == 0)
-            return &command->options[i];
-    return NULL;
+    return GT_FIND(command->options, command->count, name, name);
 }
 
 static bool has_letter(const struct gt_command *command, char letter)

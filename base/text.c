@@ -48,6 +48,14 @@ bool gt_text_is_utf8(const char *text)
     return true;
 }
 
+unsigned gt_text_characters(const char *text)
+{
+    unsigned count = 0;
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80; /* not a later byte of one in UTF-8 */
+    return count;
+}
+
 /* Length of the printable character at p, 0 for a control character (C1 ones too) or broken UTF-8. */
 static unsigned printable_length(const char *p)
 {

@@ -17,6 +17,9 @@ unsigned gt_text_utf8_length(const char *text);
 /* Whether the whole of `text` is valid UTF-8. */
 bool gt_text_is_utf8(const char *text);
 
+/* How many characters it has, which is how many columns a terminal takes for it. */
+unsigned gt_text_characters(const char *text);
+
 /* Replaces every byte that is a control character or not valid UTF-8 with '?', in place. */
 void gt_text_make_printable(char *text);
 

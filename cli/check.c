@@ -70,9 +70,9 @@ const struct gt_answer *cli_check_value(const struct cli_checked *of, const char
 
 static bool check_lacks(const struct gt_answers *answers, const char *call)
 {
-    const cJSON *name;
-    cJSON_ArrayForEach(name, answers->missing) if (cJSON_IsString(name) &&
-                                                   strcmp(name->valuestring, call) == 0) return true;
+    for (const cJSON *name = gt_first(answers->missing); name; name = name->next)
+        if (cJSON_IsString(name) && strcmp(name->valuestring, call) == 0)
+            return true;
     return false;
 }
 

@@ -40,13 +40,10 @@ static void check_functions(const struct cli_checked *of, struct cli_check *chec
         return;
     }
     for (const cJSON *name = gt_first(of->answers->missing); name; name = name->next) {
-        bool optional = false;
         if (!cJSON_IsString(name))
             continue;
         cli_tally_add(&missing, "%s", name->valuestring);
-        for (unsigned i = 0; i < GT_COUNT(later); i++)
-            optional = optional || strcmp(later[i], name->valuestring) == 0;
-        all = all && optional;
+        all = all && GT_HAS_TEXT(later, GT_COUNT(later), name->valuestring);
     }
     if (!missing.count)
         cli_check_found(check, "it has all");

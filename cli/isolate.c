@@ -519,21 +519,13 @@ static const struct gt_option isolated_own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static size_t characters_of(const char *text)
-{
-    size_t count = 0;
-    for (; *text; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80; /* not a later byte of one in UTF-8 */
-    return count;
-}
-
 static int isolate_check(struct cli_call *call, const struct isolate_options *options)
 {
     if (!options->reason)
         return cli_misuse(call, "--reason: say why");
-    if (characters_of(options->reason) > 100 || !gt_text_is_printable(options->reason))
+    if (gt_text_characters(options->reason) > 100 || !gt_text_is_printable(options->reason))
         return cli_misuse(call, "--reason: longer than 100 characters, or not printable");
-    if (options->value && (characters_of(options->value) > 40 || !gt_text_is_printable(options->value)))
+    if (options->value && (gt_text_characters(options->value) > 40 || !gt_text_is_printable(options->value)))
         return cli_misuse(call, "--value: longer than 40 characters, or not printable");
     if (options->grade && (options->link || options->evict))
         return cli_misuse(call, "--grade %s: such a GPU stays in use, without --link and --evict",
