@@ -93,11 +93,7 @@ static const cJSON *isolated_counterpart(const cJSON *list, const cJSON *entry)
 
 static bool isolated_append(cJSON *list, const cJSON *entry)
 {
-    cJSON *copy = cJSON_Duplicate(entry, true);
-    if (copy && cJSON_AddItemToArray(list, copy))
-        return true;
-    cJSON_Delete(copy);
-    return false;
+    return gt_json_attach(list, NULL, cJSON_Duplicate(entry, true));
 }
 
 /* A copy of the list, empty where there is none; NULL without memory. */

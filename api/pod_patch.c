@@ -67,15 +67,9 @@ static bool require_node(cJSON *term, const char *node)
         fields = cJSON_AddArrayToObject(term, "matchFields");
     }
     cJSON *field = cJSON_CreateObject();
-    if (!fields || !field || !cJSON_AddItemToArray(fields, field)) {
-        cJSON_Delete(field);
-        return false;
-    }
-    cJSON *values = cJSON_AddStringToObject(field, "key", "metadata.name") &&
-                            cJSON_AddStringToObject(field, "operator", "In")
-                        ? cJSON_AddArrayToObject(field, "values")
-                        : NULL;
-    return values && cJSON_AddItemToArray(values, cJSON_CreateString(node));
+    return gt_json_attach(fields, NULL, field) && cJSON_AddStringToObject(field, "key", "metadata.name") &&
+           cJSON_AddStringToObject(field, "operator", "In") &&
+           gt_json_attach(field, "values", cJSON_CreateStringArray(&node, 1));
 }
 
 /* Terms are alternatives: each is tightened, none may be added or taken away. */

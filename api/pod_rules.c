@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "base/json.h"
 #include "base/json_get.h"
 
 enum {
@@ -198,8 +199,7 @@ int gt_pod_where_text(const struct gt_pod_where *where, char **ret)
     cJSON *all = cJSON_CreateArray();
     bool whole = all;
     for (size_t i = 0; whole && i < GT_COUNT(given); i++) {
-        cJSON *part = given[i] ? cJSON_Duplicate(given[i], true) : cJSON_CreateNull();
-        whole = part && cJSON_AddItemToArray(all, part);
+        whole = gt_json_attach(all, NULL, given[i] ? cJSON_Duplicate(given[i], true) : cJSON_CreateNull());
     }
     char *text = whole ? cJSON_PrintUnformatted(all) : NULL;
     cJSON_Delete(all);

@@ -11,30 +11,28 @@
 #include "api/pod_peers.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/json_get.h"
 #include "base/text.h"
 
 /* allowedTopologies as terms of a node affinity; NULL without memory. */
 static cJSON *terms_of_topologies(const cJSON *topologies)
 {
-    cJSON *terms = cJSON_CreateArray();
+    gt_auto_json cJSON *terms = cJSON_CreateArray();
     for (const cJSON *item = topologies->child; item; item = item->next) {
-        cJSON *term = cJSON_CreateObject(), *all = cJSON_AddArrayToObject(term, "matchExpressions");
+        cJSON *term = cJSON_CreateObject();
+        cJSON *all =
+            gt_json_attach(terms, NULL, term) ? cJSON_AddArrayToObject(term, "matchExpressions") : NULL;
         bool whole = all;
         for (const cJSON *label = gt_first(gt_get(item, "matchLabelExpressions")); label && whole;
              label = label->next) {
             cJSON *made = cJSON_Duplicate(label, true);
-            whole = cJSON_AddStringToObject(made, "operator", "In") && cJSON_AddItemToArray(all, made);
-            if (!whole)
-                cJSON_Delete(made);
+            whole = gt_json_attach(all, NULL, made) && cJSON_AddStringToObject(made, "operator", "In");
         }
-        if (!whole || !cJSON_AddItemToArray(terms, term)) {
-            cJSON_Delete(term);
-            cJSON_Delete(terms);
+        if (!whole)
             return NULL;
-        }
     }
-    return terms;
+    return gt_steal(terms);
 }
 
 int gt_namespace_closeness(const cJSON *object, enum gt_closeness *ret, struct gt_err **err)

@@ -9,6 +9,7 @@
 
 #include "api/meta.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
 static const char *const state_names[GT_CHECK_STATES] = {
@@ -42,12 +43,7 @@ void gt_workload_free(struct gt_workload *workload)
 
 static bool workload_keep(cJSON *to, const char *key, const cJSON *item)
 {
-    cJSON *copy = item ? cJSON_Duplicate(item, true) : NULL;
-    if (copy && !cJSON_AddItemToObject(to, key, copy)) {
-        cJSON_Delete(copy);
-        copy = NULL;
-    }
-    return copy || !item;
+    return !item || gt_json_attach(to, key, cJSON_Duplicate(item, true));
 }
 
 static const cJSON *assignment_of(const cJSON *object, const char *name)
@@ -64,11 +60,7 @@ static bool keep_pod_set(cJSON *list, const cJSON *object, const cJSON *pod_set)
 {
     const cJSON *spec = gt_get_at(pod_set, "template", "spec");
     cJSON *to = cJSON_CreateObject();
-    if (!to || !cJSON_AddItemToArray(list, to)) {
-        cJSON_Delete(to);
-        return false;
-    }
-    return workload_keep(to, "selector", gt_get(spec, "nodeSelector")) &&
+    return gt_json_attach(list, NULL, to) && workload_keep(to, "selector", gt_get(spec, "nodeSelector")) &&
            workload_keep(to, "affinity",
                          gt_get_at(spec, "affinity", "nodeAffinity",
                                    "requiredDuringSchedulingIgnoredDuringExecution")) &&
@@ -165,10 +157,8 @@ static bool workload_read_asked(const cJSON *spec, cJSON *kept, struct gt_worklo
     to->asked = names ? calloc((size_t)asked.count + 1, sizeof(*to->asked)) : NULL;
     for (unsigned i = 0; to->asked && i < asked.count; i++) {
         cJSON *name = cJSON_CreateString(asked.list[i].name);
-        if (!name || !cJSON_AddItemToArray(names, name)) {
-            cJSON_Delete(name);
+        if (!gt_json_attach(names, NULL, name))
             return false;
-        }
         to->asked[to->asked_count++] = (struct gt_amount){name->valuestring, asked.list[i].amount};
     }
     return to->asked != NULL;
@@ -330,14 +320,8 @@ static bool copy_members(cJSON *to, const cJSON *from)
     const cJSON *item;
     cJSON_ArrayForEach(item, from)
     {
-        cJSON *copy = cJSON_Duplicate(item, true);
-        bool added =
-            copy && (cJSON_IsArray(to) ? cJSON_AddItemToArray(to, copy)
-                                       : item->string && cJSON_AddItemToObject(to, item->string, copy));
-        if (!added) {
-            cJSON_Delete(copy);
+        if (!gt_json_attach(to, cJSON_IsArray(to) ? NULL : item->string, cJSON_Duplicate(item, true)))
             return false;
-        }
     }
     return true;
 }

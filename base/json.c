@@ -429,3 +429,11 @@ void gt_json_add_tree(struct gt_buf *to, const char *key, const cJSON *json)
     gt_json_add_raw(to, key, text ? text : "null");
     cJSON_free(text);
 }
+
+bool gt_json_attach(cJSON *to, const char *key, cJSON *item)
+{
+    if (item && (key ? cJSON_AddItemToObject(to, key, item) : cJSON_AddItemToArray(to, item)))
+        return true;
+    cJSON_Delete(item);
+    return false;
+}

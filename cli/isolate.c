@@ -153,7 +153,7 @@ static bool isolate_add(cJSON *list, const struct isolated_target *target, unsig
         "?'grade': %s, ?'value': %s, 'reason': %s, ?'evict': !%d, ?'by': %s, 'since': %s, ?'until': %s}",
         options->grade ? isolate_grades[options->grade] : "", options->value, options->reason, options->evict,
         by, since, until);
-    return cJSON_AddItemToArray(list, text.failed ? NULL : cJSON_Parse(text.data));
+    return gt_json_attach(list, NULL, text.failed ? NULL : cJSON_Parse(text.data));
 }
 
 /* Who asks, as the API server sees it; "" where it does not say: the policy then refuses the entry, if there
@@ -184,15 +184,11 @@ struct isolate_change {
 static bool isolate_note_released(const struct isolated_target *target, unsigned i, cJSON *released)
 {
     const char *const link[] = {target->gpus[0], target->gpus[1]};
-    cJSON *entry = cJSON_CreateObject(),
-          *what = target->link ? cJSON_CreateStringArray(link, 2) : cJSON_CreateString(target->gpus[i]);
-    bool whole = cJSON_AddItemToObject(entry, target->link ? "link" : "gpu", what);
-    if (!whole)
-        cJSON_Delete(what);
-    if (whole && cJSON_AddItemToArray(released, entry))
-        return true;
-    cJSON_Delete(entry);
-    return false;
+    cJSON *entry = cJSON_CreateObject();
+    return gt_json_attach(released, NULL, entry) &&
+           gt_json_attach(entry, target->link ? "link" : "gpu",
+                          target->link ? cJSON_CreateStringArray(link, 2)
+                                       : cJSON_CreateString(target->gpus[i]));
 }
 
 static int isolate_change_list(cJSON *list, const struct gt_node *node, struct isolated_target target,
@@ -284,15 +280,11 @@ static void elsewhere_on_object(void *arg, cJSON *object)
     }
     if (!entries || (list && cJSON_GetArraySize(list) == cJSON_GetArraySize(entries)))
         return;
-    gt_auto_json cJSON *found = cJSON_CreateObject();
-    bool whole = cJSON_AddStringToObject(found, "node", gt_meta_name(object)) &&
+    cJSON *found = cJSON_CreateObject();
+    bool whole = gt_json_attach(elsewhere->found, NULL, found) &&
+                 cJSON_AddStringToObject(found, "node", gt_meta_name(object)) &&
                  cJSON_AddStringToObject(found, "version", gt_meta_version(object)) &&
-                 cJSON_AddItemToObject(found, "list", list);
-    if (whole)
-        list = NULL;
-    whole = whole && cJSON_AddItemToArray(elsewhere->found, found);
-    if (whole)
-        found = NULL;
+                 gt_json_attach(found, "list", gt_steal(list));
     elsewhere->has_failed = elsewhere->has_failed || !whole;
 }
 
@@ -413,8 +405,7 @@ static void isolated_on_object(void *arg, cJSON *object)
         isolated_what(entry, topology.node, &what);
         cJSON_AddStringToObject(row, "node", gt_meta_name(object));
         cJSON_AddStringToObject(row, "what", what.data ? what.data : "");
-        if (row)
-            cJSON_AddItemToArray(all->rows, row);
+        gt_json_attach(all->rows, NULL, row);
     }
 }
 

@@ -147,10 +147,7 @@ static int make_env(const cJSON *exec, const char *info, cJSON *texts, struct gt
         GT_TRY(gt_text_format("env", &text, err, "%s=%s", gt_get_string(entry, "name"),
                               gt_get_string(entry, "value")));
         cJSON *kept = cJSON_CreateString(text);
-        if (!kept || !cJSON_AddItemToArray(texts, kept)) {
-            cJSON_Delete(kept);
-            return gt_fail_sys(err, ENOMEM, "env");
-        }
+        GT_NEED(gt_json_attach(texts, NULL, kept), err, "env");
         if (!is_replaced(text, entry->next))
             add_pointer(to, kept->valuestring);
     }

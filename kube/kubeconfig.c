@@ -194,12 +194,11 @@ static int read_exec(struct config_place in, struct config_place cluster, struct
     gt_auto_json cJSON *all = cJSON_Duplicate(exec.node, true);
     gt_auto_json cJSON *resolved = cJSON_CreateString(path);
     const cJSON *extension = exec_extension(cluster);
-    gt_auto_json cJSON *config = extension ? cJSON_Duplicate(extension, true) : cJSON_CreateNull();
-    GT_NEED(all && resolved && config, err, "kubeconfig");
+    GT_NEED(all && resolved, err, "kubeconfig");
     cJSON_ReplaceItemInObjectCaseSensitive(all, "command", gt_steal(resolved));
     cJSON_DeleteItemFromObjectCaseSensitive(all, "config");
-    GT_NEED(cJSON_AddItemToObject(all, "config", config), err, "kubeconfig");
-    config = NULL;
+    GT_NEED(gt_json_attach(all, "config", extension ? cJSON_Duplicate(extension, true) : cJSON_CreateNull()),
+            err, "kubeconfig");
     to->exec = gt_steal(all);
     return 0;
 }
