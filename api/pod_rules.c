@@ -45,10 +45,8 @@ static void pod_rules_add_value(struct rules_maker *maker, const char *text)
 static enum gt_rule_operator how_of(const char *name)
 {
     static const char *const names[] = {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"};
-    for (unsigned i = 0; name && i < GT_COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return (enum gt_rule_operator)i;
-    return GT_RULE_NEVER;
+    size_t i = name ? GT_PLACE_OF_TEXT(names, GT_COUNT(names), name) : GT_COUNT(names);
+    return i < GT_COUNT(names) ? (enum gt_rule_operator)i : GT_RULE_NEVER;
 }
 
 /* NULL where it is missing or empty, which is one to the API. */

@@ -40,9 +40,7 @@ int gt_namespace_closeness(const cJSON *object, enum gt_closeness *ret, struct g
     static const char *const words[] = {[GT_CLOSENESS_UNSAID] = "", "preferred", "none"};
     const char *text =
         gt_get_string(gt_get_at(object, "metadata", "annotations"), GT_ANNOTATION_DEFAULT_TOPOLOGY);
-    unsigned word = 0;
-    while (word < GT_COUNT(words) && strcmp(text, words[word]) != 0)
-        word++;
+    size_t word = GT_PLACE_OF_TEXT(words, GT_COUNT(words), text);
     if (word == GT_COUNT(words)) {
         const char *meant = gt_text_meant(text, &words[1], GT_COUNT(words) - 1);
         return gt_fail(err, EINVAL,

@@ -209,9 +209,8 @@ int gt_claim_template_read(const cJSON *object, struct gt_claim_template *ret, s
     const struct gt_at of_request = {template_source, "spec.spec.devices.requests[0]", err};
     const cJSON *devices = gt_get_at(object, "spec", "spec", "devices"),
                 *requests = gt_get(devices, "requests");
-    const char *version;
     uint64_t count = 1;
-    GT_TRY(gt_api_meta(&at, object, &read.name, &version));
+    GT_TRY(gt_api_meta(&at, object, &read.name, NULL));
     GT_TRY(gt_api_text(&of_metadata, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX,
                        &read.namespace_));
     read.asks = claim_template_asks_for_gpus(requests);

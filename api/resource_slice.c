@@ -200,8 +200,7 @@ int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *r
     const struct gt_at at = {"ResourceSlice", "", err}, of_spec = {"ResourceSlice", "spec", err},
                        of_pool = {"ResourceSlice", "spec.pool", err};
     const cJSON *spec = gt_get(object, "spec"), *devices = NULL, *sets = NULL;
-    const char *version;
-    GT_TRY(gt_api_meta(&at, object, &head.name, &version));
+    GT_TRY(gt_api_meta(&at, object, &head.name, NULL));
     GT_TRY(gt_api_text(&of_spec, spec, "driver", GT_API_TEXT_MAX, &head.driver));
     GT_TRY(gt_api_text(&of_spec, spec, "nodeName", GT_API_NAME_MAX, &head.node_name));
     GT_TRY(gt_api_text(&of_pool, gt_get(spec, "pool"), "name", GT_API_TEXT_MAX, &head.pool));

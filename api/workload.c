@@ -133,13 +133,11 @@ static int read_checks(struct gt_workload *to, struct gt_err **err)
         return r < 0 ? r : gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
     struct gt_workload_check *check = to->checks;
     for (const cJSON *item = gt_first(list); item; item = item->next) {
-        const char *state = gt_get_string(item, "state");
+        size_t state = GT_PLACE_OF_TEXT(state_names, GT_CHECK_STATES, gt_get_string(item, "state"));
         uint64_t retries = 0;
         check->name = "";
         GT_TRY(gt_api_text(&below, item, "name", GT_API_NAME_MAX, &check->name));
-        for (unsigned i = 0; i < GT_CHECK_STATES; i++)
-            if (strcmp(state, state_names[i]) == 0)
-                check->state = (enum gt_check_state)i;
+        check->state = state < GT_CHECK_STATES ? (enum gt_check_state)state : GT_CHECK_PENDING;
         gt_json_is_unsigned(gt_get(item, "retryCount"), UINT32_MAX, &retries);
         check->retries = (unsigned)retries;
         check->since_s = gt_time_of_text(gt_get_string(item, "lastTransitionTime"));
@@ -262,8 +260,7 @@ int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret,
     const struct gt_at at = {GT_KIND_ADMISSION_CHECK, "metadata", err},
                        below = {GT_KIND_ADMISSION_CHECK, "spec", err};
     const cJSON *spec = gt_get(object, "spec"), *status = gt_get(object, "status");
-    const char *version;
-    GT_TRY(gt_api_meta(&at, object, &made.name, &version));
+    GT_TRY(gt_api_meta(&at, object, &made.name, NULL));
     GT_TRY(gt_api_text(&below, spec, "controllerName", GT_API_NAME_MAX, &made.controller));
     made.has_parameters = gt_get(spec, "parameters") != NULL;
     gt_json_is_unsigned(gt_get_at(object, "metadata", "generation"), INT64_MAX, &made.generation);
@@ -301,8 +298,8 @@ int gt_resource_flavor_read(const cJSON *object, struct gt_resource_flavor *ret,
     const struct gt_at at = {"ResourceFlavor", "", err};
     const cJSON *labels = gt_get_at(object, "spec", "nodeLabels"),
                 *tolerations = gt_get_at(object, "spec", "tolerations");
-    const char *name, *version;
-    GT_TRY(gt_api_meta(&at, object, &name, &version));
+    const char *name;
+    GT_TRY(gt_api_meta(&at, object, &name, NULL));
     struct gt_resource_flavor flavor = {.name = strdup(name),
                                         .labels = labels ? cJSON_Duplicate(labels, true) : NULL,
                                         .tolerations =

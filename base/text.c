@@ -170,6 +170,13 @@ int gt_text_dup(const char *text, const char *what, char **ret, struct gt_err **
     return 0;
 }
 
+const char *gt_text_put(const char *text, char **at)
+{
+    const char *copy = *at;
+    *at = stpcpy(*at, text) + 1;
+    return copy;
+}
+
 int gt_text_format(const char *what, char **ret, struct gt_err **err, const char *format, ...)
 {
     char *text;

@@ -41,6 +41,9 @@ bool gt_text_copy(char *to, size_t size, const char *from);
 /* Allocates a copy for the caller; NULL has none. -ENOMEM: there is no memory for `what`. */
 int gt_text_dup(const char *text, const char *what, char **ret, struct gt_err **err);
 
+/* Copies it to *at, with its NUL, and moves *at behind that: for objects in one block. Returns the copy. */
+const char *gt_text_put(const char *text, char **at);
+
 /* As asprintf(): the caller frees *ret. -ENOMEM: there is no memory for `what`. */
 int gt_text_format(const char *what, char **ret, struct gt_err **err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
