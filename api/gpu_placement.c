@@ -386,23 +386,17 @@ static int gpu_placement_copy(const struct gt_gpu_placement *from, struct gt_gpu
 int gt_gpu_placement_read(const cJSON *object, struct gt_gpu_placement **ret, struct gt_err **err)
 {
     const struct gt_at at = {GT_PLURAL_GPU_PLACEMENT, "", err};
-    struct placement_reader reader = {.templates = NULL};
+    __attribute__((cleanup(reader_done))) struct placement_reader reader = {.templates = NULL};
     char source[2 * GT_API_NAME_MAX + 32];
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         *gpu_placement_text_of(&reader.placement, i) = "";
-    int r = gpu_placement_read_metadata(&at, object, &reader.placement);
-    if (r >= 0) {
-        snprintf(source, sizeof(source), GT_PLURAL_GPU_PLACEMENT "/%s/%s", reader.placement.namespace_,
-                 reader.placement.name);
-        const struct gt_at named = {source, "", err};
-        r = gpu_placement_read_spec(&named, gt_get(object, "spec"), &reader);
-        if (r >= 0)
-            r = gpu_placement_read_status(&named, gt_get(object, "status"), &reader);
-    }
-    if (r >= 0)
-        r = gpu_placement_copy(&reader.placement, ret, err);
-    reader_done(&reader);
-    return r;
+    GT_TRY(gpu_placement_read_metadata(&at, object, &reader.placement));
+    snprintf(source, sizeof(source), GT_PLURAL_GPU_PLACEMENT "/%s/%s", reader.placement.namespace_,
+             reader.placement.name);
+    const struct gt_at named = {source, "", err};
+    GT_TRY(gpu_placement_read_spec(&named, gt_get(object, "spec"), &reader));
+    GT_TRY(gpu_placement_read_status(&named, gt_get(object, "status"), &reader));
+    return gpu_placement_copy(&reader.placement, ret, err);
 }
 
 /* ---- writing ---- */

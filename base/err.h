@@ -36,6 +36,9 @@ int gt_err_code(const struct gt_err *err);
 
 void gt_err_free(struct gt_err *err);
 
+/* Gives the error `from`, which is set, to the caller as its own; returns the code. */
+int gt_err_pass(struct gt_err **err, struct gt_err **from);
+
 GT_DEFINE_CLEANUP(struct gt_err *, gt_err_free)
 #define gt_auto_err GT_CLEANUP(gt_err_free)
 

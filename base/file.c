@@ -82,15 +82,15 @@ DIR *gt_file_open_dir(int dirfd, const char *path)
     return dir;
 }
 
-static int write_all(int fd, const char *data, size_t len)
+int gt_file_write_all(int fd, const void *data, size_t len)
 {
-    while (len) {
-        ssize_t n = write(fd, data, len);
+    for (const char *at = data; len;) {
+        ssize_t n = write(fd, at, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return -errno;
-        data += n;
+        at += n;
         len -= (size_t)n;
     }
     return 0;
@@ -137,7 +137,7 @@ static int write_whole(const char *path, const void *data, size_t len, unsigned 
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a terminal, /dev/null, a pipe: no rename there */
         gt_auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
-        int r = fd < 0 ? -errno : write_all(fd, data, len);
+        int r = fd < 0 ? -errno : gt_file_write_all(fd, data, len);
         return r < 0 ? gt_fail_sys(err, -r, "%s", path) : 0;
     }
     gt_auto_free char *temporary = NULL;
@@ -145,7 +145,7 @@ static int write_whole(const char *path, const void *data, size_t len, unsigned 
     gt_auto_close int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return gt_fail_sys(err, errno, "%s", path);
-    int r = write_all(fd, data, len);
+    int r = gt_file_write_all(fd, data, len);
     if (r == 0 && (fchmod(fd, mode) < 0 || (durable && fsync(fd) < 0) || rename(temporary, path) < 0))
         r = -errno;
     if (r < 0)

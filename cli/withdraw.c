@@ -194,10 +194,7 @@ static int find_objects(struct cli_api *api, struct object_search *search, struc
                                       .on_object = withdraw_on_object,
                                       .arg = search};
     int r = unless_absent(cli_api_list(api, &list, err), err);
-    if (r < 0 || !search->error)
-        return r;
-    *err = gt_steal(search->error);
-    return -gt_err_code(*err);
+    return r < 0 || !search->error ? r : gt_err_pass(err, &search->error);
 }
 
 static int withdraw_take_back(struct cli_api *api, struct object_search *search, struct gt_err **err)

@@ -188,11 +188,7 @@ int gt_tls_check(struct gt_tls *tls, struct gt_err **err)
         tls->set = set;
         return 1;
     }
-    if (same) /* as before, and reported before */
-        return 0;
-    if (err)
-        *err = gt_steal(why);
-    return r;
+    return same ? 0 : gt_err_pass(err, &why); /* same: as before, and reported before */
 }
 
 int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_err **err)

@@ -78,20 +78,13 @@ static int parse_all(const char *paths, struct files *files, struct gt_err **err
         int r = parse(path, files, &error);
         if (r == -ENOENT && !missing)
             missing = gt_steal(error);
-        else if (r < 0 && r != -ENOENT) {
-            if (err)
-                *err = gt_steal(error);
-            return r;
-        }
+        else if (r < 0 && r != -ENOENT)
+            return gt_err_pass(err, &error);
     }
     if (files->count)
         return 0;
-    if (!missing)
-        return gt_fail(err, EINVAL, "kubeconfig: '%s' names no file", paths);
-    int r = -gt_err_code(missing);
-    if (err)
-        *err = gt_steal(missing);
-    return r;
+    return missing ? gt_err_pass(err, &missing)
+                   : gt_fail(err, EINVAL, "kubeconfig: '%s' names no file", paths);
 }
 
 /* The mapping `inner` of the first entry called `name` in the lists `list` of all files. */
