@@ -105,17 +105,12 @@ static bool has_custom_stopped(const struct gt_kind *kind, const cJSON *status)
     return false;
 }
 
-static const char *custom_value(const struct gt_pod_meta *pod, enum gt_pod_key key)
-{
-    return key == GT_POD_KEYS ? NULL : gt_pod_key_value(pod, key);
-}
-
 static int identify_custom(const struct gt_kind *kind, const struct gt_pod_meta *pod,
                            struct gt_pod_identity *ret, struct gt_err **err)
 {
     const struct custom_kind *custom = (const struct custom_kind *)kind;
-    const char *role = custom_value(pod, custom->role), *index = custom_value(pod, custom->index);
-    ret->job = custom->job != GT_POD_KEYS                 ? custom_value(pod, custom->job)
+    const char *role = gt_pod_key_value(pod, custom->role), *index = gt_pod_key_value(pod, custom->index);
+    ret->job = custom->job != GT_POD_KEYS                 ? gt_pod_key_value(pod, custom->job)
                : gt_pod_is_owned_by(pod, kind->type.kind) ? pod->owner_name
                                                           : NULL;
     if (!ret->job)

@@ -376,12 +376,6 @@ static int api_pod_gpus_read_gpus(const cJSON *container, const char *resource, 
     return 0;
 }
 
-static const char *api_pod_gpus_text_of(const cJSON *object, const char *key)
-{
-    const char *text = cJSON_GetStringValue(gt_get(object, key));
-    return text ? text : "";
-}
-
 static int api_pod_gpus_read_list(const cJSON *spec, bool init, const char *resource,
                                   const struct gt_claim_of_pod *claim, struct gt_pod_containers *to,
                                   struct gt_err **err)
@@ -392,8 +386,7 @@ static int api_pod_gpus_read_list(const cJSON *spec, bool init, const char *reso
         return gt_fail(err, EINVAL, "%s: expected an array, is %s", key, gt_json_type(list));
     unsigned at = 0;
     for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
-        struct gt_pod_container container = {
-            .name = api_pod_gpus_text_of(item, "name"), .init = init, .at = at};
+        struct gt_pod_container container = {.name = gt_get_string(item, "name"), .init = init, .at = at};
         gt_auto_err struct gt_err *error = NULL;
         int r = api_pod_gpus_read_gpus(item, resource, &container.gpus, err ? &error : NULL);
         if (r < 0)
@@ -402,7 +395,7 @@ static int api_pod_gpus_read_list(const cJSON *spec, bool init, const char *reso
         unsigned claimed = gt_claim_gpus_of(claim, item);
         container.gpus += claimed;
         container.claimed = claimed > 0;
-        container.sidecar = init && strcmp(api_pod_gpus_text_of(item, "restartPolicy"), "Always") == 0;
+        container.sidecar = init && strcmp(gt_get_string(item, "restartPolicy"), "Always") == 0;
         GT_TRY(gt_pod_containers_add(to, &container, err));
     }
     return 0;

@@ -219,16 +219,23 @@ static enum gt_quantity whole(struct decimal d, uint64_t max, uint64_t *ret)
     return GT_QUANTITY_OK;
 }
 
+/* Adds to what *to is at first. */
+static bool read_decimal(const char *text, size_t len, struct decimal *to, bool *ret_negative)
+{
+    const char *p = text, *end = text + len;
+    *ret_negative = p < end && *p == '-';
+    if (p < end && (*p == '-' || *p == '+'))
+        p++;
+    p = read_mantissa(p, end, to);
+    return p && read_suffix(p, end, to);
+}
+
 enum gt_quantity gt_quantity_parse(const char *text, size_t len, uint64_t max, bool *ret_negative,
                                    uint64_t *ret)
 {
-    const char *p = text, *end = text + len;
     struct decimal d = {0};
-    bool negative = p < end && *p == '-';
-    if (p < end && (*p == '-' || *p == '+'))
-        p++;
-    p = read_mantissa(p, end, &d);
-    if (!p || !read_suffix(p, end, &d))
+    bool negative;
+    if (!read_decimal(text, len, &d, &negative))
         return GT_QUANTITY_BAD;
     uint64_t value;
     enum gt_quantity result = whole(d, max, &value);
@@ -257,13 +264,9 @@ static uint64_t rounded_up(struct decimal d, uint64_t max)
 
 bool gt_quantity_ceil(const char *text, size_t len, int ten, uint64_t max, uint64_t *ret)
 {
-    const char *p = text, *end = text + len;
     struct decimal d = {.ten = ten};
-    bool negative = p < end && *p == '-';
-    if (p < end && (*p == '-' || *p == '+'))
-        p++;
-    p = read_mantissa(p, end, &d);
-    if (!p || !read_suffix(p, end, &d) || (negative && d.digits))
+    bool negative;
+    if (!read_decimal(text, len, &d, &negative) || (negative && d.digits))
         return false;
     *ret = rounded_up(d, max);
     return true;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/informer.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "api/meta.h"
