@@ -38,10 +38,7 @@ __attribute__((format(printf, 3, 4))) static int fail_at(struct scanner *s, cons
             column++;
     }
     char text[160];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(text, format);
     return gt_fail(s->err, EINVAL, "%s: line %u, column %u: %s", s->source, line, column, text);
 }
 

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -15,10 +13,7 @@
 int gt_at_fail(const struct gt_at *at, const char *key, const char *format, ...)
 {
     char text[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(text, format);
     gt_text_make_printable(text); /* a text from outside may have been cut inside a character */
     const char *dot = at->path[0] && key[0] && key[0] != '[' ? "." : "";
     return gt_fail(at->err, EINVAL, "%s: %s%s%s%s%s", at->source, at->path, dot, key,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/buf.h"
 
@@ -40,6 +42,15 @@ bool gt_text_copy(char *to, size_t size, const char *from);
 
 /* Allocates a copy for the caller; NULL has none. -ENOMEM: there is no memory for `what`. */
 int gt_text_dup(const char *text, const char *what, char **ret, struct gt_err **err);
+
+/* In a function with arguments as of printf(): writes their text into an array, cut where it is too long. */
+#define GT_TEXT_OF_ARGS(to, format)                                                                          \
+    do {                                                                                                     \
+        va_list args_;                                                                                       \
+        va_start(args_, format);                                                                             \
+        vsnprintf((to), sizeof(to), (format), args_);                                                        \
+        va_end(args_);                                                                                       \
+    } while (0)
 
 /* Copies it to *at, with its NUL, and moves *at behind that: for objects in one block. Returns the copy. */
 const char *gt_text_put(const char *text, char **at);
