@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
 
@@ -17,17 +18,11 @@ const char *gt_condition_status_name(enum gt_condition_status status)
 void gt_conditions_read(const cJSON *status, const char *const types[], unsigned count,
                         struct gt_condition ret[])
 {
-    const cJSON *list = gt_get(status, "conditions"), *item;
     for (unsigned i = 0; i < count; i++)
         ret[i] = (struct gt_condition){.reason = "", .message = "", .since = ""};
-    if (!cJSON_IsArray(list))
-        return;
-    cJSON_ArrayForEach(item, list)
-    {
+    for (const cJSON *item = gt_first(gt_get(status, "conditions")); item; item = item->next) {
         const char *type = gt_get_string(item, "type"), *said = gt_get_string(item, "status");
-        unsigned i = 0;
-        while (i < count && strcmp(types[i], type) != 0)
-            i++;
+        size_t i = GT_PLACE_OF_TEXT(types, count, type);
         if (i == count || ret[i].reason[0])
             continue;
         const char *reason = gt_get_string(item, "reason");

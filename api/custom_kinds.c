@@ -64,12 +64,12 @@ static int read_custom(struct gt_template_reader *reader, const cJSON *spec)
     const struct custom_kind *custom = (const struct custom_kind *)reader->kind;
     const char *minimum = gt_get_string(custom->says, "minimum"),
                *suspend = gt_get_string(custom->says, "suspend");
-    const cJSON *template, *from;
+    const cJSON *from;
     uint32_t pods = 0;
     int r = 0;
     reader->owner->spec.in_order = true;
-    cJSON_ArrayForEach(template, gt_get(custom->says, "templates"))
-    {
+    for (const cJSON *template = gt_first(gt_get(custom->says, "templates")); template;
+         template = template->next) {
         const char *each = gt_get_string(template, "each");
         if (!*each)
             r = add_custom_template(reader, template, spec, false);
@@ -105,17 +105,12 @@ static bool has_custom_stopped(const struct gt_kind *kind, const cJSON *status)
     return false;
 }
 
-static const char *custom_value(const struct gt_pod_meta *pod, enum gt_pod_key key)
-{
-    return key == GT_POD_KEYS ? NULL : gt_pod_key_value(pod, key);
-}
-
 static int identify_custom(const struct gt_kind *kind, const struct gt_pod_meta *pod,
                            struct gt_pod_identity *ret, struct gt_err **err)
 {
     const struct custom_kind *custom = (const struct custom_kind *)kind;
-    const char *role = custom_value(pod, custom->role), *index = custom_value(pod, custom->index);
-    ret->job = custom->job != GT_POD_KEYS                 ? custom_value(pod, custom->job)
+    const char *role = gt_pod_key_value(pod, custom->role), *index = gt_pod_key_value(pod, custom->index);
+    ret->job = custom->job != GT_POD_KEYS                 ? gt_pod_key_value(pod, custom->job)
                : gt_pod_is_owned_by(pod, kind->type.kind) ? pod->owner_name
                                                           : NULL;
     if (!ret->job)
@@ -229,12 +224,11 @@ static int check_template(const struct gt_at *at, const struct gt_at *here, cons
 
 static int check_templates(const struct gt_at *at, const cJSON *kind)
 {
-    const cJSON *templates = gt_get(kind, "templates"), *template;
+    const cJSON *templates = gt_get(kind, "templates");
     int count = cJSON_IsArray(templates) ? cJSON_GetArraySize(templates) : 0, number = 0;
     if (!count || count > CUSTOM_TEMPLATES_MAX)
         return gt_at_fail(at, "templates", "expected a list of 1 to %d templates", CUSTOM_TEMPLATES_MAX);
-    cJSON_ArrayForEach(template, templates)
-    {
+    for (const cJSON *template = gt_first(templates); template; template = template->next) {
         char path[CUSTOM_AT_MAX];
         snprintf(path, sizeof(path), "%s.templates[%d]", at->path, number++);
         GT_TRY(check_template(at, &(struct gt_at){at->source, path, at->err}, kind, template));
@@ -359,14 +353,13 @@ int gt_custom_kinds_load(const cJSON *document, const char *source, struct gt_er
 {
     cJSON *own = cJSON_Duplicate(document, true);
     const struct gt_at top = {source, "", err};
-    const cJSON *kinds = gt_get(own, "kinds"), *says;
+    const cJSON *kinds = gt_get(own, "kinds");
     unsigned count = 0;
     forget_kinds();
     int r = own ? check_members_(&top, own, "kinds") : gt_fail_sys(err, ENOMEM, "%s", source);
     if (r >= 0 && (!cJSON_IsArray(kinds) || cJSON_GetArraySize(kinds) > GT_CUSTOM_KINDS_MAX))
         r = gt_at_fail(&top, "kinds", "expected a list of at most %d kinds", GT_CUSTOM_KINDS_MAX);
-    cJSON_ArrayForEach(says, kinds)
-    {
+    for (const cJSON *says = gt_first(kinds); says; says = says->next) {
         char path[CUSTOM_AT_MAX];
         snprintf(path, sizeof(path), "kinds[%u]", count);
         const struct gt_at at = {source, path, err};

@@ -121,10 +121,10 @@ static int gpu_placement_read_metadata(const struct gt_at *above, const cJSON *o
 {
     const struct gt_at at = {above->source, "metadata", above->err};
     const struct gt_at below = {above->source, "metadata.ownerReferences[0]", above->err};
-    const cJSON *metadata = gt_get(object, "metadata"), *owner = gt_get(metadata, "ownerReferences");
+    const cJSON *metadata = gt_get(object, "metadata"),
+                *owner = gt_first(gt_get(metadata, "ownerReferences"));
     GT_TRY(gt_api_meta(above, object, &to->name, &to->resource_version));
     GT_TRY(gpu_placement_read_texts(&at, metadata, OF_METADATA, to));
-    owner = cJSON_IsArray(owner) ? owner->child : NULL;
     return owner ? gpu_placement_read_texts(&below, owner, OF_OWNER, to) : 0;
 }
 
@@ -289,10 +289,8 @@ static int gpu_placement_read_plan(const struct gt_at *at, const cJSON *status, 
 static int read_phase(const struct gt_at *at, const cJSON *status, enum gt_gpu_placement_phase *ret)
 {
     const char *text = phases[GT_GPU_PLACEMENT_PENDING];
-    int i = 0;
     GT_TRY(gt_api_text(at, status, "phase", GT_API_TEXT_MAX, &text));
-    while (i < GT_GPU_PLACEMENT_PHASES && strcmp(text, phases[i]) != 0)
-        i++;
+    size_t i = GT_PLACE_OF_TEXT(phases, GT_GPU_PLACEMENT_PHASES, text);
     if (i == GT_GPU_PLACEMENT_PHASES)
         return gt_at_fail(at, "phase", "there is no phase %s", text);
     *ret = (enum gt_gpu_placement_phase)i;
@@ -335,20 +333,13 @@ static size_t gpu_placement_size_of_texts(const struct gt_gpu_placement *of)
     return size;
 }
 
-static const char *gpu_placement_move_text(const char *text, char **next)
-{
-    const char *moved = *next;
-    *next = stpcpy(*next, text) + 1;
-    return moved;
-}
-
 /* Both the list, to *at, and its texts. */
 static const char *const *gpu_placement_move_list(const char *const *list, uint32_t count, const char ***at,
                                                   char **next)
 {
     const char **moved = *at;
     for (uint32_t i = 0; i < count; i++)
-        *(*at)++ = gpu_placement_move_text(list[i], next);
+        *(*at)++ = gt_text_put(list[i], next);
     return moved;
 }
 
@@ -378,15 +369,15 @@ static int gpu_placement_copy(const struct gt_gpu_placement *from, struct gt_gpu
     to->units = gpu_placement_move_list(from->units, from->unit_count, &at, &next);
     to->parts = gpu_placement_move_list(from->parts, from->part_count, &at, &next);
     for (size_t i = 0; i < GT_COUNT(texts); i++)
-        *gpu_placement_text_of(to, i) = gpu_placement_move_text(*gpu_placement_text_of(to, i), &next);
+        *gpu_placement_text_of(to, i) = gt_text_put(*gpu_placement_text_of(to, i), &next);
     for (unsigned i = 0; i < from->template_count; i++) {
         templates[i] = from->templates[i];
-        templates[i].role = gpu_placement_move_text(from->templates[i].role, &next);
-        templates[i].claim = gpu_placement_move_text(from->templates[i].claim, &next);
+        templates[i].role = gt_text_put(from->templates[i].role, &next);
+        templates[i].claim = gt_text_put(from->templates[i].claim, &next);
     }
     for (uint32_t i = 0; i < from->pod_count; i++) {
         block->pods[i] = from->pods[i];
-        block->pods[i].name = from->pods[i].name ? gpu_placement_move_text(from->pods[i].name, &next) : NULL;
+        block->pods[i].name = from->pods[i].name ? gt_text_put(from->pods[i].name, &next) : NULL;
     }
     *ret = to;
     return 0;
@@ -395,23 +386,17 @@ static int gpu_placement_copy(const struct gt_gpu_placement *from, struct gt_gpu
 int gt_gpu_placement_read(const cJSON *object, struct gt_gpu_placement **ret, struct gt_err **err)
 {
     const struct gt_at at = {GT_PLURAL_GPU_PLACEMENT, "", err};
-    struct placement_reader reader = {.templates = NULL};
+    __attribute__((cleanup(reader_done))) struct placement_reader reader = {.templates = NULL};
     char source[2 * GT_API_NAME_MAX + 32];
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         *gpu_placement_text_of(&reader.placement, i) = "";
-    int r = gpu_placement_read_metadata(&at, object, &reader.placement);
-    if (r >= 0) {
-        snprintf(source, sizeof(source), GT_PLURAL_GPU_PLACEMENT "/%s/%s", reader.placement.namespace_,
-                 reader.placement.name);
-        const struct gt_at named = {source, "", err};
-        r = gpu_placement_read_spec(&named, gt_get(object, "spec"), &reader);
-        if (r >= 0)
-            r = gpu_placement_read_status(&named, gt_get(object, "status"), &reader);
-    }
-    if (r >= 0)
-        r = gpu_placement_copy(&reader.placement, ret, err);
-    reader_done(&reader);
-    return r;
+    GT_TRY(gpu_placement_read_metadata(&at, object, &reader.placement));
+    snprintf(source, sizeof(source), GT_PLURAL_GPU_PLACEMENT "/%s/%s", reader.placement.namespace_,
+             reader.placement.name);
+    const struct gt_at named = {source, "", err};
+    GT_TRY(gpu_placement_read_spec(&named, gt_get(object, "spec"), &reader));
+    GT_TRY(gpu_placement_read_status(&named, gt_get(object, "status"), &reader));
+    return gpu_placement_copy(&reader.placement, ret, err);
 }
 
 /* ---- writing ---- */

@@ -93,11 +93,7 @@ static const cJSON *isolated_counterpart(const cJSON *list, const cJSON *entry)
 
 static bool isolated_append(cJSON *list, const cJSON *entry)
 {
-    cJSON *copy = cJSON_Duplicate(entry, true);
-    if (copy && cJSON_AddItemToArray(list, copy))
-        return true;
-    cJSON_Delete(copy);
-    return false;
+    return gt_json_attach(list, NULL, cJSON_Duplicate(entry, true));
 }
 
 /* A copy of the list, empty where there is none; NULL without memory. */
@@ -147,12 +143,10 @@ int gt_isolated_move_make(const struct gt_isolated_moving *moving, struct gt_iso
                                                               isolated_copy(gt_isolated_entries(moving->to)),
                                                           .from = cJSON_CreateArray(),
                                                           .added = cJSON_CreateArray()};
-    const cJSON *entry;
     bool whole = made.to && made.from && made.added;
     GT_TRY(gt_node_gpu_topology_read_wiring(moving->from, &from, err));
     GT_TRY(gt_node_gpu_topology_read_wiring(moving->to, &to, err));
-    cJSON_ArrayForEach(entry, gt_isolated_entries(moving->from))
-    {
+    for (const cJSON *entry = gt_first(gt_isolated_entries(moving->from)); entry; entry = entry->next) {
         whole = whole && isolated_move_entry(moving, from.node, to.node, entry, &made);
     }
     if (!whole)
@@ -165,10 +159,9 @@ int gt_isolated_move_make(const struct gt_isolated_moving *moving, struct gt_iso
 cJSON *gt_isolated_take_back(const cJSON *from, const cJSON *to, const cJSON *added)
 {
     gt_auto_json cJSON *list = isolated_copy(gt_isolated_entries(to));
-    const cJSON *entry, *left = gt_isolated_entries(from);
+    const cJSON *left = gt_isolated_entries(from);
     bool changed = false;
-    cJSON_ArrayForEach(entry, added)
-    {
+    for (const cJSON *entry = gt_first(added); entry; entry = entry->next) {
         if (!left || isolated_find(left, entry))
             continue;
         for (cJSON *copy; (copy = isolated_find(list, entry)); changed = true)

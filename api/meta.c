@@ -29,10 +29,13 @@ int gt_api_meta(const struct gt_at *at, const cJSON *object, const char **ret_na
 {
     struct gt_at below = {at->source, "metadata", at->err};
     const cJSON *metadata = gt_get(object, "metadata");
-    *ret_name = *ret_version = "";
+    *ret_name = "";
     GT_TRY(gt_api_text(&below, metadata, "name", GT_API_NAME_MAX, ret_name));
     if (!(*ret_name)[0])
         return gt_at_fail(&below, "name", "is missing");
+    if (!ret_version)
+        return 0;
+    *ret_version = "";
     return gt_api_text(&below, metadata, "resourceVersion", GT_API_TEXT_MAX, ret_version);
 }
 
@@ -58,9 +61,8 @@ bool gt_meta_is_companions(const cJSON *object)
 
 static bool meta_is_written_by(const cJSON *object, const char *manager, const char *operation)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, gt_get_at(object, "metadata", "managedFields"))
-    {
+    for (const cJSON *item = gt_first(gt_get_at(object, "metadata", "managedFields")); item;
+         item = item->next) {
         if (strcmp(gt_get_string(item, "manager"), manager) == 0 &&
             strcmp(gt_get_string(item, "operation"), operation) == 0)
             return true;

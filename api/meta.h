@@ -40,7 +40,8 @@ enum {
  * member is missing. */
 int gt_api_text(const struct gt_at *at, const cJSON *object, const char *key, size_t max, const char **ret);
 
-/* metadata.name, which must exist, and metadata.resourceVersion, "" if it is missing. -EINVAL otherwise. */
+/* metadata.name, which must exist, and metadata.resourceVersion, "" if it is missing (ret_version NULL: it is
+ * not read). -EINVAL otherwise. */
 int gt_api_meta(const struct gt_at *at, const cJSON *object, const char **ret_name, const char **ret_version);
 
 /* Request bodies to delete objects and evict pods. The API server refuses them if the object has another uid

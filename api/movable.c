@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/movable.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -124,10 +123,7 @@ static const char *const user_keys[] = {
 void gt_key_warnings_add(struct gt_key_warnings *warnings, const char *format, ...)
 {
     char text[GT_KEY_WARNING_SIZE];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(text, format);
     for (unsigned i = 0; i < warnings->count; i++)
         if (strcmp(warnings->texts[i], text) == 0)
             return;

@@ -102,24 +102,20 @@ void gt_node_object_done(struct gt_node_object *node)
 
 bool gt_node_taint_write(const cJSON *node, const char *key, const char *effect, struct gt_buf *to)
 {
-    const cJSON *had = gt_get_at(node, "spec", "taints"), *item;
     gt_auto_json cJSON *taints = cJSON_CreateArray();
     unsigned own_count = 0, same = 0;
-    cJSON_ArrayForEach(item, had)
-    {
+    for (const cJSON *item = gt_first(gt_get_at(node, "spec", "taints")); item; item = item->next) {
         bool own = strcmp(gt_get_string(item, "key"), key) == 0;
         own_count += own;
         same += own && effect && strcmp(gt_get_string(item, "effect"), effect) == 0;
-        cJSON *copy = own ? NULL : cJSON_Duplicate(item, true);
-        if (!own && (!copy || !cJSON_AddItemToArray(taints, copy)))
+        if (!own && !gt_json_attach(taints, NULL, cJSON_Duplicate(item, true)))
             return false;
     }
     if (own_count == same && own_count == (effect != NULL))
         return false;
     cJSON *own = effect ? cJSON_CreateObject() : NULL;
-    cJSON_AddStringToObject(own, "key", key);
-    cJSON_AddStringToObject(own, "effect", effect ? effect : "");
-    if (effect && !cJSON_AddItemToArray(taints, own))
+    if (effect && !(gt_json_attach(taints, NULL, own) && cJSON_AddStringToObject(own, "key", key) &&
+                    cJSON_AddStringToObject(own, "effect", effect)))
         return false;
     gt_auto_free char *list = cJSON_PrintUnformatted(taints);
     gt_json_printf(to, "{'metadata': {'resourceVersion': %s}, 'spec': {'taints': =%s}}",

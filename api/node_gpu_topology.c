@@ -54,17 +54,15 @@ static int read_free(const struct topology_reader *reader, const cJSON *status)
 {
     const cJSON *array;
     unsigned count, i = 0, bit = 0;
-    int r = gt_get_array(&reader->at, status, "free", GT_GPUS_MAX, &array, &count);
-    for (const cJSON *item = r >= 0 && array ? array->child : NULL; item; item = item->next, i++) {
+    GT_TRY(gt_get_array(&reader->at, status, "free", GT_GPUS_MAX, &array, &count));
+    for (const cJSON *item = gt_first(array); item; item = item->next, i++) {
         char key[32];
         snprintf(key, sizeof(key), "free[%u]", i);
-        r = read_gpu_number(reader, &reader->at, key, item, &bit);
-        if (r < 0)
-            return r;
+        GT_TRY(read_gpu_number(reader, &reader->at, key, item, &bit));
         reader->to->free |= UINT64_C(1) << bit;
     }
-    reader->to->use_known = r >= 0 && array;
-    return r;
+    reader->to->use_known = array;
+    return 0;
 }
 
 static int node_gpu_topology_read_owner(const struct topology_reader *reader, const char *key, unsigned i,
@@ -95,10 +93,10 @@ static int read_owners(const struct topology_reader *reader, const char *key, co
 {
     const cJSON *array;
     unsigned count, i = 0;
-    int r = gt_get_array(&reader->at, status, key, GT_GPUS_MAX, &array, &count);
-    for (const cJSON *item = r >= 0 && array ? array->child : NULL; item && r >= 0; item = item->next)
-        r = node_gpu_topology_read_owner(reader, key, i++, item);
-    return r;
+    GT_TRY(gt_get_array(&reader->at, status, key, GT_GPUS_MAX, &array, &count));
+    for (const cJSON *item = gt_first(array); item; item = item->next)
+        GT_TRY(node_gpu_topology_read_owner(reader, key, i++, item));
+    return 0;
 }
 
 int gt_node_gpu_topology_read_usage(const struct gt_at *at, const cJSON *usage, const char *owners,
@@ -114,9 +112,9 @@ int gt_node_gpu_topology_read_usage(const struct gt_at *at, const cJSON *usage, 
 /* When a member of the status was last written. Pods' ages are by the API server's clock, so this is too. */
 static int64_t read_written(const cJSON *object, const char *member)
 {
-    const cJSON *managers = gt_get_at(object, "metadata", "managedFields");
     int64_t latest = 0;
-    for (const cJSON *item = cJSON_IsArray(managers) ? managers->child : NULL; item; item = item->next) {
+    for (const cJSON *item = gt_first(gt_get_at(object, "metadata", "managedFields")); item;
+         item = item->next) {
         const cJSON *fields = gt_get_at(item, "fieldsV1", "f:status");
         int64_t at = gt_time_of_text(gt_get_string(item, "time"));
         if (gt_get(fields, member) && at > latest)
@@ -128,7 +126,7 @@ static int64_t read_written(const cJSON *object, const char *member)
 static void read_origin(const cJSON *object, struct gt_node_gpu_topology *to)
 {
     const cJSON *metadata = gt_get(object, "metadata"), *owners = gt_get(metadata, "ownerReferences");
-    for (const cJSON *item = cJSON_IsArray(owners) ? owners->child : NULL; item; item = item->next) {
+    for (const cJSON *item = gt_first(owners); item; item = item->next) {
         const char *kind = gt_get_string(item, "kind"), *uid = gt_get_string(item, "uid");
         if (kind && uid && strcmp(kind, "Node") == 0)
             to->node_uid = uid;
@@ -144,37 +142,28 @@ static int node_gpu_topology_read_status(struct topology_reader *reader, const c
 {
     struct gt_node_gpu_topology *to = reader->to;
     const struct gt_at *at = &reader->at;
-    int r = gt_node_from_json_numbered(status, at->source, &to->node, reader->bit_of, at->err);
-    if (r >= 0)
-        r = gt_api_text(at, status, "observedAt", GT_API_TEXT_MAX, &to->observed_at);
-    if (r >= 0 && reader->with_use)
-        r = read_free(reader, status);
-    if (r >= 0 && reader->with_use)
-        r = read_owners(reader, "owners", status);
+    GT_TRY(gt_node_from_json_numbered(status, at->source, &to->node, reader->bit_of, at->err));
+    GT_TRY(gt_api_text(at, status, "observedAt", GT_API_TEXT_MAX, &to->observed_at));
+    GT_TRY(reader->with_use ? read_free(reader, status) : 0);
+    GT_TRY(reader->with_use ? read_owners(reader, "owners", status) : 0);
     read_origin(object, to);
-    return r;
+    return 0;
 }
 
 static int read_object(const cJSON *object, bool with_use, struct gt_node_gpu_topology *ret,
                        struct gt_err **err)
 {
-    struct gt_node_gpu_topology topology = {.observed_at = "", .node_uid = ""};
+    gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {.observed_at = "", .node_uid = ""};
     char source[GT_API_NAME_MAX + 32];
     snprintf(source, sizeof(source), GT_PLURAL_NODE_GPU_TOPOLOGY);
     struct topology_reader reader = {.at = {source, "", err}, .to = &topology, .with_use = with_use};
-    int r = gt_api_meta(&reader.at, object, &topology.name, &topology.resource_version);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_api_meta(&reader.at, object, &topology.name, &topology.resource_version));
     snprintf(source, sizeof(source), GT_PLURAL_NODE_GPU_TOPOLOGY "/%s", topology.name);
     const cJSON *status = gt_get(object, "status");
     gt_topology_conditions_read(object, topology.conditions);
-    if (gt_get(status, "gpus"))
-        r = node_gpu_topology_read_status(&reader, object, status);
-    if (r < 0) {
-        gt_node_gpu_topology_done(&topology);
-        return r;
-    }
+    GT_TRY(gt_get(status, "gpus") ? node_gpu_topology_read_status(&reader, object, status) : 0);
     *ret = topology;
+    topology.node = NULL;
     return 0;
 }
 

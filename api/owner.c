@@ -168,9 +168,8 @@ int gt_owner_read(enum gt_job_kind number, const cJSON *object, const char *reso
 /* NULL: none is assigned yet. */
 static const cJSON *assigned_count(const cJSON *workload, const char *name)
 {
-    const cJSON *assignment;
-    cJSON_ArrayForEach(assignment, gt_get_at(workload, "status", "admission", "podSetAssignments"))
-    {
+    for (const cJSON *assignment = gt_first(gt_get_at(workload, "status", "admission", "podSetAssignments"));
+         assignment; assignment = assignment->next) {
         if (strcmp(gt_get_string(assignment, "name"), name) == 0)
             return gt_get(assignment, "count");
     }
@@ -182,12 +181,11 @@ int gt_owner_read_pod_sets(enum gt_job_kind kind, const cJSON *workload, const c
 {
     gt_auto_owner struct gt_owner *owner = calloc(1, sizeof(*owner));
     struct gt_template_reader reader = {.resource = resource, .owner = owner, .err = err};
-    const cJSON *pod_set;
     if (!owner || !(reader.templates = calloc(GT_TEMPLATES_MAX, sizeof(*reader.templates))))
         return gt_fail_sys(err, ENOMEM, "owner");
     owner->spec.templates = reader.templates;
-    cJSON_ArrayForEach(pod_set, gt_get_at(workload, "spec", "podSets"))
-    {
+    for (const cJSON *pod_set = gt_first(gt_get_at(workload, "spec", "podSets")); pod_set;
+         pod_set = pod_set->next) {
         const char *name = gt_get_string(pod_set, "name");
         const cJSON *count = assigned_count(workload, name);
         GT_TRY(gt_template_add(&reader, name, count ? count : gt_get(pod_set, "count"), 1,

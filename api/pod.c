@@ -82,8 +82,7 @@ static const char *pod_name_of(const cJSON *metadata, const char *key, bool *bad
 /* The owner that controls it, else the first. */
 static void pod_read_owner(const cJSON *metadata, struct gt_pod *to, bool *bad)
 {
-    const cJSON *owners = gt_get(metadata, "ownerReferences");
-    const cJSON *owner = cJSON_IsArray(owners) ? owners->child : NULL;
+    const cJSON *owner = gt_first(gt_get(metadata, "ownerReferences"));
     for (const cJSON *item = owner; item; item = item->next)
         if (cJSON_IsTrue(gt_get(item, "controller"))) {
             owner = item;
@@ -126,7 +125,7 @@ static void pod_read_metadata(const cJSON *metadata, struct gt_pod *to, bool *ba
 static void read_gates(const cJSON *spec, struct gt_pod *to)
 {
     to->gates = gt_get(spec, "schedulingGates");
-    for (const cJSON *item = cJSON_IsArray(to->gates) ? to->gates->child : NULL; item; item = item->next) {
+    for (const cJSON *item = gt_first(to->gates); item; item = item->next) {
         const char *name = gt_get_string(item, "name");
         const char *kueue = strcmp(name, GT_GATE_KUEUE) == 0            ? GT_GATE_KUEUE
                             : strcmp(name, GT_GATE_KUEUE_TOPOLOGY) == 0 ? GT_GATE_KUEUE_TOPOLOGY
@@ -270,10 +269,8 @@ void gt_pod_read(const cJSON *object, const char *resource, struct gt_pod *ret)
 bool gt_pod_is_refused_by_kubelet(const struct gt_pod *pod)
 {
     static const char *const reasons[] = {"TopologyAffinityError", "UnexpectedAdmissionError", "NodePorts"};
-    for (size_t i = 0; pod->failed_for && i < GT_COUNT(reasons); i++)
-        if (strcmp(pod->failed_for, reasons[i]) == 0)
-            return true;
-    return pod->failed_for && strncmp(pod->failed_for, "OutOf", strlen("OutOf")) == 0;
+    return pod->failed_for && (GT_HAS_TEXT(reasons, GT_COUNT(reasons), pod->failed_for) ||
+                               strncmp(pod->failed_for, "OutOf", strlen("OutOf")) == 0);
 }
 
 cJSON *gt_pod_spec(cJSON *object)
@@ -379,12 +376,6 @@ static int api_pod_gpus_read_gpus(const cJSON *container, const char *resource, 
     return 0;
 }
 
-static const char *api_pod_gpus_text_of(const cJSON *object, const char *key)
-{
-    const char *text = cJSON_GetStringValue(gt_get(object, key));
-    return text ? text : "";
-}
-
 static int api_pod_gpus_read_list(const cJSON *spec, bool init, const char *resource,
                                   const struct gt_claim_of_pod *claim, struct gt_pod_containers *to,
                                   struct gt_err **err)
@@ -395,8 +386,7 @@ static int api_pod_gpus_read_list(const cJSON *spec, bool init, const char *reso
         return gt_fail(err, EINVAL, "%s: expected an array, is %s", key, gt_json_type(list));
     unsigned at = 0;
     for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
-        struct gt_pod_container container = {
-            .name = api_pod_gpus_text_of(item, "name"), .init = init, .at = at};
+        struct gt_pod_container container = {.name = gt_get_string(item, "name"), .init = init, .at = at};
         gt_auto_err struct gt_err *error = NULL;
         int r = api_pod_gpus_read_gpus(item, resource, &container.gpus, err ? &error : NULL);
         if (r < 0)
@@ -405,7 +395,7 @@ static int api_pod_gpus_read_list(const cJSON *spec, bool init, const char *reso
         unsigned claimed = gt_claim_gpus_of(claim, item);
         container.gpus += claimed;
         container.claimed = claimed > 0;
-        container.sidecar = init && strcmp(api_pod_gpus_text_of(item, "restartPolicy"), "Always") == 0;
+        container.sidecar = init && strcmp(gt_get_string(item, "restartPolicy"), "Always") == 0;
         GT_TRY(gt_pod_containers_add(to, &container, err));
     }
     return 0;

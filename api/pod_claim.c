@@ -126,9 +126,8 @@ bool gt_pod_claim_make(const struct gt_pod_containers *from, struct gt_pod_claim
 
 void gt_claim_of_pod_read(const cJSON *spec, struct gt_claim_of_pod *ret)
 {
-    const cJSON *list = gt_get(spec, "resourceClaims");
     ret->name = ret->template_ = NULL;
-    for (const cJSON *item = cJSON_IsArray(list) ? list->child : NULL; item; item = item->next) {
+    for (const cJSON *item = gt_first(gt_get(spec, "resourceClaims")); item; item = item->next) {
         const char *template = gt_get_string(item, "resourceClaimTemplateName");
         if (!gt_claim_template_sizes(template, &ret->sizes))
             continue;
@@ -140,8 +139,7 @@ void gt_claim_of_pod_read(const cJSON *spec, struct gt_claim_of_pod *ret)
 
 bool gt_claim_entry_next(const cJSON *spec, struct gt_claim_entry *entry)
 {
-    const cJSON *list = gt_get(spec, "resourceClaims");
-    const cJSON *item = entry->item ? entry->item->next : cJSON_IsArray(list) ? list->child : NULL;
+    const cJSON *item = entry->item ? entry->item->next : gt_first(gt_get(spec, "resourceClaims"));
     unsigned at = entry->item ? entry->at + 1 : 0;
     *entry = (struct gt_claim_entry){.at = at,
                                      .item = item,
@@ -156,9 +154,9 @@ unsigned gt_claim_uses(const cJSON *spec, const char *name)
     static const char *const lists[] = {"initContainers", "containers"};
     unsigned uses = 0;
     for (unsigned l = 0; l < GT_COUNT(lists); l++) {
-        const cJSON *container, *item;
-        cJSON_ArrayForEach(container, gt_get(spec, lists[l]))
-        {
+        const cJSON *item;
+        for (const cJSON *container = gt_first(gt_get(spec, lists[l])); container;
+             container = container->next) {
             bool stays = l || strcmp(gt_get_string(container, "restartPolicy"), "Always") == 0;
             cJSON_ArrayForEach(item, gt_get(gt_get(container, "resources"), "claims")) uses +=
                 stays && strcmp(gt_get_string(item, "name"), name) == 0;

@@ -20,8 +20,8 @@ int gt_pod_group_read(enum gt_pod_key key, const cJSON *object, struct gt_pod_gr
     const cJSON *gang = gt_get_at(gt_get(object, "spec"), "schedulingPolicy", "gang");
     const struct gt_at at = {GT_KIND_POD_GROUP, "metadata", err}, spec = {GT_KIND_POD_GROUP, "spec", err},
                        status = {GT_KIND_POD_GROUP, "status", err};
-    const char *version = "", *phase = "";
-    GT_TRY(gt_api_meta(&at, object, &made.name, &version));
+    const char *phase = "";
+    GT_TRY(gt_api_meta(&at, object, &made.name, NULL));
     GT_TRY(gt_api_text(&at, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX, &made.namespace_));
     GT_TRY(gt_api_text(&spec, gt_get(object, "spec"), "queue", GT_API_NAME_MAX, &made.queue));
     GT_TRY(gt_get_unsigned(&spec, gt_get(object, "spec"), "minMember", INT32_MAX, &made.min_member));
@@ -48,8 +48,7 @@ int gt_volcano_queue_read(const cJSON *object, const char *resource, struct gt_v
 {
     struct gt_volcano_queue made = {.capability = UINT64_MAX};
     const struct gt_at at = {GT_KIND_VOLCANO_QUEUE, "metadata", err};
-    const char *version = "";
-    GT_TRY(gt_api_meta(&at, object, &made.name, &version));
+    GT_TRY(gt_api_meta(&at, object, &made.name, NULL));
     GT_TRY(pod_group_read_amount(gt_get_at(object, "spec", "capability"), resource,
                                  "spec.capability of a Queue", &made.capability, err));
     GT_TRY(pod_group_read_amount(gt_get_at(object, "status", "allocated"), resource,

@@ -16,9 +16,7 @@
 static int others_of(const cJSON *list, const char *key, const char *name, char **ret, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(GT_POD_LISTS_MAX);
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
+    for (const cJSON *item = gt_first(list); item; item = item->next) {
         const char *value = gt_get_string(item, key);
         if (strcmp(value, name) != 0)
             gt_json_add_tree(&text, NULL, item);
@@ -69,15 +67,9 @@ static bool require_node(cJSON *term, const char *node)
         fields = cJSON_AddArrayToObject(term, "matchFields");
     }
     cJSON *field = cJSON_CreateObject();
-    if (!fields || !field || !cJSON_AddItemToArray(fields, field)) {
-        cJSON_Delete(field);
-        return false;
-    }
-    cJSON *values = cJSON_AddStringToObject(field, "key", "metadata.name") &&
-                            cJSON_AddStringToObject(field, "operator", "In")
-                        ? cJSON_AddArrayToObject(field, "values")
-                        : NULL;
-    return values && cJSON_AddItemToArray(values, cJSON_CreateString(node));
+    return gt_json_attach(fields, NULL, field) && cJSON_AddStringToObject(field, "key", "metadata.name") &&
+           cJSON_AddStringToObject(field, "operator", "In") &&
+           gt_json_attach(field, "values", cJSON_CreateStringArray(&node, 1));
 }
 
 /* Terms are alternatives: each is tightened, none may be added or taken away. */
@@ -249,9 +241,8 @@ static bool may_repeat(const cJSON *annotations)
 
 void gt_pod_json_remove_managers(const cJSON *object, struct gt_buf *to)
 {
-    const cJSON *entries = gt_get_at(object, "metadata", "managedFields"), *entry;
-    cJSON_ArrayForEach(entry, entries)
-    {
+    const cJSON *entries = gt_get_at(object, "metadata", "managedFields");
+    for (const cJSON *entry = gt_first(entries); entry; entry = entry->next) {
         if (strcmp(gt_get_string(entry, "operation"), "Update") != 0)
             return;
     }
@@ -380,10 +371,9 @@ void gt_pod_json_replace_claim(cJSON *spec, const struct gt_claim_entry *entry,
     gt_claim_template_name(sizes, name);
     gt_claim_request_name(0, request);
     for (unsigned l = 0; l < GT_COUNT(lists); l++) {
-        const cJSON *container;
         unsigned c = 0;
-        cJSON_ArrayForEach(container, gt_get(spec, lists[l]))
-        {
+        for (const cJSON *container = gt_first(gt_get(spec, lists[l])); container;
+             container = container->next) {
             cJSON *item;
             unsigned at = 0;
             cJSON_ArrayForEach(item, gt_get(gt_get(container, "resources"), "claims"))

@@ -20,20 +20,14 @@ static const char required[] = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /* ---- from the spec to the text ---- */
 
-static const cJSON *list_of(const cJSON *object, const char *key)
-{
-    const cJSON *list = gt_get(object, key);
-    return cJSON_IsArray(list) ? list->child : NULL;
-}
-
 /* {"port":..,"protocol":..,"ip":..} of each host port of containers that run beside each other. How many. */
 static unsigned add_ports(const cJSON *spec, const char *containers, struct gt_buf *to)
 {
     bool only_sidecars = strcmp(containers, "initContainers") == 0;
     bool of_host = cJSON_IsTrue(gt_get(spec, "hostNetwork"));
     unsigned count = 0;
-    for (const cJSON *item = list_of(spec, containers); item; item = item->next)
-        for (const cJSON *port = list_of(item, "ports"); port; port = port->next) {
+    for (const cJSON *item = gt_first(gt_get(spec, containers)); item; item = item->next)
+        for (const cJSON *port = gt_first(gt_get(item, "ports")); port; port = port->next) {
             uint64_t number = 0;
             const char *ip = gt_get_string(port, "hostIP"), *protocol = gt_get_string(port, "protocol");
             gt_json_is_unsigned(gt_get(port, "hostPort"), UINT16_MAX, &number);
@@ -52,7 +46,7 @@ static unsigned add_ports(const cJSON *spec, const char *containers, struct gt_b
 static void add_own_values(const cJSON *term, const char *keys, const cJSON *labels, const char *how,
                            struct gt_buf *to)
 {
-    for (const cJSON *key = list_of(term, keys); key; key = key->next) {
+    for (const cJSON *key = gt_first(gt_get(term, keys)); key; key = key->next) {
         const char *name = cJSON_GetStringValue(key);
         const char *value = name ? cJSON_GetStringValue(gt_get(labels, name)) : NULL;
         if (value)
@@ -91,10 +85,10 @@ static unsigned pod_peers_add_terms(const cJSON *spec, const cJSON *labels, stru
         [GT_PEER_TERM_APART] = "podAntiAffinity", [GT_PEER_TERM_TOGETHER] = "podAffinity"};
     unsigned count = 0;
     for (unsigned kind = 0; kind < GT_COUNT(kinds); kind++)
-        for (const cJSON *term = list_of(gt_get_at(spec, "affinity", kinds[kind]), required); term;
+        for (const cJSON *term = gt_first(gt_get(gt_get_at(spec, "affinity", kinds[kind]), required)); term;
              term = term->next, count++)
             add_term(term, (enum gt_peer_term_kind)kind, labels, to);
-    for (const cJSON *term = list_of(spec, "topologySpreadConstraints"); term; term = term->next)
+    for (const cJSON *term = gt_first(gt_get(spec, "topologySpreadConstraints")); term; term = term->next)
         if (strcmp(gt_get_string(term, "whenUnsatisfiable"), "ScheduleAnyway") != 0) {
             add_term(term, GT_PEER_TERM_SPREAD, labels, to);
             count++;
@@ -115,7 +109,7 @@ int gt_pod_claims_text(const cJSON *spec, const char *namespace_, const char *na
 {
     struct gt_buf text = GT_BUF(1 << 20);
     char made[512];
-    for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next) {
+    for (const cJSON *item = gt_first(gt_get(spec, "volumes")); item; item = item->next) {
         const char *claim = pod_peers_claim_of(item, name, made);
         if (*claim && !text.len)
             gt_buf_printf(&text, "%s\n", namespace_);
@@ -134,7 +128,7 @@ static bool add_claims(const cJSON *spec, const char *name, bool own, struct gt_
 {
     char made[512];
     bool any = false;
-    for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next) {
+    for (const cJSON *item = gt_first(gt_get(spec, "volumes")); item; item = item->next) {
         const char *claim = pod_peers_claim_of(item, name, made);
         if (!*claim || (strstr(claim, name) != NULL) != own)
             continue;
@@ -180,7 +174,7 @@ static bool pod_peers_add_devices(const cJSON *spec, struct gt_buf *to)
 
 bool gt_pod_uses_claims(const cJSON *spec)
 {
-    for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next)
+    for (const cJSON *item = gt_first(gt_get(spec, "volumes")); item; item = item->next)
         if (gt_get(item, "persistentVolumeClaim") || gt_get(item, "ephemeral"))
             return true;
     return false;
@@ -188,7 +182,7 @@ bool gt_pod_uses_claims(const cJSON *spec)
 
 bool gt_pod_has_own_claims(const cJSON *spec, const char *name)
 {
-    for (const cJSON *item = list_of(spec, "volumes"); item; item = item->next)
+    for (const cJSON *item = gt_first(gt_get(spec, "volumes")); item; item = item->next)
         if (gt_get(item, "ephemeral") ||
             (*name && strstr(gt_get_string(gt_get(item, "persistentVolumeClaim"), "claimName"), name)))
             return true;
@@ -206,8 +200,8 @@ static bool pod_peers_asks(const cJSON *spec, bool of_volumes)
         return true;
     static const char *const lists[] = {"containers", "initContainers"};
     for (unsigned i = 0; i < GT_COUNT(lists); i++)
-        for (const cJSON *item = list_of(spec, lists[i]); item; item = item->next)
-            for (const cJSON *port = list_of(item, "ports"); port; port = port->next)
+        for (const cJSON *item = gt_first(gt_get(spec, lists[i])); item; item = item->next)
+            for (const cJSON *port = gt_first(gt_get(item, "ports")); port; port = port->next)
                 if (gt_get(port, "hostPort"))
                     return true;
     return false;
@@ -253,7 +247,7 @@ static void read_term(const cJSON *item, struct gt_peer_term *to)
         .kind = (enum gt_peer_term_kind)number_of(item, "kind"),
         .key = gt_get_string(item, "topologyKey"),
         .selector = gt_get(item, "labelSelector"),
-        .namespaces = list_of(item, "namespaces") ? gt_get(item, "namespaces") : NULL,
+        .namespaces = gt_first(gt_get(item, "namespaces")) ? gt_get(item, "namespaces") : NULL,
         .of_namespace = gt_get(item, "namespaceSelector"),
         .skew = number_of(item, "maxSkew"),
         .fewest = number_of(item, "minDomains"),
@@ -277,12 +271,12 @@ int gt_pod_peers_read(const char *text, struct gt_pod_peers **ret)
     peers->own = gt_get(peers->parts, "own");
     peers->devices = gt_get(peers->parts, "devices");
     peers->text = memcpy(peers + 1, text, size);
-    for (const cJSON *item = list_of(peers->parts, "ports"); item && peers->port_count < GT_PEER_PORTS_MAX;
-         item = item->next)
+    for (const cJSON *item = gt_first(gt_get(peers->parts, "ports"));
+         item && peers->port_count < GT_PEER_PORTS_MAX; item = item->next)
         peers->ports[peers->port_count++] = (struct gt_peer_port){
             (uint16_t)number_of(item, "port"), gt_get_string(item, "protocol")[0], gt_get_string(item, "ip")};
-    for (const cJSON *item = list_of(peers->parts, "terms"); item && peers->term_count < GT_PEER_TERMS_MAX;
-         item = item->next)
+    for (const cJSON *item = gt_first(gt_get(peers->parts, "terms"));
+         item && peers->term_count < GT_PEER_TERMS_MAX; item = item->next)
         read_term(item, &peers->terms[peers->term_count++]);
     for (unsigned i = 0; i < peers->term_count; i++)
         peers->of_namespaces |= peers->terms[i].of_namespace && peers->terms[i].of_namespace->child;
@@ -382,7 +376,7 @@ static bool has_label(const char *labels, const char *key, const char *value)
 
 static bool has_one_of(const char *labels, const char *key, const cJSON *values)
 {
-    for (const cJSON *item = cJSON_IsArray(values) ? values->child : NULL; item; item = item->next)
+    for (const cJSON *item = gt_first(values); item; item = item->next)
         if (cJSON_IsString(item) && has_label(labels, key, item->valuestring))
             return true;
     return false;
@@ -394,7 +388,7 @@ static bool selects(const cJSON *selector, const char *labels)
     for (const cJSON *item = cJSON_IsObject(pairs) ? pairs->child : NULL; item; item = item->next)
         if (!cJSON_IsString(item) || !has_label(labels, item->string, item->valuestring))
             return false;
-    for (const cJSON *item = list_of(selector, "matchExpressions"); item; item = item->next) {
+    for (const cJSON *item = gt_first(gt_get(selector, "matchExpressions")); item; item = item->next) {
         const char *how = gt_get_string(item, "operator"), *key = gt_get_string(item, "key");
         const cJSON *values = gt_get(item, "values");
         bool holds = strcmp(how, "In") == 0             ? has_one_of(labels, key, values)

@@ -77,13 +77,6 @@ static int pod_plan_measure(const cJSON *json, unsigned *ret_containers, size_t 
     return 0;
 }
 
-static const char *pod_plan_keep(char **to, const char *text)
-{
-    const char *kept = *to;
-    *to = stpcpy(*to, text) + 1;
-    return kept;
-}
-
 static int pod_plan_fill(const cJSON *json, struct gt_pod_plan *plan, unsigned containers, size_t ids,
                          struct gt_err **err)
 {
@@ -93,11 +86,10 @@ static int pod_plan_fill(const cJSON *json, struct gt_pod_plan *plan, unsigned c
     cJSON_ArrayForEach(list, json)
     {
         struct gt_planned_container *container = &plan->containers[plan->count];
-        *container =
-            (struct gt_planned_container){.name = pod_plan_keep(&text_at, list->string), .ids = id_at};
+        *container = (struct gt_planned_container){.name = gt_text_put(list->string, &text_at), .ids = id_at};
         cJSON_ArrayForEach(id, list)
         {
-            *id_at++ = pod_plan_keep(&text_at, id->valuestring);
+            *id_at++ = gt_text_put(id->valuestring, &text_at);
             container->count++;
         }
         GT_TRY(check_container(plan->containers, plan->count++, err));

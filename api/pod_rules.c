@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "base/json.h"
 #include "base/json_get.h"
 
 enum {
@@ -44,10 +45,8 @@ static void pod_rules_add_value(struct rules_maker *maker, const char *text)
 static enum gt_rule_operator how_of(const char *name)
 {
     static const char *const names[] = {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"};
-    for (unsigned i = 0; name && i < GT_COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return (enum gt_rule_operator)i;
-    return GT_RULE_NEVER;
+    size_t i = name ? GT_PLACE_OF_TEXT(names, GT_COUNT(names), name) : GT_COUNT(names);
+    return i < GT_COUNT(names) ? (enum gt_rule_operator)i : GT_RULE_NEVER;
 }
 
 /* NULL where it is missing or empty, which is one to the API. */
@@ -68,7 +67,7 @@ static void add_expression(struct rules_maker *maker, const cJSON *item, bool is
     if (is_name && (!key || strcmp(key, "metadata.name") != 0))
         made.how = GT_RULE_NEVER;
     made.key = pod_rules_keep(maker, key ? key : "");
-    for (const cJSON *value = cJSON_IsArray(values) ? values->child : NULL; value; value = value->next) {
+    for (const cJSON *value = gt_first(values); value; value = value->next) {
         if (!cJSON_IsString(value) || !value->valuestring)
             maker->bad = true;
         else
@@ -101,11 +100,10 @@ static void add_selector(struct rules_maker *maker, const cJSON *selector)
 static void add_terms(struct rules_maker *maker, const struct gt_pod_where *where)
 {
     for (const cJSON *term = where->terms ? where->terms->child : NULL; term; term = term->next) {
-        const cJSON *labels = gt_get(term, "matchExpressions"), *fields = gt_get(term, "matchFields");
         uint32_t first = maker->expressions;
-        for (const cJSON *item = cJSON_IsArray(labels) ? labels->child : NULL; item; item = item->next)
+        for (const cJSON *item = gt_first(gt_get(term, "matchExpressions")); item; item = item->next)
             add_expression(maker, item, false);
-        for (const cJSON *item = cJSON_IsArray(fields) ? fields->child : NULL; item; item = item->next)
+        for (const cJSON *item = gt_first(gt_get(term, "matchFields")); item; item = item->next)
             add_expression(maker, item, true);
         if (maker->rules)
             maker->rules->terms[maker->terms] = (struct gt_rule_term){first, maker->expressions - first};
@@ -199,8 +197,7 @@ int gt_pod_where_text(const struct gt_pod_where *where, char **ret)
     cJSON *all = cJSON_CreateArray();
     bool whole = all;
     for (size_t i = 0; whole && i < GT_COUNT(given); i++) {
-        cJSON *part = given[i] ? cJSON_Duplicate(given[i], true) : cJSON_CreateNull();
-        whole = part && cJSON_AddItemToArray(all, part);
+        whole = gt_json_attach(all, NULL, given[i] ? cJSON_Duplicate(given[i], true) : cJSON_CreateNull());
     }
     char *text = whole ? cJSON_PrintUnformatted(all) : NULL;
     cJSON_Delete(all);

@@ -11,31 +11,28 @@
 #include "api/pod_peers.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/json_get.h"
 #include "base/text.h"
 
 /* allowedTopologies as terms of a node affinity; NULL without memory. */
 static cJSON *terms_of_topologies(const cJSON *topologies)
 {
-    cJSON *terms = cJSON_CreateArray();
+    gt_auto_json cJSON *terms = cJSON_CreateArray();
     for (const cJSON *item = topologies->child; item; item = item->next) {
-        cJSON *term = cJSON_CreateObject(), *all = cJSON_AddArrayToObject(term, "matchExpressions");
-        const cJSON *labels = gt_get(item, "matchLabelExpressions");
+        cJSON *term = cJSON_CreateObject();
+        cJSON *all =
+            gt_json_attach(terms, NULL, term) ? cJSON_AddArrayToObject(term, "matchExpressions") : NULL;
         bool whole = all;
-        for (const cJSON *label = cJSON_IsArray(labels) ? labels->child : NULL; label && whole;
+        for (const cJSON *label = gt_first(gt_get(item, "matchLabelExpressions")); label && whole;
              label = label->next) {
             cJSON *made = cJSON_Duplicate(label, true);
-            whole = cJSON_AddStringToObject(made, "operator", "In") && cJSON_AddItemToArray(all, made);
-            if (!whole)
-                cJSON_Delete(made);
+            whole = gt_json_attach(all, NULL, made) && cJSON_AddStringToObject(made, "operator", "In");
         }
-        if (!whole || !cJSON_AddItemToArray(terms, term)) {
-            cJSON_Delete(term);
-            cJSON_Delete(terms);
+        if (!whole)
             return NULL;
-        }
     }
-    return terms;
+    return gt_steal(terms);
 }
 
 int gt_namespace_closeness(const cJSON *object, enum gt_closeness *ret, struct gt_err **err)
@@ -43,9 +40,7 @@ int gt_namespace_closeness(const cJSON *object, enum gt_closeness *ret, struct g
     static const char *const words[] = {[GT_CLOSENESS_UNSAID] = "", "preferred", "none"};
     const char *text =
         gt_get_string(gt_get_at(object, "metadata", "annotations"), GT_ANNOTATION_DEFAULT_TOPOLOGY);
-    unsigned word = 0;
-    while (word < GT_COUNT(words) && strcmp(text, words[word]) != 0)
-        word++;
+    size_t word = GT_PLACE_OF_TEXT(words, GT_COUNT(words), text);
     if (word == GT_COUNT(words)) {
         const char *meant = gt_text_meant(text, &words[1], GT_COUNT(words) - 1);
         return gt_fail(err, EINVAL,
@@ -61,7 +56,7 @@ static char *attach_limits(const cJSON *spec)
 {
     struct gt_buf text = GT_BUF(1 << 16);
     const cJSON *drivers = gt_get(spec, "drivers");
-    for (const cJSON *item = cJSON_IsArray(drivers) ? drivers->child : NULL; item; item = item->next) {
+    for (const cJSON *item = gt_first(drivers); item; item = item->next) {
         const cJSON *count = gt_get(gt_get(item, "allocatable"), "count");
         uint64_t number;
         if (gt_json_is_unsigned(count, INT32_MAX, &number))
@@ -72,16 +67,11 @@ static char *attach_limits(const cJSON *spec)
 
 /* ---- devices ---- */
 
-static const cJSON *related_first(const cJSON *list)
-{
-    return cJSON_IsArray(list) ? list->child : NULL;
-}
-
 /* Requests whose number of devices is known. NULL without memory. */
 static char *device_requests(const cJSON *requests)
 {
     struct gt_buf text = GT_BUF(1 << 16);
-    for (const cJSON *item = related_first(requests); item; item = item->next) {
+    for (const cJSON *item = gt_first(requests); item; item = item->next) {
         const cJSON *exactly = gt_get(item, "exactly"), *count = gt_get(exactly, "count");
         const char *class = gt_get_string(exactly, "deviceClassName");
         uint64_t number = 1;
@@ -98,8 +88,7 @@ static char *device_requests(const cJSON *requests)
 static char *allocated_devices(const cJSON *allocation)
 {
     struct gt_buf text = GT_BUF(1 << 16);
-    for (const cJSON *item = related_first(gt_get_at(allocation, "devices", "results")); item;
-         item = item->next)
+    for (const cJSON *item = gt_first(gt_get_at(allocation, "devices", "results")); item; item = item->next)
         if (!cJSON_IsTrue(gt_get(item, "adminAccess")))
             gt_buf_printf(&text, "%s=%s\n", gt_get_string(item, "driver"), gt_get_string(item, "pool"));
     return gt_buf_take(&text);
@@ -112,7 +101,7 @@ static char *allocated_devices(const cJSON *allocation)
 static char *driver_of_class(const cJSON *selectors)
 {
     static const char begin[] = "device.driver == ";
-    for (const cJSON *item = related_first(selectors); item; item = item->next) {
+    for (const cJSON *item = gt_first(selectors); item; item = item->next) {
         const char *text = gt_get_string(gt_get(item, "cel"), "expression");
         text += strspn(text, " \t\n");
         if (strncmp(text, begin, strlen(begin)) != 0 || strstr(text, "||") || strchr(text, '?'))
@@ -135,7 +124,7 @@ static void read_slice(const cJSON *spec, struct gt_related *ret)
     const cJSON *devices = gt_get(spec, "devices");
     ret->driver = gt_get_string(spec, "driver");
     ret->handle = gt_get_string(spec, "nodeName");
-    for (const cJSON *item = related_first(devices); item; item = item->next) {
+    for (const cJSON *item = gt_first(devices); item; item = item->next) {
         ret->count++;
         ret->is_many |= cJSON_IsTrue(gt_get(item, "allowMultipleAllocations"));
     }

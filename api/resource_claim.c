@@ -27,12 +27,11 @@ static int read_result(const struct gt_at *at, const cJSON *json, struct gt_clai
 
 static int read_results(const cJSON *allocation, struct gt_resource_claim *claim, struct gt_err **err)
 {
-    const cJSON *list = NULL, *item;
+    const cJSON *list = NULL;
     const struct gt_at at = {source, "status.allocation.devices", err};
     unsigned count = 0;
     GT_TRY(gt_get_array(&at, gt_get(allocation, "devices"), "results", GT_CLAIM_RESULTS_MAX, &list, &count));
-    cJSON_ArrayForEach(item, list)
-    {
+    for (const cJSON *item = gt_first(list); item; item = item->next) {
         char path[64];
         snprintf(path, sizeof(path), "status.allocation.devices.results[%u]", claim->result_count);
         GT_TRY(read_result(&(struct gt_at){source, path, err}, item, &claim->results[claim->result_count++]));
@@ -42,13 +41,12 @@ static int read_results(const cJSON *allocation, struct gt_resource_claim *claim
 
 static int resource_claim_read_pods(const cJSON *status, struct gt_resource_claim *claim, struct gt_err **err)
 {
-    const cJSON *list = NULL, *item;
+    const cJSON *list = NULL;
     struct gt_at at = {source, "status", err};
     unsigned count = 0;
     GT_TRY(gt_get_array(&at, status, "reservedFor", GT_CLAIM_PODS_MAX, &list, &count));
     at.path = "status.reservedFor";
-    cJSON_ArrayForEach(item, list)
-    {
+    for (const cJSON *item = gt_first(list); item; item = item->next) {
         const char *name = "";
         if (strcmp(gt_get_string(item, "resource"), "pods") == 0)
             GT_TRY(gt_api_text(&at, item, "name", GT_API_NAME_MAX, &name));
@@ -76,36 +74,30 @@ static int resource_claim_read_request(const struct gt_at *at, const cJSON *json
 
 static int read_requests(const cJSON *spec, struct gt_resource_claim *claim, struct gt_err **err)
 {
-    const cJSON *list = NULL, *item;
+    const cJSON *list = NULL;
     const struct gt_at at = {source, "spec.devices", err};
     unsigned count = 0;
-    int r = gt_get_array(&at, gt_get(spec, "devices"), "requests", GT_CLAIM_REQUESTS_MAX, &list, &count);
-    cJSON_ArrayForEach(item, list)
-    {
+    GT_TRY(gt_get_array(&at, gt_get(spec, "devices"), "requests", GT_CLAIM_REQUESTS_MAX, &list, &count));
+    for (const cJSON *item = gt_first(list); item; item = item->next) {
         char path[64];
         snprintf(path, sizeof(path), "spec.devices.requests[%u]", claim->request_count);
-        if (r >= 0)
-            r = resource_claim_read_request(&(struct gt_at){source, path, err}, item,
-                                            &claim->requests[claim->request_count++]);
+        GT_TRY(resource_claim_read_request(&(struct gt_at){source, path, err}, item,
+                                           &claim->requests[claim->request_count++]));
     }
-    return r;
+    return 0;
 }
 
 /* The claim controller makes it for a pod, whose it is then. */
 static int resource_claim_read_pod(const struct gt_at *at, const cJSON *metadata,
                                    struct gt_resource_claim *claim)
 {
-    const cJSON *owners = gt_get(metadata, "ownerReferences");
-    int r = 0;
-    for (const cJSON *owner = cJSON_IsArray(owners) ? owners->child : NULL; owner && r >= 0;
-         owner = owner->next)
+    for (const cJSON *owner = gt_first(gt_get(metadata, "ownerReferences")); owner; owner = owner->next)
         if (strcmp(gt_get_string(owner, "kind"), "Pod") == 0 && cJSON_IsTrue(gt_get(owner, "controller"))) {
-            r = gt_api_text(at, owner, "name", GT_API_NAME_MAX, &claim->pod);
-            if (r >= 0)
-                r = gt_api_text(at, owner, "uid", GT_API_TEXT_MAX, &claim->pod_uid);
+            GT_TRY(gt_api_text(at, owner, "name", GT_API_NAME_MAX, &claim->pod));
+            GT_TRY(gt_api_text(at, owner, "uid", GT_API_TEXT_MAX, &claim->pod_uid));
         }
     claim->is_protected = cJSON_GetArraySize(gt_get(metadata, "finalizers")) > 0;
-    return r;
+    return 0;
 }
 
 int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, struct gt_err **err)
@@ -178,11 +170,10 @@ static bool is_of_gpus(const cJSON *request)
 
 static bool claim_template_asks_for_gpus(const cJSON *requests)
 {
-    for (const cJSON *item = cJSON_IsArray(requests) ? requests->child : NULL; item; item = item->next) {
-        const cJSON *choices = gt_get(item, "firstAvailable");
+    for (const cJSON *item = gt_first(requests); item; item = item->next) {
         if (is_of_gpus(gt_get(item, "exactly")))
             return true;
-        for (const cJSON *one = cJSON_IsArray(choices) ? choices->child : NULL; one; one = one->next)
+        for (const cJSON *one = gt_first(gt_get(item, "firstAvailable")); one; one = one->next)
             if (is_of_gpus(one))
                 return true;
     }
@@ -218,9 +209,8 @@ int gt_claim_template_read(const cJSON *object, struct gt_claim_template *ret, s
     const struct gt_at of_request = {template_source, "spec.spec.devices.requests[0]", err};
     const cJSON *devices = gt_get_at(object, "spec", "spec", "devices"),
                 *requests = gt_get(devices, "requests");
-    const char *version;
     uint64_t count = 1;
-    GT_TRY(gt_api_meta(&at, object, &read.name, &version));
+    GT_TRY(gt_api_meta(&at, object, &read.name, NULL));
     GT_TRY(gt_api_text(&of_metadata, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX,
                        &read.namespace_));
     read.asks = claim_template_asks_for_gpus(requests);

@@ -6,6 +6,7 @@
 
 #include "api/meta.h"
 #include "api/resources.h"
+#include "base/text.h"
 
 /* ---- reading ---- */
 
@@ -71,10 +72,7 @@ static enum gt_quota_scope_kind resource_quota_kind_of(const char *name)
         [GT_QUOTA_BEST_EFFORT] = "BestEffort",       [GT_QUOTA_NOT_BEST_EFFORT] = "NotBestEffort",
         [GT_QUOTA_PRIORITY_CLASS] = "PriorityClass",
     };
-    unsigned kind = 0;
-    while (kind < GT_QUOTA_OTHER_SCOPE && strcmp(name, names[kind]) != 0)
-        kind++;
-    return (enum gt_quota_scope_kind)kind;
+    return (enum gt_quota_scope_kind)GT_PLACE_OF_TEXT(names, GT_QUOTA_OTHER_SCOPE, name);
 }
 
 static int add_scope(const struct gt_at *at, const struct gt_quota_scope *scope, struct quota_reader *to)
@@ -91,13 +89,11 @@ static int read_operator(const struct gt_at *at, const cJSON *item, enum gt_quot
                                         [GT_QUOTA_DOES_NOT_EXIST] = "DoesNotExist",
                                         [GT_QUOTA_IN] = "In",
                                         [GT_QUOTA_NOT_IN] = "NotIn"};
-    const char *name = gt_get_string(item, "operator");
-    for (unsigned i = 0; i < GT_COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0) {
-            *ret = (enum gt_quota_operator)i;
-            return 0;
-        }
-    return gt_at_fail(at, "operator", "is none of Exists, DoesNotExist, In, NotIn");
+    size_t i = GT_PLACE_OF_TEXT(names, GT_COUNT(names), gt_get_string(item, "operator"));
+    if (i == GT_COUNT(names))
+        return gt_at_fail(at, "operator", "is none of Exists, DoesNotExist, In, NotIn");
+    *ret = (enum gt_quota_operator)i;
+    return 0;
 }
 
 static int read_values(const struct gt_at *at, const cJSON *item, struct gt_quota_scope *scope,
@@ -140,13 +136,6 @@ static int read_scopes(const char *source, const cJSON *spec, struct quota_reade
     return 0;
 }
 
-static const char *resource_quota_move_text(const char *text, char **next)
-{
-    char *at = *next;
-    *next = stpcpy(at, text) + 1;
-    return at;
-}
-
 static int resource_quota_copy(const struct quota_reader *from, struct gt_resource_quota **ret,
                                struct gt_err **err)
 {
@@ -161,10 +150,10 @@ static int resource_quota_copy(const struct quota_reader *from, struct gt_resour
     const char **values = (const char **)(scopes + from->quota.scope_count);
     char *next = (char *)(values + from->value_count);
     *to = from->quota;
-    to->namespace_ = resource_quota_move_text(from->quota.namespace_, &next);
-    to->name = resource_quota_move_text(from->quota.name, &next);
+    to->namespace_ = gt_text_put(from->quota.namespace_, &next);
+    to->name = gt_text_put(from->quota.name, &next);
     for (unsigned i = 0; i < from->value_count; i++)
-        values[i] = resource_quota_move_text(from->values[i], &next);
+        values[i] = gt_text_put(from->values[i], &next);
     for (unsigned i = 0; i < from->quota.scope_count; i++) {
         scopes[i] = from->scopes[i];
         scopes[i].values = scopes[i].values ? values + (scopes[i].values - from->values) : NULL;
@@ -180,9 +169,8 @@ int gt_resource_quota_read(const cJSON *object, const char *resource, struct gt_
     const struct gt_at at = {"resourcequotas", "", err}, metadata = {"resourcequotas", "metadata", err};
     struct quota_reader reader = {.quota = {.namespace_ = ""}};
     char source[2 * GT_API_NAME_MAX + 32];
-    const char *version;
     bool limits = false;
-    GT_TRY(gt_api_meta(&at, object, &reader.quota.name, &version));
+    GT_TRY(gt_api_meta(&at, object, &reader.quota.name, NULL));
     GT_TRY(gt_api_text(&metadata, gt_get(object, "metadata"), "namespace", GT_API_NAME_MAX,
                        &reader.quota.namespace_));
     snprintf(source, sizeof(source), "resourcequotas/%s/%s", reader.quota.namespace_, reader.quota.name);

@@ -200,8 +200,7 @@ int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *r
     const struct gt_at at = {"ResourceSlice", "", err}, of_spec = {"ResourceSlice", "spec", err},
                        of_pool = {"ResourceSlice", "spec.pool", err};
     const cJSON *spec = gt_get(object, "spec"), *devices = NULL, *sets = NULL;
-    const char *version;
-    GT_TRY(gt_api_meta(&at, object, &head.name, &version));
+    GT_TRY(gt_api_meta(&at, object, &head.name, NULL));
     GT_TRY(gt_api_text(&of_spec, spec, "driver", GT_API_TEXT_MAX, &head.driver));
     GT_TRY(gt_api_text(&of_spec, spec, "nodeName", GT_API_NAME_MAX, &head.node_name));
     GT_TRY(gt_api_text(&of_pool, gt_get(spec, "pool"), "name", GT_API_TEXT_MAX, &head.pool));
@@ -215,9 +214,7 @@ int gt_resource_slice_read(const cJSON *object, struct gt_resource_slice_head *r
 
 static bool is_tainted(const cJSON *device)
 {
-    const cJSON *taint;
-    cJSON_ArrayForEach(taint, gt_get(device, "taints"))
-    {
+    for (const cJSON *taint = gt_first(gt_get(device, "taints")); taint; taint = taint->next) {
         const char *effect = gt_get_string(taint, "effect");
         if (strcmp(effect, "NoSchedule") == 0 || strcmp(effect, "NoExecute") == 0)
             return true;
@@ -227,10 +224,9 @@ static bool is_tainted(const cJSON *device)
 
 unsigned gt_resource_slice_devices(const cJSON *object, const char *names[static GT_SLICE_DEVICES_MAX])
 {
-    const cJSON *device;
     unsigned count = 0;
-    cJSON_ArrayForEach(device, gt_get_at(object, "spec", "devices"))
-    {
+    for (const cJSON *device = gt_first(gt_get_at(object, "spec", "devices")); device;
+         device = device->next) {
         const char *name = gt_get_string(device, "name");
         if (*name && !is_tainted(device) && count < GT_SLICE_DEVICES_MAX)
             names[count++] = name;

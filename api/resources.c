@@ -13,12 +13,10 @@ static struct gt_amount *api_resources_find(struct gt_resources *in, const char 
 
 bool gt_resources_get(const struct gt_resources *resources, const char *name, uint64_t *ret)
 {
-    for (unsigned i = 0; i < resources->count; i++)
-        if (strcmp(resources->list[i].name, name) == 0) {
-            *ret = resources->list[i].amount;
-            return true;
-        }
-    return false;
+    const struct gt_amount *found = GT_FIND(resources->list, resources->count, name, name);
+    if (found)
+        *ret = found->amount;
+    return found;
 }
 
 /* NULL: there is no place for one more. */
@@ -94,18 +92,12 @@ static void api_resources_read_asked(const cJSON *container, struct gt_resources
     read_more(gt_get(resources, "limits"), ret);
 }
 
-static const cJSON *api_resources_first_of(const cJSON *spec, const char *key)
-{
-    const cJSON *list = gt_get(spec, key);
-    return cJSON_IsArray(list) ? list->child : NULL;
-}
-
 void gt_pod_resources_read(const cJSON *spec, struct gt_resources *ret)
 {
     struct gt_resources one, sidecars, most;
     const char *policy;
     ret->count = sidecars.count = most.count = 0;
-    for (const cJSON *item = api_resources_first_of(spec, "initContainers"); item; item = item->next) {
+    for (const cJSON *item = gt_first(gt_get(spec, "initContainers")); item; item = item->next) {
         api_resources_read_asked(item, &one);
         policy = cJSON_GetStringValue(gt_get(item, "restartPolicy"));
         if (policy && strcmp(policy, "Always") == 0) {
@@ -115,7 +107,7 @@ void gt_pod_resources_read(const cJSON *spec, struct gt_resources *ret)
             raise_to(&most, &one);
         }
     }
-    for (const cJSON *item = api_resources_first_of(spec, "containers"); item; item = item->next) {
+    for (const cJSON *item = gt_first(gt_get(spec, "containers")); item; item = item->next) {
         api_resources_read_asked(item, &one);
         api_resources_add(ret, &one);
     }
@@ -227,16 +219,23 @@ static enum gt_quantity whole(struct decimal d, uint64_t max, uint64_t *ret)
     return GT_QUANTITY_OK;
 }
 
+/* Adds to what *to is at first. */
+static bool read_decimal(const char *text, size_t len, struct decimal *to, bool *ret_negative)
+{
+    const char *p = text, *end = text + len;
+    *ret_negative = p < end && *p == '-';
+    if (p < end && (*p == '-' || *p == '+'))
+        p++;
+    p = read_mantissa(p, end, to);
+    return p && read_suffix(p, end, to);
+}
+
 enum gt_quantity gt_quantity_parse(const char *text, size_t len, uint64_t max, bool *ret_negative,
                                    uint64_t *ret)
 {
-    const char *p = text, *end = text + len;
     struct decimal d = {0};
-    bool negative = p < end && *p == '-';
-    if (p < end && (*p == '-' || *p == '+'))
-        p++;
-    p = read_mantissa(p, end, &d);
-    if (!p || !read_suffix(p, end, &d))
+    bool negative;
+    if (!read_decimal(text, len, &d, &negative))
         return GT_QUANTITY_BAD;
     uint64_t value;
     enum gt_quantity result = whole(d, max, &value);
@@ -265,13 +264,9 @@ static uint64_t rounded_up(struct decimal d, uint64_t max)
 
 bool gt_quantity_ceil(const char *text, size_t len, int ten, uint64_t max, uint64_t *ret)
 {
-    const char *p = text, *end = text + len;
     struct decimal d = {.ten = ten};
-    bool negative = p < end && *p == '-';
-    if (p < end && (*p == '-' || *p == '+'))
-        p++;
-    p = read_mantissa(p, end, &d);
-    if (!p || !read_suffix(p, end, &d) || (negative && d.digits))
+    bool negative;
+    if (!read_decimal(text, len, &d, &negative) || (negative && d.digits))
         return false;
     *ret = rounded_up(d, max);
     return true;

@@ -82,11 +82,9 @@ void gt_strip(cJSON *object, bool anonymous, bool ours)
 
 bool gt_program_of_pod(const cJSON *object, struct gt_program *ret)
 {
-    const cJSON *containers = gt_get_at(object, "spec", "containers");
-    const cJSON *first = cJSON_IsArray(containers) ? containers->child : NULL;
-    const cJSON *ports = gt_get(first, "ports");
+    const cJSON *first = gt_first(gt_get_at(object, "spec", "containers"));
     *ret = (struct gt_program){.container = gt_get_string(first, "name")};
-    for (const cJSON *port = cJSON_IsArray(ports) ? ports->child : NULL; port; port = port->next) {
+    for (const cJSON *port = gt_first(gt_get(first, "ports")); port; port = port->next) {
         uint64_t number;
         if (strcmp(gt_get_string(port, "name"), "http") == 0 &&
             gt_json_is_unsigned(gt_get(port, "containerPort"), UINT16_MAX, &number))

@@ -214,12 +214,11 @@ void gt_hyper_node_done(struct gt_hyper_node *node)
 int gt_hyper_node_read(const cJSON *object, struct gt_hyper_node *ret, struct gt_err **err)
 {
     gt_auto_hyper_node struct gt_hyper_node node = {0};
-    const cJSON *item, *spec = gt_get(object, "spec");
+    const cJSON *spec = gt_get(object, "spec");
     uint64_t tier = 0;
     gt_json_is_unsigned(gt_get(spec, "tier"), INT_MAX, &tier);
     node.tier = (unsigned)tier;
-    cJSON_ArrayForEach(item, gt_get(spec, "members"))
-    {
+    for (const cJSON *item = gt_first(gt_get(spec, "members")); item; item = item->next) {
         const cJSON *selector = gt_get(item, "selector"), *exact = gt_get(selector, "exactMatch"),
                     *regex = gt_get(selector, "regexMatch");
         struct gt_hyper_node_member *member = gt_hyper_node_add(&node);

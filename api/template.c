@@ -147,6 +147,8 @@ void gt_template_set_least_workers(struct gt_template_reader *reader, const char
 
 const char *gt_pod_key_value(const struct gt_pod_meta *pod, enum gt_pod_key key)
 {
+    if (key == GT_POD_KEYS)
+        return NULL;
     const char *value = gt_pod_label(pod, key);
     return value ? value : gt_pod_annotation(pod, key);
 }

@@ -9,6 +9,7 @@
 
 #include "api/meta.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/json_write.h"
 #include "base/time_text.h"
 static const char *const state_names[GT_CHECK_STATES] = {
@@ -42,19 +43,13 @@ void gt_workload_free(struct gt_workload *workload)
 
 static bool workload_keep(cJSON *to, const char *key, const cJSON *item)
 {
-    cJSON *copy = item ? cJSON_Duplicate(item, true) : NULL;
-    if (copy && !cJSON_AddItemToObject(to, key, copy)) {
-        cJSON_Delete(copy);
-        copy = NULL;
-    }
-    return copy || !item;
+    return !item || gt_json_attach(to, key, cJSON_Duplicate(item, true));
 }
 
 static const cJSON *assignment_of(const cJSON *object, const char *name)
 {
-    const cJSON *assignment;
-    cJSON_ArrayForEach(assignment, gt_get_at(object, "status", "admission", "podSetAssignments"))
-    {
+    for (const cJSON *assignment = gt_first(gt_get_at(object, "status", "admission", "podSetAssignments"));
+         assignment; assignment = assignment->next) {
         if (strcmp(gt_get_string(assignment, "name"), name) == 0)
             return assignment;
     }
@@ -65,11 +60,7 @@ static bool keep_pod_set(cJSON *list, const cJSON *object, const cJSON *pod_set)
 {
     const cJSON *spec = gt_get_at(pod_set, "template", "spec");
     cJSON *to = cJSON_CreateObject();
-    if (!to || !cJSON_AddItemToArray(list, to)) {
-        cJSON_Delete(to);
-        return false;
-    }
-    return workload_keep(to, "selector", gt_get(spec, "nodeSelector")) &&
+    return gt_json_attach(list, NULL, to) && workload_keep(to, "selector", gt_get(spec, "nodeSelector")) &&
            workload_keep(to, "affinity",
                          gt_get_at(spec, "affinity", "nodeAffinity",
                                    "requiredDuringSchedulingIgnoredDuringExecution")) &&
@@ -83,18 +74,18 @@ static const char *const copied_members[] = {"namespace", "name", "resourceVersi
 /* NULL without memory. */
 static cJSON *copy_of(const cJSON *object)
 {
-    const cJSON *pod_set, *owners = gt_get_at(object, "metadata", "ownerReferences");
     cJSON *to = cJSON_CreateObject(), *metadata = to ? cJSON_AddObjectToObject(to, "metadata") : NULL;
     cJSON *status = metadata ? cJSON_AddObjectToObject(to, "status") : NULL;
     cJSON *pod_sets = status ? cJSON_AddArrayToObject(to, "podSets") : NULL;
     bool whole = pod_sets != NULL;
     for (unsigned i = 0; whole && i < GT_COUNT(copied_members); i++)
         whole = workload_keep(metadata, copied_members[i], gt_get_at(object, "metadata", copied_members[i]));
-    whole = whole && workload_keep(metadata, "owner", cJSON_IsArray(owners) ? owners->child : NULL) &&
+    whole = whole &&
+            workload_keep(metadata, "owner", gt_first(gt_get_at(object, "metadata", "ownerReferences"))) &&
             workload_keep(status, "conditions", gt_get_at(object, "status", "conditions")) &&
             workload_keep(status, "admissionChecks", gt_get_at(object, "status", "admissionChecks"));
-    cJSON_ArrayForEach(pod_set, gt_get_at(object, "spec", "podSets"))
-    {
+    for (const cJSON *pod_set = gt_first(gt_get_at(object, "spec", "podSets")); pod_set;
+         pod_set = pod_set->next) {
         whole = whole && keep_pod_set(pod_sets, object, pod_set);
     }
     if (whole)
@@ -134,22 +125,19 @@ static int read_checks(struct gt_workload *to, struct gt_err **err)
 {
     const struct gt_at at = {GT_KIND_WORKLOAD, "status", err},
                        below = {GT_KIND_WORKLOAD, "status.admissionChecks", err};
-    const cJSON *list = NULL, *item;
+    const cJSON *list = NULL;
     int r = gt_get_array(&at, gt_get(to->kept, "status"), "admissionChecks", GT_WORKLOAD_CHECKS_MAX, &list,
                          &to->check_count);
     to->checks = calloc((size_t)to->check_count + 1, sizeof(*to->checks));
     if (r < 0 || !to->checks)
         return r < 0 ? r : gt_fail_sys(err, ENOMEM, GT_KIND_WORKLOAD);
     struct gt_workload_check *check = to->checks;
-    cJSON_ArrayForEach(item, list)
-    {
-        const char *state = gt_get_string(item, "state");
+    for (const cJSON *item = gt_first(list); item; item = item->next) {
+        size_t state = GT_PLACE_OF_TEXT(state_names, GT_CHECK_STATES, gt_get_string(item, "state"));
         uint64_t retries = 0;
         check->name = "";
         GT_TRY(gt_api_text(&below, item, "name", GT_API_NAME_MAX, &check->name));
-        for (unsigned i = 0; i < GT_CHECK_STATES; i++)
-            if (strcmp(state, state_names[i]) == 0)
-                check->state = (enum gt_check_state)i;
+        check->state = state < GT_CHECK_STATES ? (enum gt_check_state)state : GT_CHECK_PENDING;
         gt_json_is_unsigned(gt_get(item, "retryCount"), UINT32_MAX, &retries);
         check->retries = (unsigned)retries;
         check->since_s = gt_time_of_text(gt_get_string(item, "lastTransitionTime"));
@@ -167,10 +155,8 @@ static bool workload_read_asked(const cJSON *spec, cJSON *kept, struct gt_worklo
     to->asked = names ? calloc((size_t)asked.count + 1, sizeof(*to->asked)) : NULL;
     for (unsigned i = 0; to->asked && i < asked.count; i++) {
         cJSON *name = cJSON_CreateString(asked.list[i].name);
-        if (!name || !cJSON_AddItemToArray(names, name)) {
-            cJSON_Delete(name);
+        if (!gt_json_attach(names, NULL, name))
             return false;
-        }
         to->asked[to->asked_count++] = (struct gt_amount){name->valuestring, asked.list[i].amount};
     }
     return to->asked != NULL;
@@ -229,10 +215,8 @@ int gt_workload_read(const cJSON *object, const char *resource, struct gt_worklo
 const char *gt_kueue_version(const cJSON *group)
 {
     static const char *const known[] = {"v1beta2", "v1beta1"}; /* the members that are used are the same */
-    const cJSON *item;
     for (unsigned i = 0; i < GT_COUNT(known); i++)
-        cJSON_ArrayForEach(item, gt_get(group, "versions"))
-        {
+        for (const cJSON *item = gt_first(gt_get(group, "versions")); item; item = item->next) {
             if (strcmp(gt_get_string(item, "version"), known[i]) == 0)
                 return known[i];
         }
@@ -275,15 +259,14 @@ int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret,
     struct gt_admission_check made = {.controller = ""};
     const struct gt_at at = {GT_KIND_ADMISSION_CHECK, "metadata", err},
                        below = {GT_KIND_ADMISSION_CHECK, "spec", err};
-    const cJSON *spec = gt_get(object, "spec"), *status = gt_get(object, "status"), *condition;
-    const char *version;
-    GT_TRY(gt_api_meta(&at, object, &made.name, &version));
+    const cJSON *spec = gt_get(object, "spec"), *status = gt_get(object, "status");
+    GT_TRY(gt_api_meta(&at, object, &made.name, NULL));
     GT_TRY(gt_api_text(&below, spec, "controllerName", GT_API_NAME_MAX, &made.controller));
     made.has_parameters = gt_get(spec, "parameters") != NULL;
     gt_json_is_unsigned(gt_get_at(object, "metadata", "generation"), INT64_MAX, &made.generation);
     gt_conditions_read(status, types, 1, &made.active);
-    cJSON_ArrayForEach(condition, gt_get(status, "conditions"))
-    {
+    for (const cJSON *condition = gt_first(gt_get(status, "conditions")); condition;
+         condition = condition->next) {
         if (strcmp(gt_get_string(condition, "type"), types[0]) == 0)
             gt_json_is_unsigned(gt_get(condition, "observedGeneration"), INT64_MAX, &made.observed);
     }
@@ -315,8 +298,8 @@ int gt_resource_flavor_read(const cJSON *object, struct gt_resource_flavor *ret,
     const struct gt_at at = {"ResourceFlavor", "", err};
     const cJSON *labels = gt_get_at(object, "spec", "nodeLabels"),
                 *tolerations = gt_get_at(object, "spec", "tolerations");
-    const char *name, *version;
-    GT_TRY(gt_api_meta(&at, object, &name, &version));
+    const char *name;
+    GT_TRY(gt_api_meta(&at, object, &name, NULL));
     struct gt_resource_flavor flavor = {.name = strdup(name),
                                         .labels = labels ? cJSON_Duplicate(labels, true) : NULL,
                                         .tolerations =
@@ -334,14 +317,8 @@ static bool copy_members(cJSON *to, const cJSON *from)
     const cJSON *item;
     cJSON_ArrayForEach(item, from)
     {
-        cJSON *copy = cJSON_Duplicate(item, true);
-        bool added =
-            copy && (cJSON_IsArray(to) ? cJSON_AddItemToArray(to, copy)
-                                       : item->string && cJSON_AddItemToObject(to, item->string, copy));
-        if (!added) {
-            cJSON_Delete(copy);
+        if (!gt_json_attach(to, cJSON_IsArray(to) ? NULL : item->string, cJSON_Duplicate(item, true)))
             return false;
-        }
     }
     return true;
 }

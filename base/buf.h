@@ -44,9 +44,4 @@ int gt_buf_check(const struct gt_buf *buf, const char *what, struct gt_err **err
 char *gt_buf_take(struct gt_buf *buf);
 
 void gt_buf_done(struct gt_buf *buf);
-
-static inline void gt_buf_done_p(struct gt_buf *buf)
-{
-    gt_buf_done(buf);
-}
-#define gt_auto_buf __attribute__((cleanup(gt_buf_done_p)))
+#define gt_auto_buf __attribute__((cleanup(gt_buf_done)))

@@ -86,14 +86,15 @@ static inline int gt_steal_fd(int *fd)
         at_ < count_ ? &(list)[at_] : NULL;                                                                  \
     })
 
-/* Whether this is one of these texts. */
-#define GT_HAS_TEXT(list, count, text)                                                                       \
+/* The place of a text among these; `count`: it is none of them. */
+#define GT_PLACE_OF_TEXT(list, count, text)                                                                  \
     __extension__({                                                                                          \
         size_t at_ = 0, count_ = (count);                                                                    \
         while (at_ < count_ && strcmp((list)[at_], (text)) != 0)                                             \
             at_++;                                                                                           \
-        at_ < count_;                                                                                        \
+        at_;                                                                                                 \
     })
+#define GT_HAS_TEXT(list, count, text) (GT_PLACE_OF_TEXT((list), (count), (text)) < (count))
 
 /* How many of `count` elements in order stand before what is sought: `before` says so of the element `i`. */
 #define GT_LOWER_BOUND(i, count, before)                                                                     \

@@ -102,3 +102,14 @@ void gt_err_free(struct gt_err *err)
     if (err != &out_of_memory)
         free(err);
 }
+
+int gt_err_pass(struct gt_err **err, struct gt_err **from)
+{
+    int r = -gt_err_code(*from);
+    if (err)
+        *err = *from;
+    else
+        gt_err_free(*from);
+    *from = NULL;
+    return r;
+}

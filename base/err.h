@@ -36,6 +36,9 @@ int gt_err_code(const struct gt_err *err);
 
 void gt_err_free(struct gt_err *err);
 
+/* Gives the error `from`, which is set, to the caller as its own; returns the code. */
+int gt_err_pass(struct gt_err **err, struct gt_err **from);
+
 GT_DEFINE_CLEANUP(struct gt_err *, gt_err_free)
 #define gt_auto_err GT_CLEANUP(gt_err_free)
 
@@ -45,6 +48,16 @@ GT_DEFINE_CLEANUP(struct gt_err *, gt_err_free)
         int tried_ = (call);                                                                                 \
         if (tried_ < 0)                                                                                      \
             return tried_;                                                                                   \
+    } while (0)
+
+/* The same, and the text of the error begins with the rest (gt_wrap()). */
+#define GT_TRY_WRAP(call, err, ...)                                                                          \
+    do {                                                                                                     \
+        int tried_ = (call);                                                                                 \
+        if (tried_ < 0) {                                                                                    \
+            gt_wrap((err), __VA_ARGS__);                                                                     \
+            return tried_;                                                                                   \
+        }                                                                                                    \
     } while (0)
 
 /* Returns -ENOMEM from this function where something was not to be had for want of memory; the rest names

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 
 #define TEMPORARY ".XXXXXX"
 
@@ -81,15 +82,15 @@ DIR *gt_file_open_dir(int dirfd, const char *path)
     return dir;
 }
 
-static int write_all(int fd, const char *data, size_t len)
+int gt_file_write_all(int fd, const void *data, size_t len)
 {
-    while (len) {
-        ssize_t n = write(fd, data, len);
+    for (const char *at = data; len;) {
+        ssize_t n = write(fd, at, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return -errno;
-        data += n;
+        at += n;
         len -= (size_t)n;
     }
     return 0;
@@ -105,10 +106,7 @@ int gt_file_check(const char *dir, const char *name, struct gt_err **err)
 {
     struct stat st;
     gt_auto_free char *path = NULL;
-    if (asprintf(&path, "%s/%s", dir, name) < 0) {
-        path = NULL;
-        return gt_fail_sys(err, ENOMEM, "%s", name);
-    }
+    GT_TRY(gt_text_format(name, &path, err, "%s/%s", dir, name));
     if (stat(path, &st) < 0)
         return gt_fail_sys(err, errno, "%s", path);
     return S_ISDIR(st.st_mode) ? gt_fail(err, ENOENT, "%s is a directory", path) : 0;
@@ -145,18 +143,15 @@ static int write_whole(const char *path, const void *data, size_t len, unsigned 
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a terminal, /dev/null, a pipe: no rename there */
         gt_auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
-        int r = fd < 0 ? -errno : write_all(fd, data, len);
+        int r = fd < 0 ? -errno : gt_file_write_all(fd, data, len);
         return r < 0 ? gt_fail_sys(err, -r, "%s", path) : 0;
     }
     gt_auto_free char *temporary = NULL;
-    if (asprintf(&temporary, "%s" TEMPORARY, path) < 0) {
-        temporary = NULL;
-        return gt_fail_sys(err, ENOMEM, "%s", path);
-    }
+    GT_TRY(gt_text_format(path, &temporary, err, "%s" TEMPORARY, path));
     gt_auto_close int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return gt_fail_sys(err, errno, "%s", path);
-    int r = write_all(fd, data, len);
+    int r = gt_file_write_all(fd, data, len);
     if (r == 0 && (fchmod(fd, mode) < 0 || (durable && fsync(fd) < 0) || rename(temporary, path) < 0))
         r = -errno;
     if (r < 0)

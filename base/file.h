@@ -45,6 +45,9 @@ int gt_file_write(const char *path, const void *data, size_t len, unsigned mode,
  * thread of an event loop. */
 int gt_file_write_durable(const char *path, const void *data, size_t len, unsigned mode, struct gt_err **err);
 
+/* Writes all of it to a descriptor; -errno. */
+int gt_file_write_all(int fd, const void *data, size_t len);
+
 enum { GT_FILE_SWEPT_AFTER_S = 60 }; /* for a file that another process may be writing */
 
 /* Removes what writers of `path` have left that were killed: its temporary files that were last changed at

@@ -38,10 +38,7 @@ __attribute__((format(printf, 3, 4))) static int fail_at(struct scanner *s, cons
             column++;
     }
     char text[160];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(text, format);
     return gt_fail(s->err, EINVAL, "%s: line %u, column %u: %s", s->source, line, column, text);
 }
 
@@ -428,4 +425,12 @@ void gt_json_add_tree(struct gt_buf *to, const char *key, const cJSON *json)
     to->failed = to->failed || (json && !text);
     gt_json_add_raw(to, key, text ? text : "null");
     cJSON_free(text);
+}
+
+bool gt_json_attach(cJSON *to, const char *key, cJSON *item)
+{
+    if (item && (key ? cJSON_AddItemToObject(to, key, item) : cJSON_AddItemToArray(to, item)))
+        return true;
+    cJSON_Delete(item);
+    return false;
 }

@@ -32,5 +32,9 @@ void gt_json_indent(const struct gt_buf *text, struct gt_buf *to);
 /* Adds a tree to what base/json_write.h writes; `key` as there. NULL is null. */
 void gt_json_add_tree(struct gt_buf *to, const char *key, const cJSON *json);
 
+/* Takes the item over, into an object as member `key`, or at the end of an array (`key` NULL). False: there
+ * is no memory, or was none for the item (NULL); it is freed. */
+bool gt_json_attach(cJSON *to, const char *key, cJSON *item);
+
 GT_DEFINE_CLEANUP(cJSON *, cJSON_Delete)
 #define gt_auto_json GT_CLEANUP(cJSON_Delete)

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -16,10 +14,7 @@ enum { KEY_MAX = 32 };
 int gt_at_fail(const struct gt_at *at, const char *key, const char *format, ...)
 {
     char text[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(text, format);
     gt_text_make_printable(text); /* a text from outside may have been cut inside a character */
     const char *dot = at->path[0] && key[0] && key[0] != '[' ? "." : "";
     return gt_fail(at->err, EINVAL, "%s: %s%s%s%s%s", at->source, at->path, dot, key,
@@ -48,6 +43,11 @@ const cJSON *gt_get_at_(const cJSON *object, const char *const *keys)
     for (; object && *keys; keys++)
         object = gt_get(object, *keys);
     return object;
+}
+
+const cJSON *gt_first(const cJSON *array)
+{
+    return cJSON_IsArray(array) ? array->child : NULL;
 }
 
 const char *gt_get_string(const cJSON *object, const char *key)

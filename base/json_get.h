@@ -19,6 +19,9 @@ const cJSON *gt_get(const cJSON *object, const char *key);
 #define gt_get_at(object, ...) gt_get_at_((object), (const char *const[]){__VA_ARGS__, NULL})
 const cJSON *gt_get_at_(const cJSON *object, const char *const *keys);
 
+/* The first element of an array; the others follow as its `next`. NULL: it is empty, or no array. */
+const cJSON *gt_first(const cJSON *array);
+
 /* ---- here a wrong value counts as a missing one ---- */
 
 /* The text, which belongs to the object; "" if the member is missing or not a text. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "base/version.h"
 
@@ -26,10 +27,7 @@ static int argument_of(const struct gt_option *option)
 
 static const struct gt_option *options_find_name(const struct gt_command *command, const char *name)
 {
-    for (size_t i = 0; i < command->count; i++)
-        if (strcmp(command->options[i].name, name) == 0)
-            return &command->options[i];
-    return NULL;
+    return GT_FIND(command->options, command->count, name, name);
 }
 
 static bool has_letter(const struct gt_command *command, char letter)
@@ -207,19 +205,12 @@ int gt_exit_with_text(const char *program, const struct gt_buf *text)
     gt_auto_err struct gt_err *err = NULL;
     if (gt_buf_check(text, "the output", &err) < 0)
         return gt_exit_with(program, err, GT_EXIT_FAILED);
-    for (size_t done = 0; done < text->len;) {
-        ssize_t n = write(STDOUT_FILENO, text->data + done, text->len - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EPIPE) /* the reader has closed the pipe: no error */
-            return GT_EXIT_FAILED;
-        if (n < 0) {
-            gt_fail_sys(&err, errno, "standard output");
-            return gt_exit_with(program, err, GT_EXIT_FAILED);
-        }
-        done += (size_t)n;
+    int r = gt_file_write_all(STDOUT_FILENO, text->data, text->len);
+    if (r < 0 && r != -EPIPE) { /* else: the reader has closed the pipe, no error */
+        gt_fail_sys(&err, -r, "standard output");
+        return gt_exit_with(program, err, GT_EXIT_FAILED);
     }
-    return 0;
+    return r < 0 ? GT_EXIT_FAILED : 0;
 }
 
 int gt_exit_with_help(const struct gt_command *command)

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -45,6 +47,14 @@ bool gt_text_is_utf8(const char *text)
         p += n;
     }
     return true;
+}
+
+unsigned gt_text_characters(const char *text)
+{
+    unsigned count = 0;
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80; /* not a later byte of one in UTF-8 */
+    return count;
 }
 
 /* Length of the printable character at p, 0 for a control character (C1 ones too) or broken UTF-8. */
@@ -151,6 +161,33 @@ bool gt_text_copy(char *to, size_t size, const char *from)
     }
     memcpy(to, from, len + 1);
     return true;
+}
+
+int gt_text_dup(const char *text, const char *what, char **ret, struct gt_err **err)
+{
+    char *copy = text ? strdup(text) : NULL;
+    GT_NEED(copy || !text, err, "%s", what);
+    *ret = copy;
+    return 0;
+}
+
+const char *gt_text_put(const char *text, char **at)
+{
+    const char *copy = *at;
+    *at = stpcpy(*at, text) + 1;
+    return copy;
+}
+
+int gt_text_format(const char *what, char **ret, struct gt_err **err, const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    GT_NEED(n >= 0, err, "%s", what);
+    *ret = text;
+    return 0;
 }
 
 void gt_text_cut(char *to, size_t size, const char *from)

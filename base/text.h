@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/buf.h"
 
@@ -16,6 +18,9 @@ unsigned gt_text_utf8_length(const char *text);
 
 /* Whether the whole of `text` is valid UTF-8. */
 bool gt_text_is_utf8(const char *text);
+
+/* How many characters it has, which is how many columns a terminal takes for it. */
+unsigned gt_text_characters(const char *text);
 
 /* Replaces every byte that is a control character or not valid UTF-8 with '?', in place. */
 void gt_text_make_printable(char *text);
@@ -34,6 +39,25 @@ void gt_text_add_unsigned(struct gt_buf *buf, uint64_t number);
 
 /* Copies into an array of `size` bytes, always terminated; false (and an empty text) if it does not fit. */
 bool gt_text_copy(char *to, size_t size, const char *from);
+
+/* Allocates a copy for the caller; NULL has none. -ENOMEM: there is no memory for `what`. */
+int gt_text_dup(const char *text, const char *what, char **ret, struct gt_err **err);
+
+/* In a function with arguments as of printf(): writes their text into an array, cut where it is too long. */
+#define GT_TEXT_OF_ARGS(to, format)                                                                          \
+    do {                                                                                                     \
+        va_list args_;                                                                                       \
+        va_start(args_, format);                                                                             \
+        vsnprintf((to), sizeof(to), (format), args_);                                                        \
+        va_end(args_);                                                                                       \
+    } while (0)
+
+/* Copies it to *at, with its NUL, and moves *at behind that: for objects in one block. Returns the copy. */
+const char *gt_text_put(const char *text, char **at);
+
+/* As asprintf(): the caller frees *ret. -ENOMEM: there is no memory for `what`. */
+int gt_text_format(const char *what, char **ret, struct gt_err **err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Copies as much as fits into an array of `size` bytes, always terminated; only whole characters are copied.
  */

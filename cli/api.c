@@ -71,12 +71,9 @@ static int wait_for_answer(struct cli_api *api, const struct gt_kube_resource *r
     int r = gt_loop_run(api->loop, err);
     if (!api->failed)
         return r;
-    if (err)
-        *err = gt_steal(api->failed);
-    else
-        gt_err_free(gt_steal(api->failed));
-    return gt_wrap(err, "%s: %s%s%s", api->config.server, resource->plural, name ? " " : "",
-                   name ? name : "");
+    GT_TRY_WRAP(gt_err_pass(err, &api->failed), err, "%s: %s%s%s", api->config.server, resource->plural,
+                name ? " " : "", name ? name : "");
+    return r;
 }
 
 /* A request, with a new credential if the plugin's has expired, and once more if the server refuses it. */

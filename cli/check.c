@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/json_get.h"
+#include "base/text.h"
 
 struct cli_check *cli_check_add(struct cli_checks *to, const char *name, const char *assumed)
 {
@@ -43,10 +44,7 @@ void cli_check_evaluate(struct cli_check *check, bool holds)
 
 void cli_check_cannot(struct cli_check *check, const char *format, ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(check->why, sizeof(check->why), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(check->why, format);
     make_plain(check->why);
 }
 
@@ -70,9 +68,9 @@ const struct gt_answer *cli_check_value(const struct cli_checked *of, const char
 
 static bool check_lacks(const struct gt_answers *answers, const char *call)
 {
-    const cJSON *name;
-    cJSON_ArrayForEach(name, answers->missing) if (cJSON_IsString(name) &&
-                                                   strcmp(name->valuestring, call) == 0) return true;
+    for (const cJSON *name = gt_first(answers->missing); name; name = name->next)
+        if (cJSON_IsString(name) && strcmp(name->valuestring, call) == 0)
+            return true;
     return false;
 }
 
@@ -117,10 +115,7 @@ int cli_check_gpu(const struct cli_checked *of, unsigned vendor_number)
 void cli_tally_add(struct cli_tally *tally, const char *format, ...)
 {
     char text[sizeof(tally->of[0].text)];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(text, format);
     unsigned i = 0;
     while (i < tally->count && strcmp(tally->of[i].text, text) != 0)
         i++;

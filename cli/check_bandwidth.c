@@ -63,12 +63,11 @@ static bool bandwidth_lists(const cJSON *ids, const char *id)
 static bool bandwidth_holds(const cJSON *kubelet, const cJSON *claims, const struct gt_gpu *gpu)
 {
     char id[GT_ID_SIZE], bdf[GT_BDF_SIZE + 4], device[GT_DRA_DEVICE_SIZE] = "";
-    const cJSON *entry;
     gt_gpu_device_id(gpu, id);
     snprintf(bdf, sizeof(bdf), "PCI-%s", gpu->bdf);
     gt_dra_device_name(gpu->bdf, device);
-    cJSON_ArrayForEach(entry, gt_get_at(kubelet, "Data", "PodDeviceEntries"))
-    {
+    for (const cJSON *entry = gt_first(gt_get_at(kubelet, "Data", "PodDeviceEntries")); entry;
+         entry = entry->next) {
         const cJSON *ids = gt_get(entry, "DeviceIDs");
         if (bandwidth_lists(ids, id) || bandwidth_lists(ids, bdf))
             return true;
@@ -288,15 +287,13 @@ static unsigned bandwidth_keep(const struct bandwidth *all, struct gt_buf *to)
     char path[PATH_MAX];
     gt_auto_free char *text = NULL;
     gt_auto_json cJSON *json = NULL;
-    const cJSON *fault;
     size_t len = 0;
     unsigned kept = 0;
     snprintf(path, sizeof(path), "%s/check-node-bandwidth.json", all->how->fault_dir);
     if (gt_file_read(AT_FDCWD, path, BANDWIDTH_TEXT_MAX, &text, &len, NULL) < 0 ||
         gt_json_parse(text, len, path, &json, NULL) < 0)
         return 0;
-    cJSON_ArrayForEach(fault, gt_get(json, "faults"))
-    {
+    for (const cJSON *fault = gt_first(gt_get(json, "faults")); fault; fault = fault->next) {
         int gpu = gt_node_gpu_named(all->of->node, gt_get_string(fault, "gpu"));
         if (gpu < 0 || !(all->in_use >> gpu & 1))
             continue;

@@ -89,13 +89,11 @@ static void check_events(const struct cli_checked *of, struct cli_check *check)
 {
     static const char *const needed[] = {"mxSmlEventSetCreate", "mxSmlDeviceRegisterEvents",
                                          "mxSmlEventSetWait"};
-    const cJSON *name;
     if (!of->answers || of->answers->library_error) {
         cli_check_cannot(check, "%s", of->answers ? "there is no library" : of->no_answers);
         return;
     }
-    cJSON_ArrayForEach(name, of->answers->missing)
-    {
+    for (const cJSON *name = gt_first(of->answers->missing); name; name = name->next) {
         for (unsigned i = 0; cJSON_IsString(name) && i < GT_COUNT(needed); i++) {
             if (strcmp(name->valuestring, needed[i]) != 0)
                 continue;

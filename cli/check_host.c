@@ -52,17 +52,26 @@ static bool host_kubelet(const struct cli_checked *of, struct cli_check *check, 
 /* ---- device nodes ---- */
 
 /* The next device node of the driver that is one, from *at on; NULL: no more. */
-static const char *host_next_device(const struct cli_checked *of, const struct gt_device_nodes *nodes,
-                                    unsigned *at, struct stat *ret)
+static const char *host_next_device(const struct cli_checked *of, unsigned *at, struct stat *ret)
 {
     char path[PATH_MAX];
-    while (*at < nodes->count) {
-        const char *name = nodes->names[(*at)++];
+    while (*at < of->nodes.count) {
+        const char *name = of->nodes.names[(*at)++];
         if (snprintf(path, sizeof(path), "%s/%s", of->dev_root, name) < PATH_MAX && stat(path, ret) == 0 &&
             S_ISCHR(ret->st_mode))
             return name;
     }
     return NULL;
+}
+
+/* What was found of the driver's device nodes, of which there must be some. */
+static void host_judge_devices(struct cli_check *check, const struct cli_tally *found, bool any, bool holds)
+{
+    cli_check_found_tally(check, "", found);
+    if (any)
+        cli_check_evaluate(check, holds);
+    else
+        cli_check_cannot(check, "there is no device node of the driver");
 }
 
 static bool host_has_link(const struct cli_checked *of, dev_t device)
@@ -76,50 +85,35 @@ static bool host_has_link(const struct cli_checked *of, dev_t device)
 
 static void check_dev_char(const struct cli_checked *of, struct cli_check *check)
 {
-    const struct gt_device_nodes *nodes = &of->nodes;
     gt_auto_json cJSON *config = NULL;
     struct cli_tally missing = {0};
     struct stat device;
-    unsigned devices = 0, linked = 0;
+    unsigned at = 0, devices = 0, linked = 0;
     bool known = host_kubelet(of, check, &config);
     if (!of->root)
         return;
     const char *driver = known ? gt_get_string(config, "cgroupDriver") : "";
-    for (unsigned at = 0; (at < nodes->count);) {
-        const char *name = host_next_device(of, nodes, &at, &device);
-        bool has = name && host_has_link(of, device.st_rdev);
-        devices += name != NULL;
+    for (const char *name; (name = host_next_device(of, &at, &device)); devices++) {
+        bool has = host_has_link(of, device.st_rdev);
         linked += has;
-        if (name && !has)
+        if (!has)
             cli_tally_add(&missing, "none of %s", name);
     }
     cli_check_found(check, "%u of %u links%s%s", linked, devices, *driver ? ", cgroup driver " : "", driver);
-    cli_check_found_tally(check, "", &missing);
-    if (devices)
-        cli_check_evaluate(check, linked == devices || strcmp(driver, "cgroupfs") == 0);
-    else
-        cli_check_cannot(check, "there is no device node of the driver");
+    host_judge_devices(check, &missing, devices, linked == devices || strcmp(driver, "cgroupfs") == 0);
 }
 
 static void check_rights(const struct cli_checked *of, struct cli_check *check)
 {
-    const struct gt_device_nodes *nodes = &of->nodes;
     struct cli_tally modes = {0};
     struct stat device;
-    bool open = true, any = false;
-    for (unsigned at = 0; at < nodes->count;) {
-        const char *name = host_next_device(of, nodes, &at, &device);
-        if (!name)
-            break;
-        any = true;
+    unsigned at = 0;
+    bool open = true;
+    while (host_next_device(of, &at, &device)) {
         open = open && (device.st_mode & 0666) == 0666;
         cli_tally_add(&modes, "mode %04o", (unsigned)(device.st_mode & 07777));
     }
-    cli_check_found_tally(check, "", &modes);
-    if (any)
-        cli_check_evaluate(check, open);
-    else
-        cli_check_cannot(check, "there is no device node of the driver");
+    host_judge_devices(check, &modes, modes.count, open);
 }
 
 static void check_rdma(const struct cli_checked *of, struct cli_check *check)
@@ -213,11 +207,11 @@ static void host_selinux_type(const struct cli_checked *of, const char *device, 
 /* By the policy container-selinux. */
 static void check_selinux(const struct cli_checked *of, struct cli_check *check)
 {
-    const struct gt_device_nodes *nodes = &of->nodes;
     char path[PATH_MAX], text[16], type[64];
     struct cli_tally types = {0};
     struct stat device;
-    bool allowed = true, any = false;
+    unsigned at = 0;
+    bool allowed = true;
     if (!host_path(of, HOST_SELINUX "/enforce", path))
         return;
     if (gt_file_read_attribute(AT_FDCWD, path, text, sizeof(text)) <= 0 || text[0] != '1') {
@@ -227,22 +221,14 @@ static void check_selinux(const struct cli_checked *of, struct cli_check *check)
     }
     bool all = host_has_boolean(of, "container_use_devices", false);
     bool dri = host_has_boolean(of, "container_use_dri_devices", true); /* older policies have it not */
-    for (unsigned at = 0; at < nodes->count;) {
-        const char *name = host_next_device(of, nodes, &at, &device);
-        if (!name)
-            break;
-        any = true;
+    for (const char *name; (name = host_next_device(of, &at, &device));) {
         host_selinux_type(of, name, type, sizeof(type));
         cli_tally_add(&types, "%s", type[0] ? type : "no type");
         allowed = allowed && (all || (dri && strcmp(type, "dri_device_t") == 0) ||
                               strcmp(type, "container_file_t") == 0);
     }
     cli_check_found(check, "container_use_devices %s", all ? "on" : "off");
-    cli_check_found_tally(check, "", &types);
-    if (any)
-        cli_check_evaluate(check, allowed);
-    else
-        cli_check_cannot(check, "there is no device node of the driver");
+    host_judge_devices(check, &types, types.count, allowed);
 }
 
 static void check_containerd(const struct cli_checked *of, struct cli_check *check)

@@ -33,22 +33,17 @@ static void check_functions(const struct cli_checked *of, struct cli_check *chec
     static const char *const later[] = {"mxSmlGetMetaXLinkInfo_v2", "mxSmlGetDeviceBoardId",
                                         "mxSmlEventSetCreate",      "mxSmlDeviceRegisterEvents",
                                         "mxSmlEventSetWait",        "mxSmlEventSetFree"};
-    const cJSON *name;
     struct cli_tally missing = {0};
     bool all = true;
     if (!of->answers || of->answers->library_error) {
         cli_check_cannot(check, "%s", of->answers ? "there is no library" : of->no_answers);
         return;
     }
-    cJSON_ArrayForEach(name, of->answers->missing)
-    {
-        bool optional = false;
+    for (const cJSON *name = gt_first(of->answers->missing); name; name = name->next) {
         if (!cJSON_IsString(name))
             continue;
         cli_tally_add(&missing, "%s", name->valuestring);
-        for (unsigned i = 0; i < GT_COUNT(later); i++)
-            optional = optional || strcmp(later[i], name->valuestring) == 0;
-        all = all && optional;
+        all = all && GT_HAS_TEXT(later, GT_COUNT(later), name->valuestring);
     }
     if (!missing.count)
         cli_check_found(check, "it has all");

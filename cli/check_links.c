@@ -188,13 +188,11 @@ static void check_port_states(const struct cli_checked *of, struct cli_check *ch
     unsigned at = 0, others = 0;
     bool sane = true;
     while ((answer = cli_check_value(of, state_call, &at))) {
-        const cJSON *item;
         unsigned up = 0;
         if (!answer->arg_count || answer->args[0] >= GT_VENDOR_DEVICES)
             continue;
         sane = sane && cJSON_GetArraySize(answer->value) == GT_VENDOR_PORTS;
-        cJSON_ArrayForEach(item, answer->value)
-        {
+        for (const cJSON *item = gt_first(answer->value); item; item = item->next) {
             uint64_t state;
             bool known = gt_json_is_unsigned(item, PORT_STATES, &state);
             sane = sane && known;
@@ -219,9 +217,7 @@ static void check_port_speed(const struct cli_checked *of, struct cli_check *che
     unsigned at = 0;
     bool usual = true;
     while ((answer = cli_check_next(of, speed_call, &at))) {
-        const cJSON *item;
-        cJSON_ArrayForEach(item, answer->value)
-        {
+        for (const cJSON *item = gt_first(answer->value); item; item = item->next) {
             const cJSON *speed = gt_get(item, "speed"), *width = gt_get(item, "width");
             double s = cJSON_IsNumber(speed) ? speed->valuedouble : -1,
                    w = cJSON_IsNumber(width) ? width->valuedouble : -1;

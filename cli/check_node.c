@@ -69,10 +69,8 @@ static void material_done(struct material *material)
 
 static const char *missing_why(const struct gt_node *node, const char *what)
 {
-    for (unsigned i = 0; i < node->missing_count; i++)
-        if (strcmp(node->missing[i].what, what) == 0)
-            return node->missing[i].why;
-    return "the vendor library was not asked";
+    const struct gt_missing *found = GT_FIND(node->missing, node->missing_count, what, what);
+    return found ? found->why : "the vendor library was not asked";
 }
 
 /* Whether this process starts the probe, and has no capabilities, so that the probe has none either. */

@@ -79,26 +79,28 @@ static int drain_cordon(struct cli_drain *drain, const char *node, unsigned *cor
 
 /* ---- its pods ---- */
 
+static void drained_pod_done(struct drained_pod *pod)
+{
+    free(pod->namespace_);
+    free(pod->name);
+    free(pod->uid);
+    free(pod->node);
+    free(pod->owner);
+    gt_err_free(pod->error);
+}
+
 static void drain_on_begin(void *arg)
 {
     struct cli_drain *drain = arg;
-    for (uint32_t i = 0; i < drain->count; i++) {
-        free(drain->pods[i].namespace_);
-        free(drain->pods[i].name);
-        free(drain->pods[i].uid);
-        free(drain->pods[i].node);
-        free(drain->pods[i].owner);
-        gt_err_free(drain->pods[i].error);
-    }
-    drain->count = 0;
+    while (drain->count)
+        drained_pod_done(&drain->pods[--drain->count]);
 }
 
 static void drain_on_nodes(void *arg)
 {
     struct cli_drain *drain = arg;
-    for (uint32_t i = 0; i < drain->silent_count; i++)
-        free(drain->silent[i]);
-    drain->silent_count = 0;
+    while (drain->silent_count)
+        free(drain->silent[--drain->silent_count]);
 }
 
 static void drain_done(struct cli_drain *drain)
@@ -111,10 +113,7 @@ static void drain_done(struct cli_drain *drain)
 
 static bool is_drained(const struct cli_drain *drain, const char *node)
 {
-    for (unsigned i = 0; node && i < drain->super->member_count; i++)
-        if (strcmp(drain->super->members[i].node, node) == 0)
-            return true;
-    return false;
+    return node && GT_FIND(drain->super->members, drain->super->member_count, node, node);
 }
 
 static void choose_way(const struct gt_pod *pod, struct drained_pod *to)
@@ -153,15 +152,10 @@ static void drain_on_pod(void *arg, cJSON *object)
     bool grown = GT_GROW(drain->pods, drain->count, drain->capacity, 64);
     drain->no_memory =
         drain->no_memory || !grown || !new.namespace_ || !new.name || !new.uid || !new.node || !new.owner;
-    if (grown) {
+    if (grown)
         drain->pods[drain->count++] = new;
-        return;
-    }
-    free(new.namespace_);
-    free(new.name);
-    free(new.uid);
-    free(new.node);
-    free(new.owner);
+    else
+        drained_pod_done(&new);
 }
 
 static int drain_by_name(const void *a, const void *b)

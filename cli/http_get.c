@@ -69,6 +69,6 @@ int cli_http_get(const char *address, const char *path, unsigned timeout_ms, str
         return gt_fail(err, EINVAL, "expected ADDRESS:PORT, is '%.100s'", address);
     char server[ADDRESS_MAX + 32];
     snprintf(server, sizeof(server), "http://%s%s", port == address ? "127.0.0.1" : "", address);
-    int r = transfer(server, path, timeout_ms, body, err);
-    return r < 0 ? gt_wrap(err, "%s", address) : 0;
+    GT_TRY_WRAP(transfer(server, path, timeout_ms, body, err), err, "%s", address);
+    return 0;
 }

@@ -153,7 +153,7 @@ static bool isolate_add(cJSON *list, const struct isolated_target *target, unsig
         "?'grade': %s, ?'value': %s, 'reason': %s, ?'evict': !%d, ?'by': %s, 'since': %s, ?'until': %s}",
         options->grade ? isolate_grades[options->grade] : "", options->value, options->reason, options->evict,
         by, since, until);
-    return cJSON_AddItemToArray(list, text.failed ? NULL : cJSON_Parse(text.data));
+    return gt_json_attach(list, NULL, text.failed ? NULL : cJSON_Parse(text.data));
 }
 
 /* Who asks, as the API server sees it; "" where it does not say: the policy then refuses the entry, if there
@@ -184,15 +184,11 @@ struct isolate_change {
 static bool isolate_note_released(const struct isolated_target *target, unsigned i, cJSON *released)
 {
     const char *const link[] = {target->gpus[0], target->gpus[1]};
-    cJSON *entry = cJSON_CreateObject(),
-          *what = target->link ? cJSON_CreateStringArray(link, 2) : cJSON_CreateString(target->gpus[i]);
-    bool whole = cJSON_AddItemToObject(entry, target->link ? "link" : "gpu", what);
-    if (!whole)
-        cJSON_Delete(what);
-    if (whole && cJSON_AddItemToArray(released, entry))
-        return true;
-    cJSON_Delete(entry);
-    return false;
+    cJSON *entry = cJSON_CreateObject();
+    return gt_json_attach(released, NULL, entry) &&
+           gt_json_attach(entry, target->link ? "link" : "gpu",
+                          target->link ? cJSON_CreateStringArray(link, 2)
+                                       : cJSON_CreateString(target->gpus[i]));
 }
 
 static int isolate_change_list(cJSON *list, const struct gt_node *node, struct isolated_target target,
@@ -273,10 +269,9 @@ static void elsewhere_on_begin(void *arg)
 static void elsewhere_on_object(void *arg, cJSON *object)
 {
     struct isolated_elsewhere *elsewhere = arg;
-    const cJSON *entries = gt_isolated_entries(object), *released;
+    const cJSON *entries = gt_isolated_entries(object);
     gt_auto_json cJSON *list = cJSON_Duplicate(entries, true);
-    cJSON_ArrayForEach(released, elsewhere->released)
-    {
+    for (const cJSON *released = gt_first(elsewhere->released); released; released = released->next) {
         for (cJSON *entry = list ? list->child : NULL, *next; entry; entry = next) {
             next = entry->next;
             if (gt_isolated_same_gpus(entry, released))
@@ -285,15 +280,11 @@ static void elsewhere_on_object(void *arg, cJSON *object)
     }
     if (!entries || (list && cJSON_GetArraySize(list) == cJSON_GetArraySize(entries)))
         return;
-    gt_auto_json cJSON *found = cJSON_CreateObject();
-    bool whole = cJSON_AddStringToObject(found, "node", gt_meta_name(object)) &&
+    cJSON *found = cJSON_CreateObject();
+    bool whole = gt_json_attach(elsewhere->found, NULL, found) &&
+                 cJSON_AddStringToObject(found, "node", gt_meta_name(object)) &&
                  cJSON_AddStringToObject(found, "version", gt_meta_version(object)) &&
-                 cJSON_AddItemToObject(found, "list", list);
-    if (whole)
-        list = NULL;
-    whole = whole && cJSON_AddItemToArray(elsewhere->found, found);
-    if (whole)
-        found = NULL;
+                 gt_json_attach(found, "list", gt_steal(list));
     elsewhere->has_failed = elsewhere->has_failed || !whole;
 }
 
@@ -316,7 +307,6 @@ static int isolate_release_elsewhere(struct cli_api *api, const cJSON *released,
                                       .on_object = elsewhere_on_object,
                                       .arg = &elsewhere};
     int r = 0;
-    const cJSON *found;
     bool is_tree = ((const struct cli_parse *)call->options)->format != CLI_TEXT;
     for (unsigned tries = 0; r >= 0 && tries < CONFLICTS_MAX && isolated_names_uuid(released); tries++) {
         r = cli_api_list(api, &list, call->err);
@@ -324,8 +314,7 @@ static int isolate_release_elsewhere(struct cli_api *api, const cJSON *released,
             r = gt_fail(call->err, ENOMEM, "no memory for what other nodes have isolated");
         if (r < 0 || !cJSON_GetArraySize(elsewhere.found))
             break;
-        cJSON_ArrayForEach(found, elsewhere.found)
-        {
+        for (const cJSON *found = gt_first(elsewhere.found); found; found = found->next) {
             const char *name = gt_get_string(found, "node");
             if (r >= 0)
                 r = isolate_patch(api, name, gt_get_string(found, "version"), gt_get(found, "list"),
@@ -407,19 +396,16 @@ static void isolated_on_object(void *arg, cJSON *object)
 {
     struct isolated_list *all = arg;
     gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
-    const cJSON *entry, *list = gt_isolated_entries(object);
     if (all->node && strcmp(all->node, gt_meta_name(object)) != 0)
         return;
     gt_node_gpu_topology_read_wiring(object, &topology, NULL); /* without it GPUs have no index here */
-    cJSON_ArrayForEach(entry, list)
-    {
+    for (const cJSON *entry = gt_first(gt_isolated_entries(object)); entry; entry = entry->next) {
         gt_auto_buf struct gt_buf what = GT_BUF(1024);
         cJSON *row = gt_isolated_is_over(entry, time(NULL)) ? NULL : cJSON_Duplicate(entry, true);
         isolated_what(entry, topology.node, &what);
         cJSON_AddStringToObject(row, "node", gt_meta_name(object));
         cJSON_AddStringToObject(row, "what", what.data ? what.data : "");
-        if (row)
-            cJSON_AddItemToArray(all->rows, row);
+        gt_json_attach(all->rows, NULL, row);
     }
 }
 
@@ -524,21 +510,13 @@ static const struct gt_option isolated_own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static size_t characters_of(const char *text)
-{
-    size_t count = 0;
-    for (; *text; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80; /* not a later byte of one in UTF-8 */
-    return count;
-}
-
 static int isolate_check(struct cli_call *call, const struct isolate_options *options)
 {
     if (!options->reason)
         return cli_misuse(call, "--reason: say why");
-    if (characters_of(options->reason) > 100 || !gt_text_is_printable(options->reason))
+    if (gt_text_characters(options->reason) > 100 || !gt_text_is_printable(options->reason))
         return cli_misuse(call, "--reason: longer than 100 characters, or not printable");
-    if (options->value && (characters_of(options->value) > 40 || !gt_text_is_printable(options->value)))
+    if (options->value && (gt_text_characters(options->value) > 40 || !gt_text_is_printable(options->value)))
         return cli_misuse(call, "--value: longer than 40 characters, or not printable");
     if (options->grade && (options->link || options->evict))
         return cli_misuse(call, "--grade %s: such a GPU stays in use, without --link and --evict",

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "topology/model/render.h"
 
@@ -40,12 +40,9 @@ static bool message_watches; /* and says nothing of what it does every two secon
 void cli_progress(const char *format, ...)
 {
     char text[72];
-    va_list args;
     if (message_watches || !isatty(STDERR_FILENO))
         return;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(text, format);
     /* Written over by blanks: where NO_COLOR is set there shall be no escape sequence. */
     fprintf(stderr, "\r%-*s", message_progress, text);
     message_progress = (int)strlen(text);
@@ -260,10 +257,7 @@ bool cli_parse_options(const struct gt_command *command, int argc, char **argv, 
 int cli_usage(const char *verb, const char *format, ...)
 {
     char text[1000];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(text, format);
     gt_auto_err struct gt_err *err = NULL; /* an error's text is one line without control characters */
     gt_fail(&err, EINVAL, "%s", text);
     return message_say(verb, err, CLI_USAGE);
@@ -279,10 +273,7 @@ void cli_warn(const char *verb, const char *text)
 int cli_misuse(struct cli_call *call, const char *format, ...)
 {
     char text[1000];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(text, format);
     call->is_misuse = true;
     return gt_fail(call->err, EINVAL, "%s", text);
 }

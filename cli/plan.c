@@ -62,16 +62,19 @@ static int number_jobs(struct gt_cluster_file *file, struct gt_err **err)
     return 0;
 }
 
-static void plan_relocate_move(struct cli_plan *plan)
+static void plan_change_free(struct gt_cluster *cluster, struct gt_place place, bool frees)
 {
     struct gt_cluster_node node;
+    if (gt_cluster_get_node(cluster, place.node, &node))
+        gt_cluster_set_free(cluster, place.node, frees ? node.free | place.mask : node.free & ~place.mask);
+}
+
+static void plan_relocate_move(struct cli_plan *plan)
+{
     for (uint32_t i = 0; i < plan->way.relocation.count; i++) {
         const struct gt_relocate_move *move = &plan->way.relocation.moves[i];
-        const struct gt_running_pod *pod = &plan->file->running[move->pod];
-        if (gt_cluster_get_node(plan->cluster, pod->place.node, &node))
-            gt_cluster_set_free(plan->cluster, pod->place.node, node.free | pod->place.mask);
-        if (gt_cluster_get_node(plan->cluster, move->node, &node))
-            gt_cluster_set_free(plan->cluster, move->node, node.free & ~move->mask);
+        plan_change_free(plan->cluster, plan->file->running[move->pod].place, true);
+        plan_change_free(plan->cluster, (struct gt_place){move->node, move->mask}, false);
     }
 }
 
@@ -307,12 +310,8 @@ static int cli_plan_place(struct cli_plan *plan, struct gt_err **err)
 /* Frees the GPUs of the pods that are to move. */
 static void move_away(const struct cli_plan *plan)
 {
-    struct gt_cluster_node node;
-    for (uint32_t i = 0; i < plan->way.advice.count; i++) {
-        const struct gt_running_pod *pod = &plan->file->running[plan->way.advice.moved[i]];
-        if (gt_cluster_get_node(plan->cluster, pod->place.node, &node))
-            gt_cluster_set_free(plan->cluster, pod->place.node, node.free | pod->place.mask);
-    }
+    for (uint32_t i = 0; i < plan->way.advice.count; i++)
+        plan_change_free(plan->cluster, plan->file->running[plan->way.advice.moved[i]].place, true);
 }
 
 static int find_evicted_pods(struct cli_plan *plan, const struct gt_advise_job *job, struct gt_err **err)

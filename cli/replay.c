@@ -118,10 +118,9 @@ static int replay_run(struct cli_call *call)
     gt_json_printf(&json, "{'decisions': [");
     cli_progress("reading the bundle");
     GT_TRY(gt_file_read(AT_FDCWD, call->args[0], BUNDLE_MAX, &data, &len, call->err));
-    int r =
-        options->page ? bundle_page(data, len, &page, call->err) : replay_all(data, len, &replay, call->err);
-    if (r < 0)
-        return gt_wrap(call->err, "%s", call->args[0]);
+    GT_TRY_WRAP(options->page ? bundle_page(data, len, &page, call->err)
+                              : replay_all(data, len, &replay, call->err),
+                call->err, "%s", call->args[0]);
     call->exit_code = replay.otherwise ? CLI_FAILED : CLI_DONE;
     return options->page ? cli_write_file(call, options->page, page.data) : 0;
 }

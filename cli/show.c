@@ -17,12 +17,11 @@
 
 /* The sources from which `gputopo show` reads who uses a node's GPUs. */
 
-/* A node of the cluster, from its NodeGPUTopology. */
+/* A node with who uses it. */
 struct cli_shown {
-    struct gt_node *node;
-    struct cli_use use;
-    char *notes;   /* lines: when it was observed, and conditions that report a problem */
-    char *problem; /* what is invalid in its report of use; NULL: nothing */
+    cJSON *json; /* that `of` borrows its texts from */
+    struct gt_node_gpu_topology of;
+    char *notes; /* lines: when it was observed, and conditions that report a problem; NULL: none */
 };
 
 #define AGENT_DEFAULT "127.0.0.1:9400"
@@ -35,21 +34,18 @@ enum { USE_ANSWER_MAX = 1 << 20, QUICK_MS = 500, PATIENT_MS = 5000, USE_NOTES_MA
  * Asks the agent of this machine. `address` NULL: its default address, and no error where nobody answers
  * there or the answer is about another node; "none": asks nobody. Otherwise use is not known.
  */
-static int cli_show_query_agent(const char *address, const struct gt_node *node, struct cli_use *ret,
-                                struct gt_err **err)
+static int cli_show_query_agent(const char *address, struct cli_shown *to, struct gt_err **err)
 {
-    *ret = (struct cli_use){0};
     if (address && strcmp(address, "none") == 0)
         return 0;
     const char *where = address ? address : AGENT_DEFAULT;
     gt_auto_err struct gt_err *own = NULL;
     gt_auto_buf struct gt_buf text = GT_BUF(USE_ANSWER_MAX);
-    gt_auto_json cJSON *json = NULL;
     int r = cli_http_get(where, "/usage", address ? PATIENT_MS : QUICK_MS, &text, &own);
     if (r >= 0)
-        r = gt_json_parse(text.data ? text.data : "", text.len, where, &json, &own);
+        r = gt_json_parse(text.data ? text.data : "", text.len, where, &to->json, &own);
     if (r >= 0)
-        r = cli_use_from_agent(json, where, node, ret, &own);
+        r = cli_use_from_agent(to->json, where, &to->of, &own);
     if (r >= 0 || !address)
         return 0;
     return gt_fail(err, -r, "--agent: %s", gt_err_text(own));
@@ -59,10 +55,11 @@ static int cli_show_query_agent(const char *address, const struct gt_node *node,
 
 static void cli_shown_done(struct cli_shown *shown)
 {
-    gt_node_unref_p(&shown->node);
+    gt_node_gpu_topology_done(&shown->of);
+    cJSON_Delete(shown->json);
     free(shown->notes);
-    free(shown->problem);
 }
+#define show_auto __attribute__((cleanup(cli_shown_done)))
 
 static void on_name(void *arg, cJSON *object)
 {
@@ -103,24 +100,6 @@ static char *notes_of(const struct gt_node_gpu_topology *topology)
     return gt_buf_take(&text);
 }
 
-static int show_object(const cJSON *object, struct cli_shown *ret, struct gt_err **err)
-{
-    gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {0};
-    gt_auto_err struct gt_err *problem = NULL;
-    GT_TRY(cli_use_read_topology(object, &topology, &problem, err));
-    if (!topology.node)
-        return gt_fail(err, ENODATA,
-                       GT_PLURAL_NODE_GPU_TOPOLOGY
-                       "/%s: the agent of this node has not reported anything yet",
-                       topology.name);
-    struct cli_shown shown = {.node = gt_node_ref(topology.node), .notes = notes_of(&topology)};
-    cli_use_from_topology(&topology, &shown.use);
-    if (problem)
-        shown.problem = strdup(gt_err_text(problem));
-    *ret = shown;
-    return 0;
-}
-
 int cli_api_get_topology(struct cli_api *api, const char *node, cJSON **ret, struct gt_err **err)
 {
     int r = cli_api_get(api, &gt_kube_node_gpu_topologies, node, ret, err);
@@ -129,16 +108,6 @@ int cli_api_get_topology(struct cli_api *api, const char *node, cJSON **ret, str
     if (err)
         gt_err_free(gt_steal(*err));
     return fail_unknown(api, node, err);
-}
-
-static int cli_show_cluster_node(const struct cli_api_options *options, const char *name,
-                                 struct cli_shown *ret, struct gt_err **err)
-{
-    cli_auto_api struct cli_api *api = NULL;
-    gt_auto_json cJSON *object = NULL;
-    GT_TRY(cli_api_open(options, &api, err));
-    GT_TRY(cli_api_get_topology(api, name, &object, err));
-    return show_object(object, ret, err);
 }
 
 enum { SHOW_DOT = CLI_FORMATS };
@@ -163,61 +132,71 @@ static const struct gt_option own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static void render_json(const struct gt_node *node, const struct cli_use *use, struct gt_buf *to)
+static void render_json(const struct gt_node_gpu_topology *of, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX);
     gt_json_begin(&text, NULL, '{');
-    gt_node_add_json(node, node->name, &text);
-    cli_use_add_json(use, &text);
+    gt_node_add_json(of->node, of->node->name, &text);
+    cli_use_add_json(of, &text);
     gt_json_end(&text, '}');
     gt_json_indent(&text, to);
 }
 
-static int show_print(struct cli_call *call, const struct gt_node *node, const struct cli_use *use,
-                      const char *notes)
+static int show_print(struct cli_call *call, const struct cli_shown *shown)
 {
     const struct show_options *options = call->options;
+    const struct gt_node *node = shown->of.node;
     struct gt_buf *text = call->text;
     if (options->parse.format == CLI_JSON || options->parse.format == CLI_YAML)
-        render_json(node, use, text);
+        render_json(&shown->of, text);
     else if (options->parse.format == CLI_TEXT)
         gt_render_matrix(node, text);
     else if (options->parse.format == SHOW_DOT)
         gt_render_dot(node, text);
     else
         gt_render_svg(node, text);
-    if (options->parse.format == CLI_TEXT && (use->known || notes)) {
+    if (options->parse.format == CLI_TEXT && (shown->of.use_known || shown->notes)) {
         gt_buf_puts(text, "\n");
-        cli_use_text(use, text);
-        gt_buf_puts(text, notes ? notes : "");
+        cli_use_text(&shown->of, text);
+        gt_buf_puts(text, shown->notes ? shown->notes : "");
     }
     return 0;
 }
 
 static int show_cluster_node(struct cli_call *call, const struct show_options *options)
 {
-    __attribute__((cleanup(cli_shown_done))) struct cli_shown shown = {0};
-    GT_TRY(cli_show_cluster_node(&options->api, options->node, &shown, call->err));
-    if (shown.problem)
-        cli_warn(call->verb->name, shown.problem);
-    return show_print(call, shown.node, &shown.use, shown.notes);
+    cli_auto_api struct cli_api *api = NULL;
+    show_auto struct cli_shown shown = {0};
+    gt_auto_err struct gt_err *problem = NULL;
+    GT_TRY(cli_api_open(&options->api, &api, call->err));
+    GT_TRY(cli_api_get_topology(api, options->node, &shown.json, call->err));
+    GT_TRY(cli_use_read_topology(shown.json, &shown.of, &problem, call->err));
+    if (!shown.of.node)
+        return gt_fail(call->err, ENODATA,
+                       GT_PLURAL_NODE_GPU_TOPOLOGY
+                       "/%s: the agent of this node has not reported anything yet",
+                       shown.of.name);
+    if (problem)
+        cli_warn(call->verb->name, gt_err_text(problem));
+    shown.notes = notes_of(&shown.of);
+    return show_print(call, &shown);
 }
 
 static int show_machine(struct cli_call *call, const struct show_options *options)
 {
-    gt_auto_node struct gt_node *node = NULL;
-    GT_TRY(cli_source_scan(call, &options->source, &node, NULL));
+    show_auto struct cli_shown shown = {0};
+    GT_TRY(cli_source_scan(call, &options->source, &shown.of.node, NULL));
+    const struct gt_node *node = shown.of.node;
     if (node->gpu_count == 0 && options->parse.format == CLI_TEXT) {
         gt_auto_err struct gt_err *none = NULL;
         cli_source_no_gpus(&options->source, node, &none); /* in place of a matrix without rows */
         gt_buf_printf(call->text, "%s\n", gt_err_text(none));
         return 0;
     }
-    struct cli_use use = {0};
     bool is_recorded = options->source.from || (options->source.root && !options->agent);
     if (!is_recorded && node->gpu_count)
-        GT_TRY(cli_show_query_agent(options->agent, node, &use, call->err));
-    return show_print(call, node, &use, NULL);
+        GT_TRY(cli_show_query_agent(options->agent, &shown, call->err));
+    return show_print(call, &shown);
 }
 
 static int show_run(struct cli_call *call)

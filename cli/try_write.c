@@ -114,6 +114,7 @@ void try_write_text(const struct try_result *result, struct gt_buf *to)
 
 /* ---- other formats ---- */
 
+/* A number; null where it is not known. */
 static void try_add_count(struct gt_buf *to, const char *key, uint32_t number)
 {
     if (number)
@@ -125,10 +126,7 @@ static void try_add_count(struct gt_buf *to, const char *key, uint32_t number)
 static void try_add_job(const struct try_job *job, struct gt_buf *to)
 {
     gt_json_new_line(to, 4);
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_text(to, "name", job->name);
-    gt_json_add_unsigned(to, "pods", job->count);
-    gt_json_add_unsigned(to, "waiting", job->waiting);
+    gt_json_printf(to, "{'name': %s, 'pods': %u, 'waiting': %u", job->name, job->count, job->waiting);
     try_add_count(to, "gpusPerPod", job->gpus);
     gt_json_add_unsigned(to, "supernodes", job->supernodes);
     try_add_count(to, "needed", job->needed);
@@ -139,25 +137,15 @@ static void try_add_job(const struct try_job *job, struct gt_buf *to)
 void try_write_json(const struct try_result *result, struct gt_buf *to)
 {
     const struct gt_picture_counts *counts = &result->view.picture.counts;
-    gt_json_begin(to, NULL, '{');
-    gt_json_add_unsigned(to, "nodes", counts->nodes);
-    gt_json_add_unsigned(to, "gpus", counts->gpus);
-    gt_json_add_unsigned(to, "free", counts->free);
-    gt_json_add_unsigned(to, "supernodes", result->view.picture.supernode_count);
-    gt_json_add_unsigned(to, "nodesAlone", result->alone);
-    gt_json_begin(to, "fits", '[');
-    for (unsigned i = 0; i < result->fit_count; i++) {
-        gt_json_begin(to, NULL, '{');
-        gt_json_add_unsigned(to, "gpus", result->fits[i].gpus);
-        gt_json_add_unsigned(to, "units", result->fits[i].units);
-        gt_json_end(to, '}');
-    }
-    gt_json_end(to, ']');
-    gt_json_begin(to, "jobs", '[');
+    gt_json_printf(to, "{'nodes': %u, 'gpus': %u, 'free': %u, 'supernodes': %u, 'nodesAlone': %u, 'fits': [",
+                   counts->nodes, counts->gpus, counts->free, result->view.picture.supernode_count,
+                   result->alone);
+    for (unsigned i = 0; i < result->fit_count; i++)
+        gt_json_printf(to, "{'gpus': %u, 'units': %u}", result->fits[i].gpus, result->fits[i].units);
+    gt_json_printf(to, "], 'jobs': [");
     for (uint32_t i = 0; i < result->job_count; i++)
         try_add_job(&result->jobs[i], to);
-    gt_json_end(to, ']');
-    gt_json_key(to, "cluster");
+    gt_json_printf(to, "], 'cluster':");
     cli_view_json(&result->view, to);
     gt_buf_puts(to, "}\n");
 }

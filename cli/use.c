@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/bits.h"
 #include "base/err.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
@@ -58,36 +57,6 @@ void cli_near_text(const struct cli_near *near, struct gt_buf *to)
         gt_buf_printf(to, "%s%s", i == 0 ? "" : i + 1 == count ? " and " : ", ", near->kept[i].name);
 }
 
-static void cli_use_add_owner(struct cli_use *use, unsigned gpu, const struct cli_owner *owner)
-{
-    use->used |= UINT64_C(1) << gpu;
-    for (unsigned i = 0; i < use->owner_count; i++) {
-        struct cli_owner *known = &use->owners[i];
-        if (strcmp(known->namespace_, owner->namespace_) == 0 && strcmp(known->pod, owner->pod) == 0 &&
-            strcmp(known->container, owner->container) == 0) {
-            known->mask |= UINT64_C(1) << gpu;
-            return;
-        }
-    }
-    struct cli_owner *added = &use->owners[use->owner_count++];
-    *added = *owner;
-    added->mask = UINT64_C(1) << gpu;
-}
-
-void cli_use_from_topology(const struct gt_node_gpu_topology *topology, struct cli_use *ret)
-{
-    struct cli_use use = {.known = topology->use_known, .free = topology->free & ~topology->owned};
-    for (unsigned i = 0; i < topology->owner_count; i++) {
-        const struct gt_gpu_owner *owner_of = &topology->owners[i];
-        struct cli_owner owner = {0};
-        gt_text_copy(owner.namespace_, sizeof(owner.namespace_), owner_of->namespace_);
-        gt_text_copy(owner.pod, sizeof(owner.pod), owner_of->pod);
-        gt_text_copy(owner.container, sizeof(owner.container), owner_of->container);
-        cli_use_add_owner(&use, owner_of->gpu, &owner);
-    }
-    *ret = use;
-}
-
 int cli_use_read_topology(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **ret_problem,
                           struct gt_err **err)
 {
@@ -101,14 +70,14 @@ int cli_use_read_topology(const cJSON *object, struct gt_node_gpu_topology *ret,
     return r;
 }
 
-int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_node *node,
-                       struct cli_use *ret, struct gt_err **err)
+int cli_use_from_agent(const cJSON *usage, const char *source, struct gt_node_gpu_topology *to,
+                       struct gt_err **err)
 {
     const struct gt_at at = {source, "", err};
-    gt_auto_node_gpu_topology struct gt_node_gpu_topology topology = {.node = gt_node_ref(node)};
+    const struct gt_node *node = to->node;
+    struct gt_node_gpu_topology topology = *to;
     const cJSON *used = gt_get(usage, "used");
     bool known = false;
-    *ret = (struct cli_use){0};
     if (!cJSON_IsObject(usage))
         return gt_at_fail(&at, "", "expected an object, is %s", gt_json_type(usage));
     GT_TRY(gt_get_bool(&at, usage, "known", &known));
@@ -124,24 +93,49 @@ int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_n
             return gt_at_fail(&at, "used", "GPU %d is %.64s there and %s here: it speaks of another machine",
                               gpu, uuid, node->gpus[gpu].uuid);
     }
-    cli_use_from_topology(&topology, ret);
+    *to = topology;
     return 0;
 }
 
-void cli_use_text(const struct cli_use *use, struct gt_buf *to)
+static uint64_t use_free(const struct gt_node_gpu_topology *of)
+{
+    return of->free & ~of->owned;
+}
+
+/* The GPUs of the container that has this one; 0 where one before it in the list is of the same. */
+static uint64_t use_of_container(const struct gt_node_gpu_topology *of, unsigned i)
+{
+    const struct gt_gpu_owner *first = &of->owners[i];
+    uint64_t gpus = 0;
+    for (unsigned k = 0; k < of->owner_count; k++) {
+        const struct gt_gpu_owner *owner = &of->owners[k];
+        if (strcmp(first->namespace_, owner->namespace_) != 0 || strcmp(first->pod, owner->pod) != 0 ||
+            strcmp(first->container, owner->container) != 0)
+            continue;
+        if (k < i)
+            return 0;
+        gpus |= UINT64_C(1) << owner->gpu;
+    }
+    return gpus;
+}
+
+void cli_use_text(const struct gt_node_gpu_topology *of, struct gt_buf *to)
 {
     gt_buf_puts(to, "Free GPUs: ");
-    if (!use->known)
+    if (!of->use_known)
         gt_buf_puts(to, "not known");
-    else if (!use->free)
+    else if (!use_free(of))
         gt_buf_puts(to, "none");
     else
-        gt_text_add_mask(to, use->free);
+        gt_text_add_mask(to, use_free(of));
     gt_buf_puts(to, "\n");
-    for (unsigned i = 0; i < use->owner_count; i++) {
-        const struct cli_owner *owner = &use->owners[i];
-        gt_buf_puts(to, owner->mask & (owner->mask - 1) ? "  GPUs " : "  GPU ");
-        gt_text_add_mask(to, owner->mask);
+    for (unsigned i = 0; i < of->owner_count; i++) {
+        const struct gt_gpu_owner *owner = &of->owners[i];
+        uint64_t gpus = use_of_container(of, i);
+        if (!gpus)
+            continue;
+        gt_buf_puts(to, gpus & (gpus - 1) ? "  GPUs " : "  GPU ");
+        gt_text_add_mask(to, gpus);
         gt_buf_printf(to, ": %s/%s", owner->namespace_, owner->pod);
         if (owner->container[0])
             gt_buf_printf(to, ", container %s", owner->container);
@@ -149,18 +143,15 @@ void cli_use_text(const struct cli_use *use, struct gt_buf *to)
     }
 }
 
-void cli_use_add_json(const struct cli_use *use, struct gt_buf *to)
+void cli_use_add_json(const struct gt_node_gpu_topology *of, struct gt_buf *to)
 {
-    if (!use->known)
+    if (!of->use_known)
         return;
-    gt_json_add_mask(to, "free", use->free);
+    gt_json_add_mask(to, "free", use_free(of));
     gt_json_begin(to, "owners", '[');
     for (unsigned gpu = 0; gpu < GT_GPUS_MAX; gpu++)
-        for (unsigned i = 0; i < use->owner_count; i++) {
-            const struct cli_owner *owner = &use->owners[i];
-            if (owner->mask >> gpu & 1)
-                gt_gpu_owner_write(
-                    &(struct gt_gpu_owner){gpu, owner->namespace_, owner->pod, owner->container}, to);
-        }
+        for (unsigned i = 0; i < of->owner_count; i++)
+            if (of->owners[i].gpu == gpu)
+                gt_gpu_owner_write(&of->owners[i], to);
     gt_json_end(to, ']');
 }

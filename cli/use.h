@@ -6,36 +6,24 @@
 #include "base/text.h"
 #include "topology/model/node.h"
 
-/* Who uses the GPUs of one node, from its custom resource or from the agent of this machine. */
-struct cli_owner {
-    uint64_t mask; /* GPUs of this container */
-    char namespace_[254], pod[254], container[254];
-};
-
-struct cli_use {
-    bool known; /* false: it is not known what is free; the masks are 0, owners may be there */
-    uint64_t free, used;
-    struct cli_owner owners[GT_GPUS_MAX]; /* in the order of their lowest GPU */
-    unsigned owner_count;
-};
-
-/* From a filled NodeGPUTopology. */
-void cli_use_from_topology(const struct gt_node_gpu_topology *topology, struct cli_use *ret);
+/* Who uses the GPUs of one node: a NodeGPUTopology, read from the cluster or made of what the agent of this
+ * machine says. */
 
 /* Reads a NodeGPUTopology. Where only its report of use is invalid, use counts as not known and *ret_problem,
  * which the caller frees, says what is wrong. */
 int cli_use_read_topology(const cJSON *object, struct gt_node_gpu_topology *ret, struct gt_err **ret_problem,
                           struct gt_err **err);
 
-/* From the agent's answer at /usage. -EINVAL also where it names GPUs that this node does not have. */
-int cli_use_from_agent(const cJSON *usage, const char *source, const struct gt_node *node,
-                       struct cli_use *ret, struct gt_err **err);
+/* Adds what the agent answers at /usage about `to->node`; texts stay those of `usage`. -EINVAL also where it
+ * names GPUs that this node does not have. */
+int cli_use_from_agent(const cJSON *usage, const char *source, struct gt_node_gpu_topology *to,
+                       struct gt_err **err);
 
-/* "Free GPUs: 2-7" and a line for each owner. */
-void cli_use_text(const struct cli_use *use, struct gt_buf *to);
+/* "Free GPUs: 2-7" and a line for each container that has some. */
+void cli_use_text(const struct gt_node_gpu_topology *of, struct gt_buf *to);
 
-/* Adds `free` and `owners` to the JSON of a node, as a NodeGPUTopology has them. */
-void cli_use_add_json(const struct cli_use *use, struct gt_buf *to);
+/* Adds `free` and `owners` to the JSON of a node, as a NodeGPUTopology has them, in the order of the GPUs. */
+void cli_use_add_json(const struct gt_node_gpu_topology *of, struct gt_buf *to);
 
 /* For a message about an unknown name: collects the few existing names that are nearest to it by edit
  * distance. */

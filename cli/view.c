@@ -2,13 +2,12 @@
 #include "cli/view.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "api/meta.h"
 #include "api/names.h"
 #include "base/err.h"
+#include "base/text.h"
 
 /* The contents of a view. */
 
@@ -102,10 +101,7 @@ const char *cli_view_keep(struct cli_view *view, const char *text)
 void cli_view_problem(struct cli_view *view, const char *format, ...)
 {
     char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    GT_TEXT_OF_ARGS(text, format);
     cli_view_keep_text(view, &view->problems, &view->problem_count, text);
 }
 

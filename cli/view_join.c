@@ -27,10 +27,9 @@ static int by_tier_and_name(const void *a, const void *b)
 
 static uint32_t view_join_find_supernode(const struct gt_picture *picture, const char *name)
 {
-    for (uint32_t i = 0; i < picture->supernode_count; i++)
-        if (strcmp(picture->supernodes[i].name, name) == 0)
-            return i;
-    return GT_NONE;
+    const struct gt_picture_supernode *found =
+        GT_FIND(picture->supernodes, picture->supernode_count, name, name);
+    return found ? (uint32_t)(found - picture->supernodes) : GT_NONE;
 }
 
 /* A parent has a higher tier, so there are no cycles. */

@@ -18,15 +18,6 @@ enum {
     TROUBLE_SHARE = 3, /* at most a third of the line */
 };
 
-/* The number of columns of a text: one for each character. */
-static unsigned columns_of(const char *text)
-{
-    unsigned count = 0;
-    for (; *text; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
-}
-
 enum text_style { STYLE_PLAIN, STYLE_GOOD, STYLE_BUSY, STYLE_BAD, STYLE_STRONG, STYLE_MUTED };
 
 static void style(struct gt_buf *to, const struct cli_screen *screen, enum text_style style)
@@ -42,7 +33,7 @@ static void add_cell(struct gt_buf *to, const struct cli_screen *screen, enum te
                      const char *text, unsigned width, bool last)
 {
     char shown[512];
-    if (width && columns_of(text) > width) {
+    if (width && gt_text_characters(text) > width) {
         gt_shorten(text, width, shown, sizeof(shown));
         text = shown;
     }
@@ -51,7 +42,7 @@ static void add_cell(struct gt_buf *to, const struct cli_screen *screen, enum te
     gt_buf_puts(to, text);
     if (color != STYLE_PLAIN && *text)
         style(to, screen, STYLE_PLAIN);
-    unsigned taken = columns_of(text);
+    unsigned taken = gt_text_characters(text);
     if (!last)
         gt_buf_printf(to, "%*s", (int)(width > taken ? width - taken : 0) + 2, "");
 }
@@ -122,8 +113,8 @@ static void view_table_fit(const struct gt_picture *picture, const struct cli_sc
         write_users(node, &who);
         char label[512];
         gt_picture_label(picture, node, NAME_MAX_SHOWN, label, sizeof(label));
-        unsigned name = columns_of(label), used = columns_of(who.data ? who.data : "");
-        unsigned problems = columns_of(node->note);
+        unsigned name = gt_text_characters(label), used = gt_text_characters(who.data ? who.data : "");
+        unsigned problems = gt_text_characters(node->note);
         ret->name = name > ret->name ? name : ret->name;
         ret->gpus = node->gpus > ret->gpus ? node->gpus : ret->gpus;
         ret->who = used > ret->who ? used : ret->who;
@@ -357,7 +348,7 @@ void cli_view_supernodes(const struct cli_view *view, const struct cli_screen *s
     unsigned name = 4, taken;
     for (uint32_t i = 0; i < picture->supernode_count; i++) {
         const struct gt_picture_supernode *supernode = &picture->supernodes[i];
-        unsigned width = 2 * supernode->depth + columns_of(supernode->name);
+        unsigned width = 2 * supernode->depth + gt_text_characters(supernode->name);
         name = width > name ? width : name;
     }
     if (!picture->supernode_count) {

@@ -37,39 +37,20 @@ static void withdrawn_done(struct withdrawn *one)
     gt_pod_lists_done(&one->lists);
 }
 
-/* ---- whether it exists: 0, 1, or an error ---- */
+/* ---- whether it exists ---- */
 
-static int is_any(const cJSON *object, struct withdrawn *to, struct gt_err **err)
+static bool is_written(const cJSON *object)
 {
-    (void)object;
-    (void)to;
-    (void)err;
-    return 1;
-}
-
-/* Other programs create objects of these kinds, too. */
-static int is_companions(const cJSON *object, struct withdrawn *to, struct gt_err **err)
-{
-    (void)to;
-    (void)err;
-    return gt_meta_is_companions(object);
-}
-
-static int is_written(const cJSON *object, struct withdrawn *to, struct gt_err **err)
-{
-    (void)to;
-    (void)err;
     for (size_t i = 0; i < GT_COUNT(writers); i++)
         if (gt_meta_is_applied_by(object, writers[i].manager))
-            return 1;
+            return true;
     return gt_meta_is_updated_by(object, GT_MANAGER_COMPANION); /* a taint */
 }
 
-static int is_gated(const cJSON *object, struct withdrawn *to, struct gt_err **err)
+static bool is_gated(const cJSON *object)
 {
     struct gt_pod pod;
     gt_pod_read(object, GT_RESOURCE_GPU, &pod);
-    GT_TRY(pod.gated ? gt_pod_lists_read(&pod, &to->lists, err) : 0);
     return pod.gated;
 }
 
@@ -78,8 +59,8 @@ static int is_gated(const cJSON *object, struct withdrawn *to, struct gt_err **e
 struct withdrawn_kind {
     const char *name, *how; /* "2 Pods", "remove the gate of pods x/y" */
     const struct gt_kube_resource *resource;
-    const char *fields; /* objects that may be ours; they are then read as a whole */
-    int (*wanted)(const cJSON *object, struct withdrawn *to, struct gt_err **err);
+    const char *fields;                  /* pods that may have our gate; they are then read as a whole */
+    bool (*wanted)(const cJSON *object); /* NULL: all; other programs create objects of some kinds, too */
     int (*take)(struct cli_api *api, const struct gt_kube_resource *resource, const struct withdrawn *one,
                 struct gt_err **err);
 };
@@ -100,22 +81,24 @@ static void withdraw_on_begin(void *arg)
 
 static int withdraw_keep(struct object_search *search, const cJSON *object, struct gt_err **err)
 {
-    struct withdrawn one = {0};
-    int r = search->kind->wanted(object, &one, err);
-    if (r > 0 && search->count == OBJECTS_MAX)
-        r = gt_fail(err, ENOMEM, "%s: no room for more than %d", search->kind->name, OBJECTS_MAX);
-    if (r > 0 && GT_GROW(search->found, search->count, search->room, 64U)) {
-        one.namespace_ = strdup(gt_meta_namespace(object));
-        one.name = strdup(gt_meta_name(object));
-        one.uid = strdup(gt_meta_uid(object));
-        one.version = strdup(gt_meta_version(object));
-    }
-    if (r > 0 && one.namespace_ && one.name && one.uid && one.version) {
-        search->found[search->count++] = one;
+    const struct withdrawn_kind *kind = search->kind;
+    if (kind->wanted && !kind->wanted(object))
         return 0;
+    if (search->count == OBJECTS_MAX)
+        return gt_fail(err, ENOMEM, "%s: no room for more than %d", kind->name, OBJECTS_MAX);
+    GT_NEED(GT_GROW(search->found, search->count, search->room, 64U), err, "%s", kind->name);
+    struct withdrawn *one = &search->found[search->count++];
+    *one = (struct withdrawn){.namespace_ = strdup(gt_meta_namespace(object)),
+                              .name = strdup(gt_meta_name(object)),
+                              .uid = strdup(gt_meta_uid(object)),
+                              .version = strdup(gt_meta_version(object))};
+    GT_NEED(one->namespace_ && one->name && one->uid && one->version, err, "%s", kind->name);
+    if (kind->fields) {
+        struct gt_pod pod;
+        gt_pod_read(object, GT_RESOURCE_GPU, &pod);
+        GT_TRY(gt_pod_lists_read(&pod, &one->lists, err));
     }
-    withdrawn_done(&one);
-    return r > 0 ? gt_fail_sys(err, ENOMEM, "%s", search->kind->name) : r;
+    return 0;
 }
 
 static void withdraw_on_object(void *arg, cJSON *object)
@@ -187,11 +170,11 @@ static const struct withdrawn_kind kinds[] = {
     {"Pods", "remove the gate of", &gt_kube_pods, "status.phase=Pending", is_gated, ungate},
     {"Nodes", "remove our labels, annotations, condition and taint of", &gt_kube_nodes, NULL, is_written,
      empty_node},
-    {"NodeGPUTopologies", "delete", &gt_kube_node_gpu_topologies, NULL, is_any, delete_one},
-    {"Supernodes", "delete", &gt_kube_supernodes, NULL, is_companions, delete_one},
-    {"GPUPlacements", "delete", &gt_kube_gpu_placements, NULL, is_any, delete_one},
-    {"HyperNodes", "delete", &gt_kube_hypernodes, NULL, is_companions, delete_one},
-    {"NodeFeatures", "delete", &gt_kube_nodefeatures, NULL, is_companions, delete_one},
+    {"NodeGPUTopologies", "delete", &gt_kube_node_gpu_topologies, NULL, NULL, delete_one},
+    {"Supernodes", "delete", &gt_kube_supernodes, NULL, gt_meta_is_companions, delete_one},
+    {"GPUPlacements", "delete", &gt_kube_gpu_placements, NULL, NULL, delete_one},
+    {"HyperNodes", "delete", &gt_kube_hypernodes, NULL, gt_meta_is_companions, delete_one},
+    {"NodeFeatures", "delete", &gt_kube_nodefeatures, NULL, gt_meta_is_companions, delete_one},
 };
 
 /* An error that says that the object does not exist is ignored. */
@@ -212,10 +195,7 @@ static int find_objects(struct cli_api *api, struct object_search *search, struc
                                       .on_object = withdraw_on_object,
                                       .arg = search};
     int r = unless_absent(cli_api_list(api, &list, err), err);
-    if (r < 0 || !search->error)
-        return r;
-    *err = gt_steal(search->error);
-    return -gt_err_code(*err);
+    return r < 0 || !search->error ? r : gt_err_pass(err, &search->error);
 }
 
 static int withdraw_take_back(struct cli_api *api, struct object_search *search, struct gt_err **err)

@@ -79,15 +79,12 @@ void gt_linger_add(struct gt_linger *linger, int fd)
 
 int gt_linger_new(struct gt_loop *loop, struct gt_linger **ret, struct gt_err **err)
 {
-    struct gt_linger *linger = calloc(1, sizeof(*linger));
+    gt_auto_free struct gt_linger *linger = calloc(1, sizeof(*linger));
     GT_NEED(linger, err, "HTTP server");
     linger->loop = loop;
-    int r = gt_loop_add_timer(loop, linger_on_timer, linger, &linger->timer, err);
-    if (r < 0)
-        free(linger);
-    else
-        *ret = linger;
-    return r;
+    GT_TRY(gt_loop_add_timer(loop, linger_on_timer, linger, &linger->timer, err));
+    *ret = gt_steal(linger);
+    return 0;
 }
 
 void gt_linger_free(struct gt_linger *linger)

@@ -145,6 +145,7 @@ void *gt_tls_no_certificate(void);
 /* Copies `files`; fails if they do not load. */
 int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_err **err);
 void gt_tls_free(struct gt_tls *tls);
+GT_DEFINE_CLEANUP(struct gt_tls *, gt_tls_free)
 
 /*
  * Checks the files, at most every two seconds. 1: a new set is in use; 0: nothing new; negative: the files
@@ -159,6 +160,7 @@ void gt_tls_validity(const struct gt_tls *tls, int64_t *ret_begins, int64_t *ret
  * has succeeded. */
 struct gt_tls_set *gt_tls_dress(struct gt_tls *tls, void *session, bool *done);
 void gt_tls_set_unref(struct gt_tls_set *set);
+GT_DEFINE_CLEANUP(struct gt_tls_set *, gt_tls_set_unref)
 
 enum { GT_TLS_NAMES_MAX = 16 };
 

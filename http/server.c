@@ -361,9 +361,7 @@ int gt_http_start(struct gt_loop *loop, const struct gt_http_spec *spec, struct 
     GT_TRY(spec->tls.certificate ? gt_tls_new(&spec->tls, &http->tls, err) : 0);
     GT_TRY(gt_http_listen(spec->address, &http->listener, &http->port, err));
     http->stats.tls_loads = http->tls != NULL;
-    int r = add_sources(http, err);
-    if (r < 0)
-        return gt_wrap(err, "HTTP server on %s", spec->address);
+    GT_TRY_WRAP(add_sources(http, err), err, "HTTP server on %s", spec->address);
     *ret = gt_steal(http);
     return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 
 enum { TLS_CHECK_MS = 2000, FILE_MAX = 1 << 20, NAME_SIZE = 256 };
 
@@ -143,23 +144,18 @@ static int load_client_ca(const struct gt_tls *tls, struct gt_tls_set *set, stru
 
 static int tls_load(const struct gt_tls *tls, struct gt_tls_set **ret, struct gt_err **err)
 {
-    struct gt_tls_set *set = calloc(1, sizeof(*set));
-    GT_NEED(set, err, "TLS");
-    set->references = 1;
-    set->request = GNUTLS_CERT_IGNORE;
-    int r = gnutls_certificate_allocate_credentials(&set->credentials);
-    if (r < 0) {
-        free(set);
-        return gt_fail(err, ENOMEM, "TLS: %s", gnutls_strerror(r));
-    }
-    r = load_pair(tls, set, err);
-    if (r >= 0 && tls->paths[CLIENT_CA])
-        r = load_client_ca(tls, set, err);
+    gt_auto_free struct gt_tls_set *new = calloc(1, sizeof(*new));
+    GT_NEED(new, err, "TLS");
+    new->references = 1;
+    new->request = GNUTLS_CERT_IGNORE;
+    int r = gnutls_certificate_allocate_credentials(&new->credentials);
     if (r < 0)
-        gt_tls_set_unref(set);
-    else
-        *ret = set;
-    return r;
+        return gt_fail(err, ENOMEM, "TLS: %s", gnutls_strerror(r));
+    GT_CLEANUP(gt_tls_set_unref) struct gt_tls_set *set = gt_steal(new);
+    GT_TRY(load_pair(tls, set, err));
+    GT_TRY(tls->paths[CLIENT_CA] ? load_client_ca(tls, set, err) : 0);
+    *ret = gt_steal(set);
+    return 0;
 }
 
 void gt_tls_set_unref(struct gt_tls_set *set)
@@ -192,11 +188,7 @@ int gt_tls_check(struct gt_tls *tls, struct gt_err **err)
         tls->set = set;
         return 1;
     }
-    if (same) /* as before, and reported before */
-        return 0;
-    if (err)
-        *err = gt_steal(why);
-    return r;
+    return same ? 0 : gt_err_pass(err, &why); /* same: as before, and reported before */
 }
 
 int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_err **err)
@@ -205,26 +197,18 @@ int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_e
         return gt_fail(err, EINVAL, "TLS: a certificate without a key");
     if (files->client_required && !files->client_ca)
         return gt_fail(err, EINVAL, "TLS: clients must have a certificate, but no CA for them is given");
-    struct gt_tls *tls = calloc(1, sizeof(*tls));
+    GT_CLEANUP(gt_tls_free) struct gt_tls *tls = calloc(1, sizeof(*tls));
     GT_NEED(tls, err, "TLS");
     tls->client_required = files->client_required;
-    tls->paths[CERTIFICATE] = strdup(files->certificate);
-    tls->paths[KEY] = strdup(files->key);
-    tls->paths[CLIENT_CA] = files->client_ca ? strdup(files->client_ca) : NULL;
-    int r = 0;
-    if (!tls->paths[CERTIFICATE] || !tls->paths[KEY] || (files->client_ca && !tls->paths[CLIENT_CA]))
-        r = gt_fail_sys(err, ENOMEM, "TLS");
-    if (r >= 0) {
-        take_stamps(tls, tls->stamps);
-        r = tls_load(tls, &tls->set, err);
-        tls->loaded = true;
-        tls->checked_ms = gt_clock_ms();
-    }
-    if (r < 0)
-        gt_tls_free(tls);
-    else
-        *ret = tls;
-    return r;
+    GT_TRY(gt_text_dup(files->certificate, "TLS", &tls->paths[CERTIFICATE], err));
+    GT_TRY(gt_text_dup(files->key, "TLS", &tls->paths[KEY], err));
+    GT_TRY(gt_text_dup(files->client_ca, "TLS", &tls->paths[CLIENT_CA], err));
+    take_stamps(tls, tls->stamps);
+    GT_TRY(tls_load(tls, &tls->set, err));
+    tls->loaded = true;
+    tls->checked_ms = gt_clock_ms();
+    *ret = gt_steal(tls);
+    return 0;
 }
 
 void gt_tls_free(struct gt_tls *tls)

@@ -7,20 +7,13 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "kube/internal.h"
 
 /* The client itself: its configuration and counters. Requests with their tries are in request.c. */
 
 enum { AGENT_MAX = 256, OBJECT_TEXT_MAX = 1024 };
-
-static int kube_client_copy_text(const char *from, char **to, struct gt_err **err)
-{
-    if (!from)
-        return 0;
-    *to = strdup(from);
-    return *to ? 0 : gt_fail_sys(err, ENOMEM, "Kubernetes client");
-}
 
 static int copy_config(const struct gt_kube_config *from, struct gt_kube_config *to, struct gt_err **err)
 {
@@ -37,9 +30,8 @@ static int copy_config(const struct gt_kube_config *from, struct gt_kube_config 
                  {from->key_data, &to->key_data},
                  {from->token, &to->token},
                  {from->token_file, &to->token_file}};
-    for (size_t i = 0; i < GT_COUNT(texts); i++) {
-        GT_TRY(kube_client_copy_text(texts[i].from, texts[i].to, err));
-    }
+    for (size_t i = 0; i < GT_COUNT(texts); i++)
+        GT_TRY(gt_text_dup(texts[i].from, "Kubernetes client", texts[i].to, err));
     return 0;
 }
 
@@ -65,8 +57,8 @@ static int kube_client_make_writer(struct gt_kube *kube, struct gt_err **err)
 {
     const struct gt_writer_port port = {gt_kube_start, gt_kube_cancel, gt_clock_ms, kube_client_wake, kube};
     kube->writer_ms = UINT64_MAX;
-    int r = gt_loop_add_timer(kube->loop, kube_client_on_writer_timer, kube, &kube->writer_timer, err);
-    return r < 0 ? r : gt_writer_new(&port, &kube->writer, err);
+    GT_TRY(gt_loop_add_timer(kube->loop, kube_client_on_writer_timer, kube, &kube->writer_timer, err));
+    return gt_writer_new(&port, &kube->writer, err);
 }
 
 struct gt_writer *gt_kube_writer(struct gt_kube *kube)
@@ -83,23 +75,20 @@ int gt_kube_new(struct gt_loop *loop, const struct gt_kube_config *config, const
     GT_NEED(kube, err, "Kubernetes client");
     kube->loop = loop;
     gt_jitter_seed(&kube->jitter);
-    int r = gt_kube_config_check_server(config->server, err);
-    if (r == 0 && config->exec && !gt_kube_config_has_credential(config))
-        r = gt_fail(err, EOPNOTSUPP,
-                    "a user with exec is for the command line: a daemon takes a token, tokenFile or client "
-                    "certificate");
-    if (r == 0)
-        r = copy_config(config, &kube->config, err);
-    if (r == 0 && kube->config.token_file)
-        r = gt_kube_token_new(kube->config.token_file, gt_clock_ms(), &kube->token, err);
-    if (r == 0 && kube->config.token && !gt_kube_token_is_whole(kube->config.token, NULL))
-        r = gt_fail(err, EINVAL, "Kubernetes client: the token has white space or control characters in it");
-    if (r == 0)
-        r = gt_loop_add_timer(loop, gt_kube_on_timer, kube, &kube->timer, err);
-    if (r == 0)
-        r = kube_client_make_writer(kube, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_kube_config_check_server(config->server, err));
+    if (config->exec && !gt_kube_config_has_credential(config))
+        return gt_fail(
+            err, EOPNOTSUPP,
+            "a user with exec is for the command line: a daemon takes a token, tokenFile or client "
+            "certificate");
+    GT_TRY(copy_config(config, &kube->config, err));
+    if (kube->config.token_file)
+        GT_TRY(gt_kube_token_new(kube->config.token_file, gt_clock_ms(), &kube->token, err));
+    if (kube->config.token && !gt_kube_token_is_whole(kube->config.token, NULL))
+        return gt_fail(err, EINVAL,
+                       "Kubernetes client: the token has white space or control characters in it");
+    GT_TRY(gt_loop_add_timer(loop, gt_kube_on_timer, kube, &kube->timer, err));
+    GT_TRY(kube_client_make_writer(kube, err));
     struct utsname system = {0};
     uname(&system);
     char agent[AGENT_MAX];

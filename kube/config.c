@@ -88,31 +88,20 @@ static int pod_server(char **ret, struct gt_err **err)
         return gt_fail(err, EINVAL, "KUBERNETES_SERVICE_PORT: '%s' is not a port", port);
     bool brackets = strchr(host, ':') && *host != '[';
     gt_auto_free char *server = NULL;
-    if (asprintf(&server, "https://%s%s%s:%u", brackets ? "[" : "", host, brackets ? "]" : "",
-                 (unsigned)number) < 0) {
-        server = NULL;
-        return gt_fail_sys(err, ENOMEM, "server");
-    }
-    int r = gt_kube_config_check_server(server, err);
-    if (r < 0) {
-        gt_wrap(err, "KUBERNETES_SERVICE_HOST");
-        return r;
-    }
+    GT_TRY(gt_text_format("server", &server, err, "https://%s%s%s:%u", brackets ? "[" : "", host,
+                          brackets ? "]" : "", (unsigned)number));
+    GT_TRY_WRAP(gt_kube_config_check_server(server, err), err, "KUBERNETES_SERVICE_HOST");
     *ret = gt_steal(server);
     return 0;
 }
 
 static int file_below(const char *dir, const char *name, char **ret, struct gt_err **err)
 {
-    char *path = NULL;
-    if (asprintf(&path, "%s/%s", dir, name) < 0)
-        return gt_fail_sys(err, ENOMEM, "%s", name);
-    if (access(path, R_OK) < 0) {
-        int r = gt_fail_sys(err, errno, "service account: %s", path);
-        free(path);
-        return r;
-    }
-    *ret = path;
+    gt_auto_free char *path = NULL;
+    GT_TRY(gt_text_format(name, &path, err, "%s/%s", dir, name));
+    if (access(path, R_OK) < 0)
+        return gt_fail_sys(err, errno, "service account: %s", path);
+    *ret = gt_steal(path);
     return 0;
 }
 
@@ -121,13 +110,9 @@ int gt_kube_config_pod(const char *dir, struct gt_kube_config *ret, struct gt_er
     if (!dir)
         dir = GT_KUBE_SERVICE_ACCOUNT;
     gt_auto_kube_config struct gt_kube_config config = {0};
-    int r = pod_server(&config.server, err);
-    if (r == 0)
-        r = file_below(dir, "ca.crt", &config.ca_file, err);
-    if (r == 0)
-        r = file_below(dir, "token", &config.token_file, err);
-    if (r < 0)
-        return r;
+    GT_TRY(pod_server(&config.server, err));
+    GT_TRY(file_below(dir, "ca.crt", &config.ca_file, err));
+    GT_TRY(file_below(dir, "token", &config.token_file, err));
     gt_auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char name[NAMESPACE_MAX];
     if (fd >= 0 && gt_file_read_attribute(fd, "namespace", name, sizeof(name)) > 0) {

@@ -34,12 +34,7 @@ struct gt_kube_config {
 int gt_kube_config_pod(const char *dir, struct gt_kube_config *ret, struct gt_err **err);
 
 void gt_kube_config_done(struct gt_kube_config *config);
-
-static inline void gt_kube_config_done_p(struct gt_kube_config *config)
-{
-    gt_kube_config_done(config);
-}
-#define gt_auto_kube_config __attribute__((cleanup(gt_kube_config_done_p)))
+#define gt_auto_kube_config __attribute__((cleanup(gt_kube_config_done)))
 
 bool gt_kube_config_has_credential(const struct gt_kube_config *config);
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/file.h"
+
 int gt_pem_open(const char *data, const char *name, struct gt_pem *ret, struct gt_err **err)
 {
     if (!data)
@@ -14,15 +16,9 @@ int gt_pem_open(const char *data, const char *name, struct gt_pem *ret, struct g
     gt_auto_close int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0)
         return gt_fail_sys(err, errno, "%s", name);
-    for (size_t left = strlen(data); left;) {
-        ssize_t n = write(fd, data, left);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return gt_fail_sys(err, errno, "%s", name);
-        data += n;
-        left -= (size_t)n;
-    }
+    int r = gt_file_write_all(fd, data, strlen(data));
+    if (r < 0)
+        return gt_fail_sys(err, -r, "%s", name);
     ret->fd = gt_steal_fd(&fd);
     snprintf(ret->path, sizeof(ret->path), "/proc/self/fd/%d", ret->fd);
     return 0;

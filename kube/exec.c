@@ -13,6 +13,7 @@
 #include "base/json_get.h"
 #include "base/json_write.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "base/time_text.h"
 #include "kube/base64.h"
 #include "kube/internal.h"
@@ -30,13 +31,11 @@ enum {
 
 static int exec_check_texts(const cJSON *list, const char *what, const char *member, struct gt_err **err)
 {
-    const cJSON *entry;
     if (list && !cJSON_IsArray(list))
         return gt_fail(err, EINVAL, "%s is not a list", what);
     if (cJSON_GetArraySize(list) > GT_KUBE_EXEC_TEXTS_MAX)
         return gt_fail(err, E2BIG, "more than %d %s", GT_KUBE_EXEC_TEXTS_MAX, what);
-    cJSON_ArrayForEach(entry, list)
-    {
+    for (const cJSON *entry = gt_first(list); entry; entry = entry->next) {
         const char *name = cJSON_GetStringValue(member ? gt_get(entry, member) : entry);
         if (!name || (member && (!*name || strchr(name, '='))))
             return gt_fail(err, EINVAL, "%s: an entry has no %s", what, member ? member : "text");
@@ -142,16 +141,13 @@ static bool is_replaced(const char *name_and_value, const cJSON *entry)
 /* This process's variables, those of the kubeconfig in their place, and `info`. Owns what `texts` has. */
 static int make_env(const cJSON *exec, const char *info, cJSON *texts, struct gt_buf *to, struct gt_err **err)
 {
-    const cJSON *first = gt_get(exec, "env") ? gt_get(exec, "env")->child : NULL;
+    const cJSON *first = gt_first(gt_get(exec, "env"));
     for (const cJSON *entry = first; entry; entry = entry->next) {
         gt_auto_free char *text = NULL;
-        if (asprintf(&text, "%s=%s", gt_get_string(entry, "name"), gt_get_string(entry, "value")) < 0)
-            text = NULL;
-        cJSON *kept = text ? cJSON_CreateString(text) : NULL;
-        if (!kept || !cJSON_AddItemToArray(texts, kept)) {
-            cJSON_Delete(kept);
-            return gt_fail_sys(err, ENOMEM, "env");
-        }
+        GT_TRY(gt_text_format("env", &text, err, "%s=%s", gt_get_string(entry, "name"),
+                              gt_get_string(entry, "value")));
+        cJSON *kept = cJSON_CreateString(text);
+        GT_NEED(gt_json_attach(texts, NULL, kept), err, "env");
         if (!is_replaced(text, entry->next))
             add_pointer(to, kept->valuestring);
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/informer.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "api/meta.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "kube/index.h"
 #include "kube/internal.h"
 
@@ -37,6 +37,7 @@ static void free_informer(struct gt_kube_informer *informer)
     free(informer->field_selector);
     free(informer);
 }
+GT_DEFINE_CLEANUP(struct gt_kube_informer *, free_informer)
 
 void gt_kube_informer_free(struct gt_kube_informer *informer)
 {
@@ -315,42 +316,29 @@ static void informer_on_timer(void *arg)
         list_later(informer);
 }
 
-static int informer_keep(const char *text, char **to, const char **seen, struct gt_err **err)
+static int informer_keep(char **to, const char **text, struct gt_err **err)
 {
-    if (!text)
-        return 0;
-    *to = strdup(text);
-    *seen = *to;
-    return *to ? 0 : gt_fail_sys(err, ENOMEM, "informer");
+    GT_TRY(gt_text_dup(*text, "informer", to, err));
+    *text = *to;
+    return 0;
 }
 
 int gt_kube_informer_start(struct gt_kube *kube, const struct gt_kube_informer_spec *spec,
                            struct gt_kube_informer **ret, struct gt_err **err)
 {
-    struct gt_kube_informer *informer = calloc(1, sizeof(*informer));
+    GT_CLEANUP(free_informer) struct gt_kube_informer *informer = calloc(1, sizeof(*informer));
     GT_NEED(informer, err, "informer");
     informer->kube = kube;
     informer->spec = *spec;
     informer->index.max = spec->objects_max ? spec->objects_max : GT_KUBE_OBJECTS_MAX;
     struct gt_kube_selection *selection = &informer->spec.selection;
-    int r = informer_keep(spec->selection.namespace_, &informer->namespace_, &selection->namespace_, err);
-    if (r == 0)
-        r = informer_keep(spec->selection.label_selector, &informer->label_selector,
-                          &selection->label_selector, err);
-    if (r == 0)
-        r = informer_keep(spec->selection.field_selector, &informer->field_selector,
-                          &selection->field_selector, err);
-    char *path = NULL; /* an invalid path is reported here, not at each request */
-    if (r == 0)
-        r = gt_kube_selection_path(selection, &path, err);
-    free(path);
-    if (r == 0)
-        r = gt_loop_add_timer(kube->loop, informer_on_timer, informer, &informer->timer, err);
-    if (r < 0) {
-        free_informer(informer);
-        return r;
-    }
+    gt_auto_free char *path = NULL; /* an invalid path is reported here, not at each request */
+    GT_TRY(informer_keep(&informer->namespace_, &selection->namespace_, err));
+    GT_TRY(informer_keep(&informer->label_selector, &selection->label_selector, err));
+    GT_TRY(informer_keep(&informer->field_selector, &selection->field_selector, err));
+    GT_TRY(gt_kube_selection_path(selection, &path, err));
+    GT_TRY(gt_loop_add_timer(kube->loop, informer_on_timer, informer, &informer->timer, err));
     gt_source_arm(informer->timer, gt_jitter_below(&kube->jitter, spec->start_jitter_ms));
-    *ret = informer;
+    *ret = gt_steal(informer);
     return 0;
 }

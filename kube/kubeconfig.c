@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_get.h"
+#include "base/text.h"
 #include "kube/base64.h"
 #include "kube/yaml.h"
 
@@ -50,17 +51,9 @@ static int parse(const char *path, struct files *files, struct gt_err **err)
 {
     gt_auto_free char *data = NULL;
     size_t len;
-    int r = gt_file_read(AT_FDCWD, path, KUBECONFIG_MAX, &data, &len, err);
-    if (r < 0) {
-        gt_wrap(err, "kubeconfig");
-        return r;
-    }
+    GT_TRY_WRAP(gt_file_read(AT_FDCWD, path, KUBECONFIG_MAX, &data, &len, err), err, "kubeconfig");
     struct file *file = &files->files[files->count];
-    r = gt_yaml_read(data, len, &file->root, err);
-    if (r < 0) {
-        gt_wrap(err, "kubeconfig %s", path);
-        return r;
-    }
+    GT_TRY_WRAP(gt_yaml_read(data, len, &file->root, err), err, "kubeconfig %s", path);
     files->count++;
     file->path = strdup(path);
     GT_NEED(file->path, err, "kubeconfig %s", path);
@@ -85,20 +78,13 @@ static int parse_all(const char *paths, struct files *files, struct gt_err **err
         int r = parse(path, files, &error);
         if (r == -ENOENT && !missing)
             missing = gt_steal(error);
-        else if (r < 0 && r != -ENOENT) {
-            if (err)
-                *err = gt_steal(error);
-            return r;
-        }
+        else if (r < 0 && r != -ENOENT)
+            return gt_err_pass(err, &error);
     }
     if (files->count)
         return 0;
-    if (!missing)
-        return gt_fail(err, EINVAL, "kubeconfig: '%s' names no file", paths);
-    int r = -gt_err_code(missing);
-    if (err)
-        *err = gt_steal(missing);
-    return r;
+    return missing ? gt_err_pass(err, &missing)
+                   : gt_fail(err, EINVAL, "kubeconfig: '%s' names no file", paths);
 }
 
 /* The mapping `inner` of the first entry called `name` in the lists `list` of all files. */
@@ -107,11 +93,7 @@ static int kubeconfig_find(struct files *files, const char *list, const char *in
 {
     for (unsigned i = 0; i < files->count; i++) {
         struct file *file = &files->files[i];
-        const cJSON *entry, *entries = gt_get(file->root, list);
-        if (!cJSON_IsArray(entries))
-            continue;
-        cJSON_ArrayForEach(entry, entries)
-        {
+        for (const cJSON *entry = gt_first(gt_get(file->root, list)); entry; entry = entry->next) {
             const char *its = text((struct config_place){file, entry}, "name");
             if (!its || strcmp(its, name) != 0)
                 continue;
@@ -139,28 +121,15 @@ static int kubeconfig_refuse(struct config_place in, const char *what, const cha
     return 0;
 }
 
-static int kubeconfig_copy(const char *value, char **ret, struct gt_err **err)
-{
-    if (!value)
-        return 0;
-    char *copied = strdup(value);
-    GT_NEED(copied, err, "kubeconfig");
-    *ret = copied;
-    return 0;
-}
-
 /* A path in a kubeconfig is relative to the folder of the kubeconfig. */
 static int kubeconfig_copy_path(struct config_place in, const char *key, char **ret, struct gt_err **err)
 {
     const char *value = text(in, key);
     const char *slash = strrchr(in.file->path, '/');
     if (!value || *value == '/' || !slash)
-        return kubeconfig_copy(value, ret, err);
-    char *path = NULL;
-    if (asprintf(&path, "%.*s/%s", (int)(slash - in.file->path), in.file->path, value) < 0)
-        return gt_fail_sys(err, ENOMEM, "kubeconfig");
-    *ret = path;
-    return 0;
+        return gt_text_dup(value, "kubeconfig", ret, err);
+    return gt_text_format("kubeconfig", ret, err, "%.*s/%s", (int)(slash - in.file->path), in.file->path,
+                          value);
 }
 
 /* KEY-data (base64) where it is there, else the file KEY. */
@@ -168,19 +137,12 @@ static int copy_pem(struct config_place in, const char *key, char **ret_file, ch
                     struct gt_err **err)
 {
     gt_auto_free char *data_key = NULL;
-    if (asprintf(&data_key, "%s-data", key) < 0) {
-        data_key = NULL;
-        return gt_fail_sys(err, ENOMEM, "kubeconfig");
-    }
+    GT_TRY(gt_text_format("kubeconfig", &data_key, err, "%s-data", key));
     const char *encoded = text(in, data_key);
     if (!encoded)
         return kubeconfig_copy_path(in, key, ret_file, err);
     gt_auto_buf struct gt_buf decoded = GT_BUF(KUBECONFIG_MAX);
-    int r = gt_base64_decode(encoded, &decoded, err);
-    if (r < 0) {
-        gt_wrap(err, "kubeconfig %s: %s", in.file->path, data_key);
-        return r;
-    }
+    GT_TRY_WRAP(gt_base64_decode(encoded, &decoded, err), err, "kubeconfig %s: %s", in.file->path, data_key);
     char *data = gt_buf_take(&decoded);
     GT_NEED(data, err, "kubeconfig");
     *ret_data = data;
@@ -193,12 +155,8 @@ static int kubeconfig_read_cluster(struct config_place in, struct gt_kube_config
     GT_TRY(kubeconfig_refuse(in, "cluster", refused, err));
     if (!text(in, "server"))
         return gt_fail(err, EINVAL, "kubeconfig %s: the cluster has no server", in.file->path);
-    GT_TRY(kubeconfig_copy(text(in, "server"), &to->server, err));
-    int r = gt_kube_config_check_server(to->server, err);
-    if (r < 0) {
-        gt_wrap(err, "kubeconfig %s", in.file->path);
-        return r;
-    }
+    GT_TRY(gt_text_dup(text(in, "server"), "kubeconfig", &to->server, err));
+    GT_TRY_WRAP(gt_kube_config_check_server(to->server, err), err, "kubeconfig %s", in.file->path);
     for (size_t n = strlen(to->server); to->server[n - 1] == '/'; n--)
         to->server[n - 1] = '\0';
     return copy_pem(in, "certificate-authority", &to->ca_file, &to->ca_data, err);
@@ -207,9 +165,7 @@ static int kubeconfig_read_cluster(struct config_place in, struct gt_kube_config
 /* What the cluster wants its exec plugins to know. */
 static const cJSON *exec_extension(struct config_place cluster)
 {
-    const cJSON *entry;
-    cJSON_ArrayForEach(entry, gt_get(cluster.node, "extensions"))
-    {
+    for (const cJSON *entry = gt_first(gt_get(cluster.node, "extensions")); entry; entry = entry->next) {
         if (strcmp(gt_get_string(entry, "name"), "client.authentication.k8s.io/exec") == 0)
             return gt_get(entry, "extension");
     }
@@ -224,21 +180,18 @@ static int read_exec(struct config_place in, struct config_place cluster, struct
     const char *command = text(exec, "command");
     if (!exec.node)
         return 0;
-    int r = gt_kube_exec_check(exec.node, err);
-    if (r < 0)
-        return gt_wrap(err, "kubeconfig %s: exec", in.file->path);
+    GT_TRY_WRAP(gt_kube_exec_check(exec.node, err), err, "kubeconfig %s: exec", in.file->path);
     gt_auto_free char *path = NULL;
     GT_TRY(strchr(command, '/') ? kubeconfig_copy_path(exec, "command", &path, err)
-                                : kubeconfig_copy(command, &path, err));
+                                : gt_text_dup(command, "kubeconfig", &path, err));
     gt_auto_json cJSON *all = cJSON_Duplicate(exec.node, true);
     gt_auto_json cJSON *resolved = cJSON_CreateString(path);
     const cJSON *extension = exec_extension(cluster);
-    gt_auto_json cJSON *config = extension ? cJSON_Duplicate(extension, true) : cJSON_CreateNull();
-    GT_NEED(all && resolved && config, err, "kubeconfig");
+    GT_NEED(all && resolved, err, "kubeconfig");
     cJSON_ReplaceItemInObjectCaseSensitive(all, "command", gt_steal(resolved));
     cJSON_DeleteItemFromObjectCaseSensitive(all, "config");
-    GT_NEED(cJSON_AddItemToObject(all, "config", config), err, "kubeconfig");
-    config = NULL;
+    GT_NEED(gt_json_attach(all, "config", extension ? cJSON_Duplicate(extension, true) : cJSON_CreateNull()),
+            err, "kubeconfig");
     to->exec = gt_steal(all);
     return 0;
 }
@@ -248,22 +201,17 @@ static int read_user(struct config_place in, struct config_place cluster, struct
 {
     static const char *const refused[] = {"username",  "password",      "as", "as-uid",
                                           "as-groups", "as-user-extra", NULL};
-    int r = kubeconfig_refuse(in, "user", refused, err);
-    if (r == 0 && gt_get(in.node, "auth-provider"))
-        r = gt_fail(err, EOPNOTSUPP,
-                    "kubeconfig %s: user: auth-provider is not supported: use exec with a plugin, for OIDC "
-                    "kubelogin (kubectl oidc-login get-token)",
-                    in.file->path);
-    if (r == 0)
-        r = copy_pem(in, "client-certificate", &to->certificate_file, &to->certificate_data, err);
-    if (r == 0)
-        r = copy_pem(in, "client-key", &to->key_file, &to->key_data, err);
-    if (r == 0)
-        r = kubeconfig_copy_path(in, "tokenFile", &to->token_file, err);
-    if (r == 0 && !to->token_file)
-        r = kubeconfig_copy(text(in, "token"), &to->token, err);
-    if (r < 0)
-        return r;
+    GT_TRY(kubeconfig_refuse(in, "user", refused, err));
+    if (gt_get(in.node, "auth-provider"))
+        return gt_fail(
+            err, EOPNOTSUPP,
+            "kubeconfig %s: user: auth-provider is not supported: use exec with a plugin, for OIDC "
+            "kubelogin (kubectl oidc-login get-token)",
+            in.file->path);
+    GT_TRY(copy_pem(in, "client-certificate", &to->certificate_file, &to->certificate_data, err));
+    GT_TRY(copy_pem(in, "client-key", &to->key_file, &to->key_data, err));
+    GT_TRY(kubeconfig_copy_path(in, "tokenFile", &to->token_file, err));
+    GT_TRY(to->token_file ? 0 : gt_text_dup(text(in, "token"), "kubeconfig", &to->token, err));
     if (!(to->certificate_file || to->certificate_data) != !(to->key_file || to->key_data))
         return gt_fail(err, EINVAL, "kubeconfig %s: the user has a certificate or a key, but not both",
                        in.file->path);
@@ -288,18 +236,13 @@ int gt_kube_config_file(const char *paths, const char *context, struct gt_kube_c
     if (!cluster)
         return gt_fail(err, EINVAL, "kubeconfig %s: context '%s' names no cluster", in.file->path, context);
     gt_auto_kube_config struct gt_kube_config config = {0};
-    int r = kubeconfig_copy(text(in, "namespace"), &config.namespace_, err);
     struct config_place found_cluster = {0}, found = {0};
-    if (r == 0)
-        r = kubeconfig_find(&files, "clusters", "cluster", cluster, &found_cluster, err);
-    if (r == 0)
-        r = kubeconfig_read_cluster(found_cluster, &config, err);
-    if (r == 0 && user)
-        r = kubeconfig_find(&files, "users", "user", user, &found, err);
-    if (r == 0 && user && !gt_kube_config_is_plain(&config)) /* as kubectl: no credential without TLS */
-        r = read_user(found, found_cluster, &config, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_text_dup(text(in, "namespace"), "kubeconfig", &config.namespace_, err));
+    GT_TRY(kubeconfig_find(&files, "clusters", "cluster", cluster, &found_cluster, err));
+    GT_TRY(kubeconfig_read_cluster(found_cluster, &config, err));
+    GT_TRY(user ? kubeconfig_find(&files, "users", "user", user, &found, err) : 0);
+    if (user && !gt_kube_config_is_plain(&config)) /* as kubectl: no credential without TLS */
+        GT_TRY(read_user(found, found_cluster, &config, err));
     *ret = config;
     config = (struct gt_kube_config){0};
     return 0;
@@ -317,10 +260,7 @@ int gt_kube_config_find(const char *paths, const char *context, struct gt_kube_c
         return gt_kube_config_pod(NULL, ret, err);
     const char *home = getenv("HOME");
     gt_auto_free char *path = NULL;
-    if (asprintf(&path, "%s/.kube/config", home ? home : "") < 0) {
-        path = NULL;
-        return gt_fail_sys(err, ENOMEM, "kubeconfig");
-    }
+    GT_TRY(gt_text_format("kubeconfig", &path, err, "%s/.kube/config", home ? home : ""));
     int r = gt_kube_config_file(path, context, ret, err);
     if (r == -ENOENT)
         gt_wrap(err, "no cluster is known: neither --kubeconfig nor $KUBECONFIG is set, this is no pod");

@@ -43,6 +43,7 @@ static void free_list(struct gt_kube_list *list)
     free(list->pinned);
     free(list);
 }
+GT_DEFINE_CLEANUP(struct gt_kube_list *, free_list)
 
 void gt_kube_list_cancel(struct gt_kube_list *list)
 {
@@ -198,21 +199,16 @@ static void on_page(void *arg, struct gt_kube_answer *answer, const char *body, 
 int gt_kube_list_start(struct gt_kube *kube, const struct gt_kube_list_spec *spec, struct gt_kube_list **ret,
                        struct gt_err **err)
 {
-    struct gt_kube_list *list = calloc(1, sizeof(*list));
+    GT_CLEANUP(free_list) struct gt_kube_list *list = calloc(1, sizeof(*list));
     GT_NEED(list, err, "list");
     list->kube = kube;
     list->spec = *spec;
     list->limit = list->limit_max = spec->limit ? spec->limit : GT_KUBE_LIST_LIMIT;
     list->spec.page_max = spec->page_max ? spec->page_max : GT_KUBE_PAGE_MAX;
     list->spec.deadline_ms = spec->deadline_ms ? spec->deadline_ms : LIST_DEADLINE_MS;
-    int r = gt_kube_selection_path(&spec->selection, &list->path, err);
-    if (r == 0)
-        r = gt_loop_add_timer(kube->loop, list_on_timer, list, &list->timer, err);
-    if (r < 0) {
-        free_list(list);
-        return r;
-    }
+    GT_TRY(gt_kube_selection_path(&spec->selection, &list->path, err));
+    GT_TRY(gt_loop_add_timer(kube->loop, list_on_timer, list, &list->timer, err));
     gt_source_arm(list->timer, 0); /* the first page too: on_begin is not called from here */
-    *ret = list;
+    *ret = gt_steal(list);
     return 0;
 }

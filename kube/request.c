@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "kube/internal.h"
 #include "kube/status.h"
 
@@ -45,16 +46,11 @@ int gt_kube_exchange(struct gt_kube *kube, const struct gt_kube_exchange *exchan
                      struct gt_err **err)
 {
     gt_auto_free char *url = NULL;
-    if (asprintf(&url, "%s%s", kube->config.server, exchange->path) < 0) {
-        url = NULL;
-        return gt_fail_sys(err, ENOMEM, "Kubernetes client");
-    }
+    GT_TRY(gt_text_format("Kubernetes client", &url, err, "%s%s", kube->config.server, exchange->path));
     const char *token = kube->token ? gt_kube_token_get(kube->token, gt_clock_ms()) : kube->config.token;
     gt_auto_free char *authorization = NULL;
-    if (token && asprintf(&authorization, "Authorization: Bearer %s", token) < 0) {
-        authorization = NULL;
-        return gt_fail_sys(err, ENOMEM, "Kubernetes client");
-    }
+    if (token)
+        GT_TRY(gt_text_format("Kubernetes client", &authorization, err, "Authorization: Bearer %s", token));
     char accept[HEADER_MAX], type[HEADER_MAX];
     snprintf(accept, sizeof(accept), "Accept: %s", exchange->accept);
     snprintf(type, sizeof(type), "Content-Type: %s", exchange->body ? exchange->content_type : "");
@@ -117,6 +113,7 @@ static void free_call(struct gt_kube_call *call)
     free(call->request.body);
     free(call);
 }
+GT_DEFINE_CLEANUP(struct gt_kube_call *, free_call)
 
 static void set_state(struct gt_kube_call *call, int state)
 {
@@ -383,7 +380,7 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
     bool needs_body = request->verb != GT_KUBE_GET && request->verb != GT_KUBE_DELETE;
     if (needs_body && !request->body)
         return gt_fail(err, EINVAL, "%s: no body is given", verbs[request->verb].method);
-    struct gt_kube_call *call = calloc(1, sizeof(*call));
+    GT_CLEANUP(free_call) struct gt_kube_call *call = calloc(1, sizeof(*call));
     GT_NEED(call, err, "Kubernetes client");
     call->request.method = verbs[request->verb].method;
     call->request.content_type = verbs[request->verb].type;
@@ -396,39 +393,28 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
     call->request.response_max = request->response_max ? request->response_max : GT_KUBE_RESPONSE_MAX;
     call->done = done;
     call->arg = arg;
-    int r = build_path(request, &call->request.path, err);
-    if (r == 0 && request->body && !(call->request.body = strdup(request->body)))
-        r = gt_fail_sys(err, ENOMEM, "Kubernetes client");
-    if (r == 0)
-        r = kube_request_enqueue(kube, call, request->deadline_ms, request->try_ms, err);
-    if (r < 0) {
-        free_call(call);
-        return r;
-    }
+    GT_TRY(build_path(request, &call->request.path, err));
+    GT_TRY(gt_text_dup(request->body, "Kubernetes client", &call->request.body, err));
+    GT_TRY(kube_request_enqueue(kube, call, request->deadline_ms, request->try_ms, err));
     if (ret)
         *ret = call;
+    call = NULL;
     return 0;
 }
 
 int gt_kube_start_raw(struct gt_kube *kube, const struct gt_kube_get *get, struct gt_kube_call **ret,
                       struct gt_err **err)
 {
-    struct gt_kube_call *call = calloc(1, sizeof(*call));
-    if (!call || !(call->request.path = strdup(get->path))) {
-        free(call);
-        return gt_fail_sys(err, ENOMEM, "Kubernetes client");
-    }
+    GT_CLEANUP(free_call) struct gt_kube_call *call = calloc(1, sizeof(*call));
+    GT_NEED(call, err, "Kubernetes client");
+    GT_TRY(gt_text_dup(get->path, "Kubernetes client", &call->request.path, err));
     call->request.method = "GET";
     call->request.accept = get->accept;
     call->request.response_max = get->response_max;
     call->backoff = get->backoff ? get->backoff : &call->own_backoff;
     call->raw_done = get->done;
     call->arg = get->arg;
-    int r = kube_request_enqueue(kube, call, get->deadline_ms, get->try_ms, err);
-    if (r < 0) {
-        free_call(call);
-        return r;
-    }
-    *ret = call;
+    GT_TRY(kube_request_enqueue(kube, call, get->deadline_ms, get->try_ms, err));
+    *ret = gt_steal(call);
     return 0;
 }

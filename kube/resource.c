@@ -75,17 +75,12 @@ int gt_kube_path(struct gt_buf *to, const struct gt_kube_resource *resource, con
         gt_buf_printf(to, "/apis/%s/%s", resource->group, resource->version);
     else
         gt_buf_printf(to, "/api/%s", resource->version);
-    int r = 0;
-    if (namespace_) {
-        gt_buf_puts(to, "/namespaces");
-        r = add_segment(to, "namespace", namespace_, err);
-    }
+    gt_buf_puts(to, namespace_ ? "/namespaces" : "");
+    GT_TRY(namespace_ ? add_segment(to, "namespace", namespace_, err) : 0);
     gt_buf_printf(to, "/%s", resource->plural);
-    if (r == 0 && name)
-        r = add_segment(to, "name", name, err);
-    if (r == 0 && subresource)
-        r = add_segment(to, "subresource", subresource, err);
-    return r < 0 ? r : gt_buf_check(to, "path", err);
+    GT_TRY(name ? add_segment(to, "name", name, err) : 0);
+    GT_TRY(subresource ? add_segment(to, "subresource", subresource, err) : 0);
+    return gt_buf_check(to, "path", err);
 }
 
 void gt_kube_query(struct gt_buf *to, const char *key, const char *value)

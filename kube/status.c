@@ -16,9 +16,7 @@ static const char *reason_of(const cJSON *status)
 
 bool gt_kube_is_field_conflict(const cJSON *status)
 {
-    const cJSON *cause;
-    cJSON_ArrayForEach(cause, gt_get_at(status, "details", "causes"))
-    {
+    for (const cJSON *cause = gt_first(gt_get_at(status, "details", "causes")); cause; cause = cause->next) {
         if (strcmp(reason_of(cause), "FieldManagerConflict") == 0)
             return true;
     }
@@ -35,9 +33,7 @@ static bool names(const char *text, const char *key)
 
 bool gt_kube_is_about(const cJSON *status, const char *key)
 {
-    const cJSON *cause;
-    cJSON_ArrayForEach(cause, gt_get_at(status, "details", "causes"))
-    {
+    for (const cJSON *cause = gt_first(gt_get_at(status, "details", "causes")); cause; cause = cause->next) {
         if (names(gt_get_string(cause, "field"), key))
             return true;
     }

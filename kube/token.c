@@ -55,11 +55,7 @@ static int read_token(const char *path, const char *old, char **ret, struct gt_e
 {
     gt_auto_free char *text = NULL;
     size_t len;
-    int r = gt_file_read(AT_FDCWD, path, GT_KUBE_TOKEN_MAX, &text, &len, err);
-    if (r < 0) {
-        gt_wrap(err, "token");
-        return r;
-    }
+    GT_TRY_WRAP(gt_file_read(AT_FDCWD, path, GT_KUBE_TOKEN_MAX, &text, &len, err), err, "token");
     while (len && strchr(" \t\r\n", text[len - 1]))
         text[--len] = '\0';
     if (strlen(text) != len || !gt_kube_token_is_whole(text, old))

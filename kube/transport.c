@@ -381,15 +381,10 @@ int gt_transport_new(struct gt_loop *loop, const struct gt_kube_config *config, 
     transport->user_agent = strdup(user_agent);
     transport->multi = curl.curl_multi_init();
     GT_NEED(transport->user_agent && transport->multi, err, "HTTP client");
-    int r = gt_pem_open(config->ca_data, "authority", &transport->ca, err);
-    if (r == 0)
-        r = gt_pem_open(config->certificate_data, "client certificate", &transport->certificate, err);
-    if (r == 0)
-        r = gt_pem_open(config->key_data, "client key", &transport->key, err);
-    if (r == 0)
-        r = gt_loop_add_timer(loop, transport_on_timer, transport, &transport->timer, err);
-    if (r < 0)
-        return r;
+    GT_TRY(gt_pem_open(config->ca_data, "authority", &transport->ca, err));
+    GT_TRY(gt_pem_open(config->certificate_data, "client certificate", &transport->certificate, err));
+    GT_TRY(gt_pem_open(config->key_data, "client key", &transport->key, err));
+    GT_TRY(gt_loop_add_timer(loop, transport_on_timer, transport, &transport->timer, err));
     curl.curl_multi_setopt(transport->multi, CURLMOPT_SOCKETFUNCTION, socket_callback);
     curl.curl_multi_setopt(transport->multi, CURLMOPT_SOCKETDATA, transport);
     curl.curl_multi_setopt(transport->multi, CURLMOPT_TIMERFUNCTION, timer_callback);

@@ -50,6 +50,7 @@ static void free_watch(struct gt_kube_watch *watch)
     free(watch->path);
     free(watch);
 }
+GT_DEFINE_CLEANUP(struct gt_kube_watch *, free_watch)
 
 void gt_kube_watch_free(struct gt_kube_watch *watch)
 {
@@ -332,7 +333,7 @@ int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *s
     size_t len = strlen(spec->resource_version);
     if (len >= VERSION_MAX)
         return gt_fail(err, EINVAL, "watch: a resourceVersion of %zu bytes", len);
-    struct gt_kube_watch *watch = calloc(1, sizeof(*watch));
+    GT_CLEANUP(free_watch) struct gt_kube_watch *watch = calloc(1, sizeof(*watch));
     GT_NEED(watch, err, "watch");
     watch->kube = kube;
     watch->spec = *spec;
@@ -344,14 +345,9 @@ int gt_kube_watch_start(struct gt_kube *kube, const struct gt_kube_watch_spec *s
     watch->lines.rest.max = spec->line_max ? spec->line_max : GT_KUBE_LINE_MAX;
     watch->lines.on_line = on_line;
     watch->lines.on_long = on_long;
-    int r = gt_kube_selection_path(&spec->selection, &watch->path, err);
-    if (r == 0)
-        r = gt_loop_add_timer(kube->loop, watch_on_timer, watch, &watch->timer, err);
-    if (r < 0) {
-        free_watch(watch);
-        return r;
-    }
+    GT_TRY(gt_kube_selection_path(&spec->selection, &watch->path, err));
+    GT_TRY(gt_loop_add_timer(kube->loop, watch_on_timer, watch, &watch->timer, err));
     gt_source_arm(watch->timer, 0);
-    *ret = watch;
+    *ret = gt_steal(watch);
     return 0;
 }

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "base/json.h"
+
 /* The only file that reads YAML. */
 
 enum { MAPPING_KEYS_MAX = 4096 }; /* of one mapping: each new key is compared with all before it */
@@ -54,10 +56,7 @@ static int kube_yaml_read_pairs(struct yaml_reader *reader, const yaml_node_t *n
                            key->start_mark.line + 1, name);
         cJSON *made = NULL;
         GT_TRY(kube_yaml_read_node(reader, pair->value, depth, &made, err));
-        if (!cJSON_AddItemToObject(to, name, made)) {
-            cJSON_Delete(made);
-            return gt_fail_sys(err, ENOMEM, "YAML");
-        }
+        GT_NEED(gt_json_attach(to, name, made), err, "YAML");
     }
     return 0;
 }
@@ -72,8 +71,7 @@ static int kube_yaml_read_node(struct yaml_reader *reader, int number, unsigned 
         return gt_fail(err, E2BIG, "line %zu: more than %d levels or %d entries", node->start_mark.line + 1,
                        GT_YAML_DEPTH_MAX, GT_YAML_NODES_MAX);
     reader->left--;
-    cJSON *made = NULL;
-    int r = 0;
+    gt_auto_json cJSON *made = NULL;
     if (node->type == YAML_SEQUENCE_NODE)
         made = cJSON_CreateArray();
     else if (node->type == YAML_MAPPING_NODE)
@@ -82,14 +80,10 @@ static int kube_yaml_read_node(struct yaml_reader *reader, int number, unsigned 
         made = is_null(node) ? cJSON_CreateNull() : cJSON_CreateString((const char *)node->data.scalar.value);
     GT_NEED(made, err, "YAML");
     if (node->type == YAML_SEQUENCE_NODE)
-        r = kube_yaml_read_items(reader, node, depth + 1, made, err);
+        GT_TRY(kube_yaml_read_items(reader, node, depth + 1, made, err));
     else if (node->type == YAML_MAPPING_NODE)
-        r = kube_yaml_read_pairs(reader, node, depth + 1, made, err);
-    if (r < 0) {
-        cJSON_Delete(made);
-        return r;
-    }
-    *ret = made;
+        GT_TRY(kube_yaml_read_pairs(reader, node, depth + 1, made, err));
+    *ret = gt_steal(made);
     return 0;
 }
 
@@ -117,7 +111,7 @@ int gt_yaml_read(const char *text, size_t len, cJSON **ret, struct gt_err **err)
         yaml_parser_delete(&parser);
         return r;
     }
-    cJSON *made = NULL;
+    gt_auto_json cJSON *made = NULL;
     int r = 0;
     if (!yaml_document_get_root_node(&reader.document)) {
         made = cJSON_CreateNull();
@@ -129,10 +123,7 @@ int gt_yaml_read(const char *text, size_t len, cJSON **ret, struct gt_err **err)
     }
     yaml_document_delete(&reader.document);
     yaml_parser_delete(&parser);
-    if (r < 0) {
-        cJSON_Delete(made);
-        return r;
-    }
-    *ret = made;
-    return 0;
+    if (r >= 0)
+        *ret = gt_steal(made);
+    return r;
 }

@@ -53,9 +53,7 @@ static bool elastic_read_nodes(const char **at, uint32_t *ret)
 static void read_launcher(struct gt_template_reader *reader, const cJSON *words)
 {
     static const char option[] = "--nnodes";
-    const cJSON *word;
-    cJSON_ArrayForEach(word, words)
-    {
+    for (const cJSON *word = gt_first(words); word; word = word->next) {
         const char *at = cJSON_GetStringValue(word);
         uint32_t least, most;
         at = at ? strstr(at, option) : NULL;
@@ -72,14 +70,14 @@ static void read_launcher(struct gt_template_reader *reader, const cJSON *words)
 /* Its own master does no training (identity.h). */
 static int read_elastic(struct gt_template_reader *reader, const cJSON *spec)
 {
-    const cJSON *role, *container, *roles = gt_get(spec, "replicaSpecs");
+    const cJSON *role, *roles = gt_get(spec, "replicaSpecs");
     int r = gt_template_add_roles(reader, roles, "dlrover-master");
     cJSON_ArrayForEach(role, roles)
     {
         if (r < 0 || !role->string || strcasecmp(role->string, "worker") != 0)
             continue;
-        cJSON_ArrayForEach(container, gt_get_at(gt_get(role, "template"), "spec", "containers"))
-        {
+        for (const cJSON *container = gt_first(gt_get_at(gt_get(role, "template"), "spec", "containers"));
+             container; container = container->next) {
             read_launcher(reader, gt_get(container, "command"));
             read_launcher(reader, gt_get(container, "args"));
         }

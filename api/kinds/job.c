@@ -82,12 +82,11 @@ enum { BACKOFF_LIMIT = 6 }; /* the API server's default */
 
 bool gt_job_ignores_disruption(const cJSON *spec)
 {
-    const cJSON *rule, *pattern;
-    cJSON_ArrayForEach(rule, gt_get_at(spec, "podFailurePolicy", "rules"))
-    {
+    for (const cJSON *rule = gt_first(gt_get_at(spec, "podFailurePolicy", "rules")); rule;
+         rule = rule->next) {
         bool ignores = strcmp(gt_get_string(rule, "action"), "Ignore") == 0;
-        cJSON_ArrayForEach(pattern, gt_get(rule, "onPodConditions"))
-        {
+        for (const cJSON *pattern = gt_first(gt_get(rule, "onPodConditions")); pattern;
+             pattern = pattern->next) {
             if (strcmp(gt_get_string(pattern, "type"), "DisruptionTarget") != 0)
                 continue;
             const char *status = gt_get_string(pattern, "status");

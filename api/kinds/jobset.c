@@ -67,13 +67,11 @@ static int read_replicated_job(struct gt_template_reader *reader, const cJSON *j
 /* A later Job with GPUs may come when an earlier one is ready, or has ended. */
 static int read_jobset(struct gt_template_reader *reader, const cJSON *spec)
 {
-    const cJSON *job;
     const char *order = gt_get_string(gt_get(spec, "startupPolicy"), "startupPolicyOrder");
     bool ordered = strcmp(order, "InOrder") == 0;
     unsigned with_gpus = 0;
     reader->owner->spec.in_order = true;
-    cJSON_ArrayForEach(job, gt_get(spec, "replicatedJobs"))
-    {
+    for (const cJSON *job = gt_first(gt_get(spec, "replicatedJobs")); job; job = job->next) {
         GT_TRY(read_replicated_job(reader, job));
         if (!gt_template_gpus(&reader->templates[reader->owner->spec.count - 1]))
             continue;
@@ -86,9 +84,7 @@ static int read_jobset(struct gt_template_reader *reader, const cJSON *spec)
 /* It counts Jobs that have succeeded. */
 static void read_ended_jobs(struct gt_owner *owner, const cJSON *status)
 {
-    const cJSON *job;
-    cJSON_ArrayForEach(job, gt_get(status, "replicatedJobsStatus"))
-    {
+    for (const cJSON *job = gt_first(gt_get(status, "replicatedJobsStatus")); job; job = job->next) {
         uint64_t jobs = 0;
         gt_json_is_unsigned(gt_get(job, "succeeded"), GT_OWNER_REPLICAS_MAX, &jobs);
         for (unsigned i = 0; i < owner->spec.count; i++) {
@@ -104,10 +100,8 @@ static void read_ended_jobs(struct gt_owner *owner, const cJSON *status)
 /* Each Job counts its failures by itself, which is not read. */
 static uint32_t jobset_failures_left(const cJSON *spec, const cJSON *status)
 {
-    const cJSON *job;
     (void)status;
-    cJSON_ArrayForEach(job, gt_get(spec, "replicatedJobs"))
-    {
+    for (const cJSON *job = gt_first(gt_get(spec, "replicatedJobs")); job; job = job->next) {
         if (!gt_job_ignores_disruption(gt_get_at(job, "template", "spec")))
             return 0;
     }

@@ -107,7 +107,8 @@ int gt_pods_identify(const struct gt_pod_meta *pod, bool ours, struct gt_pod_ide
 
 /* For the kinds' files: the index of a pod. */
 
-/* Many controllers write a key as label and as annotation, older ones only in one place. NULL: none. */
+/* Many controllers write a key as label and as annotation, older ones only in one place. NULL: none, as
+ * of GT_POD_KEYS. */
 const char *gt_pod_key_value(const struct gt_pod_meta *pod, enum gt_pod_key key);
 bool gt_pod_is_owned_by(const struct gt_pod_meta *pod, const char *kind);
 /* 1; -EINVAL where the text of the key is no number. */

@@ -39,15 +39,10 @@ static const char *kind_pods_job_of(const struct gt_pod_meta *pod, enum gt_pod_k
 static const enum gt_pod_key indices[] = {GT_KEY_JOB_INDEX, GT_KEY_STATEFUL_SET_INDEX, GT_KEY_VOLCANO_INDEX,
                                           GT_KEY_KUBEFLOW_INDEX};
 
-static const char *kind_pods_value_of(const struct gt_pod_meta *pod, enum gt_pod_key key)
-{
-    return key == GT_POD_KEYS ? NULL : gt_pod_key_value(pod, key);
-}
-
 static int kind_pods_read(const struct gt_pod_meta *pod, enum gt_pod_key key, struct gt_pod_identity *ret,
                           struct gt_err **err)
 {
-    const char *text = kind_pods_value_of(pod, key);
+    const char *text = gt_pod_key_value(pod, key);
     uint64_t pods = 0;
     if (text && (!gt_text_to_unsigned(text, GT_OWNER_REPLICAS_MAX, &pods) || !pods))
         return gt_fail(err, EINVAL, "pod %s/%s: %s is \"%.60s\", expected a number of pods from 1 to %d",
@@ -75,10 +70,10 @@ static int number_of_name(const struct gt_pod_meta *pod, enum gt_pod_key missing
 static int read_index(const struct gt_pod_meta *pod, enum gt_pod_key key, struct gt_pod_identity *ret,
                       struct gt_err **err)
 {
-    const char *text = kind_pods_value_of(pod, key);
+    const char *text = gt_pod_key_value(pod, key);
     enum gt_pod_key from = key;
     for (size_t i = 0; i < GT_COUNT(indices) && !text; i++)
-        if ((text = kind_pods_value_of(pod, indices[i])))
+        if ((text = gt_pod_key_value(pod, indices[i])))
             from = indices[i];
     return text ? gt_index_read(pod, from, text, ret, err)
                 : number_of_name(pod, key == GT_POD_KEYS ? GT_KEY_OWN_RANK : key, ret, err);

@@ -69,9 +69,7 @@ static int read_ray(struct gt_template_reader *reader, const cJSON *spec)
         return gt_template_add(reader, head, NULL, 1, gt_get_at(cluster, "headGroupSpec", "template"));
     const cJSON *group = cJSON_GetArrayItem(gt_get(cluster, "workerGroupSpecs"), (int)reader->job - 1);
     const char *name = gt_get_string(group, "groupName");
-    int r = count_ray_workers(group, &hosts, &pods, reader->err);
-    if (r < 0)
-        return gt_wrap(reader->err, "group %.60s", name);
+    GT_TRY_WRAP(count_ray_workers(group, &hosts, &pods, reader->err), reader->err, "group %.60s", name);
     if (cJSON_IsTrue(gt_get(cluster, "enableInTreeAutoscaling")))
         reader->owner->spec.step = hosts;
     return gt_template_add(reader, name, NULL, pods, gt_get(group, "template"));

@@ -67,15 +67,13 @@ static int read_volcano_minimum(struct gt_template_reader *reader, const cJSON *
 static int read_volcano(struct gt_template_reader *reader, const cJSON *spec)
 {
     static const char option[] = "--master=";
-    const cJSON *task, *argument;
     uint32_t sum = 0;
-    cJSON_ArrayForEach(task, gt_get(spec, "tasks"))
-    {
+    for (const cJSON *task = gt_first(gt_get(spec, "tasks")); task; task = task->next) {
         GT_TRY(read_volcano_task(reader, task, &sum));
     }
     GT_TRY(read_volcano_minimum(reader, spec, sum));
-    cJSON_ArrayForEach(argument, gt_get_at(spec, "plugins", "pytorch"))
-    {
+    for (const cJSON *argument = gt_first(gt_get_at(spec, "plugins", "pytorch")); argument;
+         argument = argument->next) {
         const char *text = cJSON_GetStringValue(argument);
         if (!text || strncmp(text, option, strlen(option)) != 0 || reader->owner->spec.master)
             continue;

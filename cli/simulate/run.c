@@ -112,8 +112,7 @@ static int simulate_read_cluster(struct cli_call *call, const char *cluster, str
     }
     if (r == -EINVAL)
         return cli_misuse(call, "--cluster: %s", gt_err_text(err));
-    *call->err = gt_steal(err);
-    return r;
+    return r < 0 ? gt_err_pass(call->err, &err) : r;
 }
 
 static int read_trace(struct cli_call *call, const char *trace, struct gt_trace **ret)
@@ -128,8 +127,7 @@ static int read_trace(struct cli_call *call, const char *trace, struct gt_trace 
     }
     if (r < 0 && r != -ENOMEM)
         return cli_misuse(call, "--trace: %s", gt_err_text(err));
-    *call->err = gt_steal(err);
-    return r;
+    return r < 0 ? gt_err_pass(call->err, &err) : r;
 }
 
 static const struct gt_group_policy *find_policy(const char *name, size_t len)

@@ -19,17 +19,9 @@ static char *cell(const struct table *table, unsigned row, unsigned column)
     return table->cells[row * table->columns + column];
 }
 
-static int text_width(const char *text)
-{
-    int width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
-}
-
 static void print_padded(struct gt_buf *to, const char *text, int width)
 {
-    int padding = width - text_width(text);
+    int padding = width - (int)gt_text_characters(text);
     gt_buf_printf(to, "%s%*s", text, padding > 0 ? padding : 0, "");
 }
 
@@ -46,7 +38,7 @@ static void print_table(struct gt_buf *to, const struct table *table)
     int widths[COLUMNS_MAX] = {0};
     for (unsigned r = 0; r < table->rows; r++)
         for (unsigned c = 0; c < table->columns; c++) {
-            int width = text_width(cell(table, r, c));
+            int width = (int)gt_text_characters(cell(table, r, c));
             if (width > widths[c])
                 widths[c] = width;
         }

@@ -44,19 +44,12 @@ static void test_status(void **state)
         .owners = {{2, "a", "p", "x"}, {0, "a", "p", "y"}, {1, "a", "p", "x"}},
         .owner_count = 3,
     };
-    struct cli_use use;
-    cli_use_from_topology(&reported, &use);
-    assert_true(use.known);
-    assert_int_equal(use.free, 8);
-    assert_int_equal(use.used, 7);
-    assert_int_equal(use.owner_count, 2);
-    assert_int_equal(use.owners[0].mask, 6);
     gt_auto_buf struct gt_buf text = GT_BUF(1000);
-    cli_use_text(&use, &text);
+    cli_use_text(&reported, &text);
     assert_string_equal(text.data, "Free GPUs: 3\n  GPUs 1,2: a/p, container x\n  GPU 0: a/p, container y\n");
     gt_auto_buf struct gt_buf object = GT_BUF(1000);
     gt_json_begin(&object, NULL, '{');
-    cli_use_add_json(&use, &object);
+    cli_use_add_json(&reported, &object);
     gt_json_end(&object, '}');
     cJSON *written = json_of(object.data);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(written, "free")), 1);
@@ -64,8 +57,9 @@ static void test_status(void **state)
     cJSON_Delete(written);
 
     const struct gt_node_gpu_topology silent = {.node = node};
-    cli_use_from_topology(&silent, &use);
-    assert_false(use.known);
+    gt_buf_done(&text);
+    cli_use_text(&silent, &text);
+    assert_string_equal(text.data, "Free GPUs: not known\n");
 }
 
 /* What cannot be read of the use leaves the rest. */
@@ -91,18 +85,18 @@ static void test_another_machine(void **state)
     gt_auto_node struct gt_node *node = node_with_uuids();
     cJSON *json = json_of("{\"known\": true, \"free\": [0], \"used\": [{\"gpu\": 1, \"uuid\": \"GPU-1\", "
                           "\"namespace\": \"a\", \"pod\": \"p\", \"container\": \"x\"}]}");
-    struct cli_use use;
-    assert_int_equal(cli_use_from_agent(json, "s", node, &use, NULL), 0);
-    assert_true(use.known);
-    assert_int_equal(use.used, 2);
+    struct gt_node_gpu_topology use = {.node = node}, other = use;
+    assert_int_equal(cli_use_from_agent(json, "s", &use, NULL), 0);
+    assert_true(use.use_known);
+    assert_int_equal(use.owned, 2);
 
     cJSON *uuid = cJSON_GetObjectItem(cJSON_GetObjectItem(json, "used")->child, "uuid");
     assert_non_null(cJSON_SetValuestring(uuid, "GPU-9"));
     gt_auto_err struct gt_err *err = NULL;
-    assert_true(cli_use_from_agent(json, "s", node, &use, &err) < 0);
+    assert_true(cli_use_from_agent(json, "s", &other, &err) < 0);
     assert_non_null(strstr(gt_err_text(err), "another machine"));
-    assert_false(use.known);
-    assert_int_equal(use.used, 0);
+    assert_false(other.use_known);
+    assert_int_equal(other.owned, 0);
     cJSON_Delete(json);
 }
 
