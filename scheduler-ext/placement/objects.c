@@ -102,8 +102,9 @@ void gt_placement_object_answered(struct placement_object *object, struct gt_gpu
 
 void gt_placement_object_drop(struct gt_index *objects, struct placement_object *object)
 {
-    gt_auto_free struct gt_index_entry *entry = gt_index_take(objects, object->namespace_, object->name);
+    struct gt_index_entry *entry = gt_index_take(objects, object->namespace_, object->name);
     free_object(object);
+    free(entry);
 }
 
 void gt_placement_objects_done(struct gt_index *objects)
