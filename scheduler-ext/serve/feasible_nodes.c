@@ -278,34 +278,40 @@ int gt_feasible_nodes(const struct gt_debug_view *view, const struct gt_cache_po
 static const struct {
     const char *name, *one, *many, *what, *its, *their, *rest;
 } refusals[GT_REFUSALS] = {
-    [GT_REFUSED_TOO_FEW] = {"tooFew", "has", "have", "fewer than"},
+    [GT_REFUSED_TOO_FEW] = {"tooFew", "has", "have", .what = "fewer than"},
     [GT_REFUSED_GPUS_RESERVED] = {"gpusReserved", "has", "have",
-                                  "too few left: free GPUs are reserved for planned or starting pods"},
+                                  .what =
+                                      "too few left: free GPUs are reserved for planned or starting pods"},
     [GT_REFUSED_NODE_RESERVED] = {"nodeReserved", "is", "are",
-                                  "reserved for a larger job that has waited for long, or by people"},
+                                  .what = "reserved for a larger job that has waited for long, or by people"},
     [GT_REFUSED_NUMA] = {"numa", "has", "have", "enough GPUs free, but spread over NUMA nodes so that ",
                          "its kubelet", "their kubelets", " would refuse the pod"},
     [GT_REFUSED_SLOW] = {"slow", "has", "have",
-                         "enough GPUs free, but some are slow or suspect, and the pod never takes these"},
-    [GT_REFUSED_RESOURCES] = {"tooFewResources", "has", "have", "too little besides GPUs left for the pod"},
+                         .what =
+                             "enough GPUs free, but some are slow or suspect, and the pod never takes these"},
+    [GT_REFUSED_RESOURCES] = {"tooFewResources", "has", "have",
+                              .what = "too little besides GPUs left for the pod"},
     [GT_REFUSED_SPARE] = {"spare", "is", "are", "", "a spare", "spares",
                           ": left to pods whose nodes are lost"},
     [GT_REFUSED_UNSUITED] = {"unsuited", "does not", "do not",
                              "suit the pod: its node selector, affinity or tolerations rule ", "it", "them",
                              " out"},
-    [GT_REFUSED_CORDONED] = {"cordoned", "is", "are", "cordoned"},
-    [GT_REFUSED_NOT_READY] = {"notReady", "is", "are", "not Ready"},
-    [GT_REFUSED_STALE] = {"stale", "is", "are", "stale: the agent there has not published for too long"},
-    [GT_REFUSED_OUTLIVED] = {"outlived", "is", "are",
-                             "not believed: the report there is of an earlier Node of the same name, until "
-                             "its agent writes a new one"},
+    [GT_REFUSED_CORDONED] = {"cordoned", "is", "are", .what = "cordoned"},
+    [GT_REFUSED_NOT_READY] = {"notReady", "is", "are", .what = "not Ready"},
+    [GT_REFUSED_STALE] = {"stale", "is", "are",
+                          .what = "stale: the agent there has not published for too long"},
+    [GT_REFUSED_OUTLIVED] =
+        {"outlived", "is", "are",
+         .what = "not believed: the report there is of an earlier Node of the same name, until "
+                 "its agent writes a new one"},
     [GT_REFUSED_OFFERED] = {"notOffered", "offers", "offer",
                             "fewer GPUs than are free there, by status.allocatable of ", "its Node",
                             "their Nodes", ""},
-    [GT_REFUSED_NO_NODE] = {"noNode", "has", "have", "no Node object"},
-    [GT_REFUSED_LEFT_ALONE] = {"leftAlone", "is", "are",
-                               "left alone: the GPUs there are shared, and the vendor's plugin serves them"},
-    [GT_REFUSED_NOT_ELIGIBLE] = {"notEligible", "is", "are", "not eligible"},
+    [GT_REFUSED_NO_NODE] = {"noNode", "has", "have", .what = "no Node object"},
+    [GT_REFUSED_LEFT_ALONE] =
+        {"leftAlone", "is", "are",
+         .what = "left alone: the GPUs there are shared, and the vendor's plugin serves them"},
+    [GT_REFUSED_NOT_ELIGIBLE] = {"notEligible", "is", "are", .what = "not eligible"},
 };
 
 void gt_refusal_text(enum gt_refusal refusal, uint32_t count, const struct gt_cache_pod *pod,
