@@ -189,7 +189,7 @@ static int matrix_read_head(struct matrix *matrix, struct gt_err **err)
             at += 2;
         matrix->affinities[matrix->affinity_count++] = kind;
     }
-    matrix->rows = calloc(matrix->gpus, sizeof(*matrix->rows));
+    matrix->rows = calloc((size_t)matrix->gpus + 1, sizeof(*matrix->rows));
     return matrix->rows ? 0 : gt_fail_sys(err, ENOMEM, "%s", matrix->source);
 }
 
