@@ -68,7 +68,7 @@ void gt_placement_read_job(const struct gt_placement *placement, const struct gt
     gt_auto_buf struct gt_buf name = GT_BUF(NAME_MAX_BYTES);
     gt_auto_free char *namespace_ = namespace_of(job->key, &name);
     const struct placement_object *object =
-        namespace_ ? gt_index_item(&placement->objects, namespace_, name.data) : NULL;
+        namespace_ ? gt_placement_object_find(&placement->objects, namespace_, name.data) : NULL;
     if (!object || !object->content)
         return;
     to->state = acknowledge_state_of(object->content->phase);
@@ -80,7 +80,7 @@ void gt_placement_read_job(const struct gt_placement *placement, const struct gt
 void gt_placement_forget_acknowledged(struct gt_placement *placement)
 {
     size_t slot = 0;
-    for (struct placement_object *object; (object = gt_index_next(&placement->objects, &slot));) {
+    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));) {
         object->acknowledged = false;
         object->rest_ms = 0;
         gt_placement_object_clear_refusal(object);
@@ -98,7 +98,7 @@ void gt_placement_collect(struct gt_placement *placement)
 {
     size_t slot = 0;
     uint64_t now = gt_clock_ms();
-    for (struct placement_object *object; (object = gt_index_next(&placement->objects, &slot));) {
+    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));) {
         if (object->write || object->rest_ms > now)
             continue;
         if (object->is_unknown && !object->job) {
@@ -211,13 +211,13 @@ static bool is_same_time(const char *a, const char *b)
 }
 
 /* Where no reservation is left since all pods exist, no extra write is made. */
-static bool is_reserved_until_reported(const struct gt_gpu_placement *reported,
+static bool is_reserved_until_reported(const struct placement_known *reported,
                                        const struct gt_gpu_placement *now)
 {
     return !*now->promised_until || is_same_time(reported->promised_until, now->promised_until);
 }
 
-static bool is_reported(const struct gt_gpu_placement *reported, const struct gt_gpu_placement *now)
+static bool is_reported(const struct placement_known *reported, const struct gt_gpu_placement *now)
 {
     return reported->phase == now->phase && strcmp(reported->reason, now->reason) == 0 &&
            strcmp(reported->moves, now->moves) == 0 &&
@@ -254,7 +254,7 @@ void gt_placement_publish(struct pjob *pjob, const struct gt_job_view *view, con
     acknowledge_add_state(pjob, &content.object, &times);
     if (view)
         add_reserved_until(pjob, view, &content.object, &times);
-    const struct gt_gpu_placement *reported = object->content;
+    const struct placement_known *reported = object->content;
     bool same_state = reported && is_reported(reported, &content.object);
     if (same_state && strcmp(reported->message, content.object.message) == 0 &&
         (is_reserved_until_reported(reported, &content.object) ||

@@ -262,7 +262,7 @@ enum placement_match gt_placement_match(const struct gt_cluster *cluster, const 
                                                                        : PLACEMENT_DIFFERS;
 }
 
-bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct gt_index *objects,
+bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct placement_objects *objects,
                                   const struct placement_object *object, uint32_t rank, uint32_t node,
                                   uint64_t mask)
 {
@@ -292,7 +292,7 @@ static bool adopt_place(const struct adoption *to, uint32_t at, uint32_t node, u
     if (!gt_cluster_get_node(to->cluster, node, &info) || mask & ~info.available)
         return false;
     const struct gt_promise promise = {.place = {node, mask},
-                                       .requests = to->view->job->members[at].gpus.requests};
+                                     .requests = to->view->job->members[at].gpus.requests};
     gt_reservations_reserve(to->view->reservations, to->cluster, at, &promise, until);
     gt_job_view_set_state(to->view, at, GT_MEMBER_RESERVED);
     return true;

@@ -114,7 +114,7 @@ void gt_placement_observe_object(struct gt_placement *placement, const cJSON *ob
 void gt_placement_observe_object_deleted(struct gt_placement *placement, const char *namespace_,
                                          const char *name)
 {
-    struct placement_object *object = gt_index_item(&placement->objects, namespace_, name);
+    struct placement_object *object = gt_placement_object_find(&placement->objects, namespace_, name);
     if (!object)
         return;
     struct placement_object *head = gt_placement_object_head(&placement->objects, object);
@@ -128,7 +128,7 @@ void gt_placement_observe_object_deleted(struct gt_placement *placement, const c
 void gt_placement_on_relist(struct gt_placement *placement)
 {
     size_t slot = 0;
-    for (struct placement_object *object; (object = gt_index_next(&placement->objects, &slot));)
+    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));)
         object->relisted = true;
     slot = 0;
     for (struct record *record; (record = gt_index_next(&placement->pods, &slot));)
@@ -364,7 +364,6 @@ int gt_placement_new(const struct gt_placement_spec *spec, struct gt_placement *
     GT_NEED(placement, err, "placement controller");
     placement->spec = *spec;
     placement->pods.max = GT_CACHE_PODS_MAX;
-    placement->objects.max = GT_PLACEMENT_OBJECTS_MAX;
     set_defaults(placement);
     const struct gt_queue_spec queue = {.patience_ms = placement->spec.options.patience_ms,
                                         .reservation_ms = placement->spec.options.reserve.waiting_ms,

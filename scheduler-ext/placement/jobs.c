@@ -320,7 +320,7 @@ static void adopt_parked(struct gt_placement *placement, struct placement_object
 void gt_placement_adopt_parked(struct gt_placement *placement)
 {
     size_t slot = 0;
-    for (struct placement_object *object; (object = gt_index_next(&placement->objects, &slot));)
+    for (struct placement_object *object; (object = gt_placement_objects_next(&placement->objects, &slot));)
         if (object->content && *object->content->moving && !object->job &&
             !gt_cache_find_job(placement->spec.cache, object->content->job))
             adopt_parked(placement, object);

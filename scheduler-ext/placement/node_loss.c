@@ -31,7 +31,7 @@ uint64_t gt_node_loss_until(const struct reconcile *reconcile)
                : 0;
 }
 
-void gt_node_loss_adopt(struct pjob *pjob, const struct gt_gpu_placement *content)
+void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content)
 {
     int64_t before = gt_time_of_text(content->moving_before);
     if (before <= 0)

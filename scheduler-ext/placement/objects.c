@@ -9,6 +9,24 @@
 
 enum { AHEAD_MS = 30000 };
 
+struct object_key {
+    const char *namespace_, *name;
+};
+
+static bool objects_is_named(const void *item, const void *key)
+{
+    const struct placement_object *object = item;
+    const struct object_key *wanted = key;
+    return strcmp(object->namespace_, wanted->namespace_) == 0 && strcmp(object->name, wanted->name) == 0;
+}
+
+struct placement_object *gt_placement_object_find(const struct placement_objects *objects,
+                                                  const char *namespace_, const char *name)
+{
+    return gt_table_find(&objects->table, gt_digest_hash_of_name(namespace_, name), objects_is_named,
+                         &(struct object_key){namespace_, name});
+}
+
 void gt_placement_object_clear_refusal(struct placement_object *object)
 {
     object->refusals = 0;
@@ -23,23 +41,107 @@ static void free_object(struct placement_object *object)
     free(object);
 }
 
-struct placement_object *gt_placement_object_get(struct gt_index *objects, const char *namespace_,
+struct placement_object *gt_placement_object_get(struct placement_objects *objects, const char *namespace_,
                                                  const char *name)
 {
-    struct placement_object *object = gt_index_item(objects, namespace_, name);
-    if (object || !(object = calloc(1, sizeof(*object))))
+    struct placement_object *object = gt_placement_object_find(objects, namespace_, name);
+    if (object || objects->table.count >= GT_PLACEMENT_OBJECTS_MAX)
         return object;
-    struct gt_index_entry *entry = gt_index_add(objects, namespace_, name);
-    if (!entry) {
-        free(object);
+    size_t namespace_size = strlen(namespace_) + 1, name_size = strlen(name) + 1;
+    object = calloc(1, sizeof(*object) + namespace_size + name_size);
+    if (!object)
         return NULL;
-    }
-    object->namespace_ = entry->key;
-    object->name = gt_index_name(entry);
-    return entry->item = object;
+    object->namespace_ = memcpy(object->names, namespace_, namespace_size);
+    object->name = memcpy(object->names + namespace_size, name, name_size);
+    if (gt_table_add(&objects->table, gt_digest_hash_of_name(namespace_, name), object) >= 0)
+        return object;
+    free_object(object);
+    return NULL;
 }
 
 /* ---- stored objects ---- */
+
+struct placement_known_pod {
+    uint64_t gpus;
+    uint32_t rank;
+    uint32_t node; /* the index of its node's name, from the first pod on */
+};
+
+static size_t objects_size_of_texts(const struct gt_gpu_placement *of)
+{
+    const char *const texts[] = {of->uid,        of->resource_version, of->job,           of->part_of,
+                                 of->reason,     of->message,          of->waiting_since, of->promised_until,
+                                 of->planned_at, of->reserved_until,   of->moving,        of->moving_before,
+                                 of->moves};
+    size_t size = 0;
+    for (size_t i = 0; i < GT_COUNT(texts); i++)
+        size += *texts[i] ? strlen(texts[i]) + 1 : 0;
+    for (uint32_t i = 0; i < of->part_count; i++)
+        size += strlen(of->parts[i]) + 1;
+    for (uint32_t i = 0; i < of->node_count; i++)
+        size += strlen(of->nodes[i]) + 1;
+    return size;
+}
+
+static const char *objects_put_text(const char *text, char **next)
+{
+    if (!*text)
+        return "";
+    size_t size = strlen(text) + 1;
+    const char *moved = memcpy(*next, text, size);
+    *next += size;
+    return moved;
+}
+
+static void put_pods(const struct gt_gpu_placement *from, uint32_t *nodes, struct placement_known_pod *to,
+                     char **next)
+{
+    for (uint32_t i = 0; i < from->node_count; i++)
+        nodes[i] = (uint32_t)(objects_put_text(from->nodes[i], next) - (const char *)to);
+    for (uint32_t i = 0; i < from->pod_count; i++)
+        to[i] =
+            (struct placement_known_pod){from->pods[i].gpus, from->pods[i].rank, nodes[from->pods[i].node]};
+}
+
+/* NULL without memory. */
+static struct placement_known *make_known(const struct gt_gpu_placement *from)
+{
+    gt_auto_free uint32_t *nodes = malloc((from->node_count + 1) * sizeof(*nodes));
+    struct placement_known *to = malloc(sizeof(*to) + from->pod_count * sizeof(*to->pods) +
+                                        from->part_count * sizeof(*to->parts) + objects_size_of_texts(from));
+    if (!nodes || !to) {
+        free(to);
+        return NULL;
+    }
+    struct placement_known_pod *pods = (struct placement_known_pod *)(to + 1);
+    const char **parts = (const char **)(pods + from->pod_count);
+    char *next = (char *)(parts + from->part_count);
+    for (uint32_t i = 0; i < from->part_count; i++)
+        parts[i] = objects_put_text(from->parts[i], &next);
+    put_pods(from, nodes, pods, &next);
+    *to = (struct placement_known){
+        .uid = objects_put_text(from->uid, &next),
+        .resource_version = objects_put_text(from->resource_version, &next),
+        .job = objects_put_text(from->job, &next),
+        .part_of = objects_put_text(from->part_of, &next),
+        .reason = objects_put_text(from->reason, &next),
+        .message = objects_put_text(from->message, &next),
+        .promised_until = objects_put_text(from->promised_until, &next),
+        .waiting_since = objects_put_text(from->waiting_since, &next),
+        .planned_at = objects_put_text(from->planned_at, &next),
+        .reserved_until = objects_put_text(from->reserved_until, &next),
+        .moving = objects_put_text(from->moving, &next),
+        .moving_before = objects_put_text(from->moving_before, &next),
+        .moves = objects_put_text(from->moves, &next),
+        .parts = parts,
+        .pods = pods,
+        .epoch = from->epoch,
+        .pod_count = from->pod_count,
+        .part_count = from->part_count,
+        .phase = from->phase,
+    };
+    return to;
+}
 
 static uint64_t objects_number_of(const char *version)
 {
@@ -48,23 +150,28 @@ static uint64_t objects_number_of(const char *version)
     return number;
 }
 
-static bool objects_is_same(const struct gt_gpu_placement *a, const struct gt_gpu_placement *b)
+static bool objects_is_same(const struct placement_known *a, const struct gt_gpu_placement *b)
 {
     return a && b && strcmp(a->uid, b->uid) == 0 && strcmp(a->resource_version, b->resource_version) == 0;
 }
 
-static bool is_newer(const struct gt_gpu_placement *a, const struct gt_gpu_placement *b)
+static bool is_newer(const struct placement_known *a, const struct gt_gpu_placement *b)
 {
     return a && objects_number_of(a->resource_version) > (b ? objects_number_of(b->resource_version) : 0);
 }
 
-/* Takes over `content`. */
-static void objects_take(struct placement_object *object, struct gt_gpu_placement *content)
+static void objects_take(struct placement_object *object, const struct gt_gpu_placement *content)
 {
+    struct placement_known *known = content ? make_known(content) : NULL;
     if (content && content->epoch > object->epoch)
         object->epoch = content->epoch;
+    if (content && !known) {
+        object->is_unknown = true;
+        object->acknowledged = false;
+        return;
+    }
     free(object->content);
-    object->content = content;
+    object->content = known;
     object->is_part = content && gt_gpu_placement_is_part(content);
 }
 
@@ -82,7 +189,7 @@ bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_
         return false;
     object->ahead_ms = 0;
     object->acknowledged = false;
-    objects_take(object, gt_steal(reported));
+    objects_take(object, reported);
     return true;
 }
 
@@ -97,50 +204,61 @@ void gt_placement_object_answered(struct placement_object *object, struct gt_gpu
     if (!objects_is_same(object->content, reported))
         object->ahead_ms = now + AHEAD_MS;
     object->acknowledged = written;
-    objects_take(object, gt_steal(reported));
+    objects_take(object, reported);
 }
 
-void gt_placement_object_drop(struct gt_index *objects, struct placement_object *object)
+void gt_placement_object_drop(struct placement_objects *objects, struct placement_object *object)
 {
-    struct gt_index_entry *entry = gt_index_take(objects, object->namespace_, object->name);
+    gt_table_remove(&objects->table, gt_digest_hash_of_name(object->namespace_, object->name), object);
     free_object(object);
-    free(entry);
 }
 
-void gt_placement_objects_done(struct gt_index *objects)
+struct placement_object *gt_placement_objects_next(const struct placement_objects *objects, size_t *slot)
+{
+    while (*slot < objects->table.size) {
+        struct placement_object *object = objects->table.items[(*slot)++];
+        if (object)
+            return object;
+    }
+    return NULL;
+}
+
+void gt_placement_objects_done(struct placement_objects *objects)
 {
     size_t slot = 0;
-    for (struct placement_object *object; (object = gt_index_next(objects, &slot));)
+    for (struct placement_object *object; (object = gt_placement_objects_next(objects, &slot));)
         free_object(object);
-    gt_index_done(objects);
+    gt_table_done(&objects->table);
 }
 
 /* ---- plans ---- */
 
-struct placement_object *gt_placement_object_head(const struct gt_index *objects,
+struct placement_object *gt_placement_object_head(const struct placement_objects *objects,
                                                   struct placement_object *object)
 {
-    struct placement_object *head = object->content && object->content->part_of[0]
-                                        ? gt_index_item(objects, object->namespace_, object->content->part_of)
-                                        : NULL;
+    struct placement_object *head =
+        object->content && object->content->part_of[0]
+            ? gt_placement_object_find(objects, object->namespace_, object->content->part_of)
+            : NULL;
     return head ? head : object;
 }
 
 bool gt_placement_object_names(const struct placement_object *object, const char *part)
 {
-    const struct gt_gpu_placement *content = object->content;
+    const struct placement_known *content = object->content;
     return content && GT_HAS_TEXT(content->parts, content->part_count, part);
 }
 
-bool gt_placement_object_plan(const struct gt_index *objects, const struct placement_object *object,
+bool gt_placement_object_plan(const struct placement_objects *objects, const struct placement_object *object,
                               struct placement_plan *ret)
 {
-    const struct gt_gpu_placement *content = object ? object->content : NULL;
+    const struct placement_known *content = object ? object->content : NULL;
     *ret = (struct placement_plan){.count = 0};
     if (content && !content->part_count)
         ret->slices[ret->count++] = content;
     for (uint32_t i = 0; content && i < content->part_count; i++) {
-        const struct placement_object *part = gt_index_item(objects, object->namespace_, content->parts[i]);
+        const struct placement_object *part =
+            gt_placement_object_find(objects, object->namespace_, content->parts[i]);
         if (!part || !part->is_part || strcmp(part->content->part_of, object->name) != 0) {
             ret->count = 0;
             return false;
@@ -150,7 +268,7 @@ bool gt_placement_object_plan(const struct gt_index *objects, const struct place
     return content;
 }
 
-static const struct gt_gpu_placement_pod *find_pod(const struct gt_gpu_placement *slice, uint32_t rank)
+static const struct placement_known_pod *find_pod(const struct placement_known *slice, uint32_t rank)
 {
     size_t low = GT_LOWER_BOUND(i, slice->pod_count, slice->pods[i].rank < rank);
     return low < slice->pod_count && slice->pods[low].rank == rank ? &slice->pods[low] : NULL;
@@ -159,11 +277,11 @@ static const struct gt_gpu_placement_pod *find_pod(const struct gt_gpu_placement
 const char *gt_placement_plan_place(const struct placement_plan *plan, uint32_t rank, uint64_t *ret_gpus)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
-        const struct gt_gpu_placement_pod *pod = find_pod(plan->slices[i], rank);
+        const struct placement_known_pod *pod = find_pod(plan->slices[i], rank);
         if (!pod)
             continue;
         *ret_gpus = pod->gpus;
-        return plan->slices[i]->nodes[pod->node];
+        return (const char *)plan->slices[i]->pods + pod->node;
     }
     return NULL;
 }
@@ -173,9 +291,8 @@ const char *gt_placement_plan_at(const struct placement_plan *plan, uint32_t at,
     uint32_t i = 0;
     while (at >= plan->slices[i]->pod_count)
         at -= plan->slices[i++]->pod_count;
-    const struct gt_gpu_placement_pod *pod = &plan->slices[i]->pods[at];
-    *ret_gpus = pod->gpus;
-    return plan->slices[i]->nodes[pod->node];
+    *ret_gpus = plan->slices[i]->pods[at].gpus;
+    return (const char *)plan->slices[i]->pods + plan->slices[i]->pods[at].node;
 }
 
 uint32_t gt_placement_plan_pods(const struct placement_plan *plan)

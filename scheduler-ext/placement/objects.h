@@ -2,22 +2,34 @@
 #pragma once
 
 #include "api/gpu_placement.h"
-#include "kube/index.h"
+#include "base/table.h"
 #include "scheduler-ext/decide/view.h"
 
 /*
- * The GPUPlacements of the cluster, as known from the informer and from the answers to our own writes,
- * whichever is newer: an index of at most GT_PLACEMENT_OBJECTS_MAX items, each a struct placement_object. No
- * I/O; times are the caller's, in milliseconds.
+ * The GPUPlacements of the cluster, by namespace and name, as known from the informer and from the answers to
+ * our own writes, whichever is newer. No I/O; times are the caller's, in milliseconds.
  */
 enum { GT_PLACEMENT_OBJECTS_MAX = 1 << 17 };
 
 struct write;
 
+/* The part of a GPUPlacement that is needed after it was read, in one block of memory. */
+struct placement_known {
+    const char *uid, *resource_version, *job, *part_of;
+    const char *reason, *message;
+    const char *promised_until, *waiting_since, *planned_at, *reserved_until;
+    const char *moving, *moving_before, *moves;
+    const char *const *parts;
+    const struct placement_known_pod *pods; /* by rank, ascending */
+    uint64_t epoch;
+    uint32_t pod_count, part_count;
+    enum gt_gpu_placement_phase phase;
+};
+
 struct placement_object {
-    const char *namespace_, *name;    /* in its entry of the index */
-    struct gt_gpu_placement *content; /* NULL: the API server has none, as far as we know */
-    uint64_t epoch;                   /* the highest epoch seen under this name in this process */
+    const char *namespace_, *name;
+    struct placement_known *content; /* NULL: the API server has none, as far as we know */
+    uint64_t epoch;                  /* the highest epoch seen under this name in this process */
     uint64_t ahead_ms;   /* an answer came before the watch: until then older versions are ignored; 0: no */
     uint64_t rest_ms;    /* back-off after the API server refused a write: none before then */
     struct write *write; /* waiting or in flight */
@@ -28,39 +40,51 @@ struct placement_object {
     bool acknowledged;   /* this leader wrote `content` in its term */
     bool is_unknown;     /* the result of a write of ours is unknown: it has to be read again */
     bool relisted;       /* the next state counts even with a lower version, see gt_placement_on_relist() */
+    char names[];
+};
+
+struct placement_objects {
+    struct gt_table table;
 };
 
 /* A write of it has succeeded. */
 void gt_placement_object_clear_refusal(struct placement_object *object);
 
+/* NULL where it is not known. */
+struct placement_object *gt_placement_object_find(const struct placement_objects *objects,
+                                                  const char *namespace_, const char *name);
 /* Finds it, or adds an empty one; NULL: too many, or no memory. */
-struct placement_object *gt_placement_object_get(struct gt_index *objects, const char *namespace_,
+struct placement_object *gt_placement_object_get(struct placement_objects *objects, const char *namespace_,
                                                  const char *name);
-/* A state from the watch; takes over `content`. False: a newer state is known. */
+/* A state from the watch; takes over `content`. False: a newer state is known. Without memory is_unknown is
+ * set, here and in the next function. */
 bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_placement *content,
                                  uint64_t now);
 /* The answer to our own request; takes over `content`, NULL: the object does not exist. `written`: it is what
  * we wrote. */
 void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *content,
                                   bool written, uint64_t now);
-/* Takes it out and frees it; in a loop over the index, decrement the slot then. */
-void gt_placement_object_drop(struct gt_index *objects, struct placement_object *object);
-void gt_placement_objects_done(struct gt_index *objects);
+/* Takes it out and frees it. */
+void gt_placement_object_drop(struct placement_objects *objects, struct placement_object *object);
+/* Iterates; *slot is 0 at first. NULL: no more. None may be added meanwhile; after dropping the returned
+ * object, decrement *slot. */
+struct placement_object *gt_placement_objects_next(const struct placement_objects *objects, size_t *slot);
+void gt_placement_objects_done(struct placement_objects *objects);
 
 /* The job's object that a part belongs to; for other objects the object itself. */
-struct placement_object *gt_placement_object_head(const struct gt_index *objects,
+struct placement_object *gt_placement_object_head(const struct placement_objects *objects,
                                                   struct placement_object *object);
 /* Whether the object names this part as one of its plan. */
 bool gt_placement_object_names(const struct placement_object *object, const char *part);
 
 /* The plan of a job's object, in itself or in its parts. Valid until one of them changes. */
 struct placement_plan {
-    const struct gt_gpu_placement *slices[GT_GPU_PLACEMENT_PARTS_MAX];
+    const struct placement_known *slices[GT_GPU_PLACEMENT_PARTS_MAX];
     uint32_t count;
 };
 /* False where the plan is not known: there is no object, or a part is missing or was changed. `object` may be
  * NULL. */
-bool gt_placement_object_plan(const struct gt_index *objects, const struct placement_object *object,
+bool gt_placement_object_plan(const struct placement_objects *objects, const struct placement_object *object,
                               struct placement_plan *ret);
 /* The node of the pod of a rank, and the mask of its GPUs; NULL: the plan has no place for it. */
 const char *gt_placement_plan_place(const struct placement_plan *plan, uint32_t rank, uint64_t *ret_gpus);
@@ -101,7 +125,7 @@ enum placement_match gt_placement_match(const struct gt_cluster *cluster, const 
 
 /* Whether the object names exactly this place, this leader wrote it, the API server has acknowledged it, and
  * no other write of it is in flight. */
-bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct gt_index *objects,
+bool gt_placement_is_acknowledged(const struct gt_cluster *cluster, const struct placement_objects *objects,
                                   const struct placement_object *object, uint32_t rank, uint32_t node,
                                   uint64_t mask);
 

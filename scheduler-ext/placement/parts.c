@@ -53,7 +53,7 @@ static char *name_of_old(const struct gt_placement *placement, const struct plac
 {
     const struct placement_object *old =
         head->content && at < head->content->part_count
-            ? gt_index_item(&placement->objects, head->namespace_, head->content->parts[at])
+            ? gt_placement_object_find(&placement->objects, head->namespace_, head->content->parts[at])
             : NULL;
     struct gt_gpu_placement again = *part;
     if (!old || !old->is_part)

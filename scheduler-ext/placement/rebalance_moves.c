@@ -224,7 +224,7 @@ bool gt_rebalance_begin(struct pjob *pjob, const char *words, char why[static GT
 void gt_rebalance_adopt(struct pjob *pjob)
 {
     struct placement_moves moves = {0};
-    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
+    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
     if (!content || !*content->moves || pjob->placement->moves.waiting ||
         pjob->placement->spec.options.rebalance != GT_REBALANCE_EVICT)
         return;

@@ -70,7 +70,7 @@ static void reconcile_adopt(struct reconcile *reconcile)
     struct placement_plan plan;
     if (pjob->lift.adopted || !gt_placement_object_plan(&placement->objects, pjob->object, &plan))
         return;
-    const struct gt_gpu_placement *content = pjob->object->content;
+    const struct placement_known *content = pjob->object->content;
     pjob->lift.adopted = reconcile->owner || !reconcile->expected;
     gt_reserve_missing_adopt(reconcile, content);
     gt_node_loss_adopt(pjob, content);
@@ -289,7 +289,7 @@ static uint64_t reconcile_gpus_of(const struct gt_job_view *view)
 static void adopt_wait(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
-    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
+    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
     pjob->wait.since_ms = reconcile->now;
     pjob->wait.since_s = (int64_t)gt_placement_now_s();
     if (!pjob->lift.began_in_term && !pjob->lift.object_read) { /* the job waits since then, whoever led */

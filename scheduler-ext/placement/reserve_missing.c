@@ -25,7 +25,7 @@ static uint64_t newest_pod_s(const struct gt_cache_job *job)
     return newest;
 }
 
-void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct gt_gpu_placement *content)
+void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct placement_known *content)
 {
     struct pjob *pjob = reconcile->pjob;
     if (!reconcile->owner)

@@ -113,7 +113,7 @@ static int64_t earlier(int64_t one, int64_t other)
 }
 
 int64_t gt_placement_recorded_since(const struct gt_placement *placement, const struct gt_cache_job *job,
-                                    const struct gt_gpu_placement *content, enum gt_placement_state state)
+                                    const struct placement_known *content, enum gt_placement_state state)
 {
     enum gt_gpu_placement_phase phase = phase_before_plan(state);
     int64_t told = 0, created = 0;
@@ -136,7 +136,7 @@ int64_t gt_placement_recorded_since(const struct gt_placement *placement, const 
 /* A leader that takes over goes on with what the objects say. */
 static int64_t since_when(const struct pjob *pjob, enum gt_placement_state state)
 {
-    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
+    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
     int64_t now = (int64_t)gt_placement_now_s(),
             since = gt_placement_recorded_since(pjob->placement, pjob->job, content, state);
     return since && since < now ? since : now;
@@ -144,7 +144,7 @@ static int64_t since_when(const struct pjob *pjob, enum gt_placement_state state
 
 int64_t gt_placement_since_s(const struct pjob *pjob)
 {
-    const struct gt_gpu_placement *content = pjob->object ? pjob->object->content : NULL;
+    const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
     bool planned = pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED;
     if (planned && content && *content->planned_at)
         return gt_time_of_text(content->planned_at);

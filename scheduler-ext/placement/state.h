@@ -315,7 +315,7 @@ struct gt_placement {
     struct backoffs backoffs;
     struct gt_quotas quotas;
     struct gt_queue *queue;
-    struct gt_index objects;
+    struct placement_objects objects;
     struct placement_jobs jobs;
     struct placement_term term;
     struct gt_index pods; /* an entry's item is a struct record */
@@ -385,7 +385,7 @@ bool gt_placement_renew_text(struct pjob *pjob);
 /* Since when a job is in a state, as its objects say: the GPUPlacement (`content`, NULL: there is none), the
  * conditions of its pods, and when these were created. Unix time; 0: they do not say. */
 int64_t gt_placement_recorded_since(const struct gt_placement *placement, const struct gt_cache_job *job,
-                                    const struct gt_gpu_placement *content, enum gt_placement_state state);
+                                    const struct placement_known *content, enum gt_placement_state state);
 /* What is told about a job: since when it is in its state (Unix time). */
 int64_t gt_placement_since_s(const struct pjob *pjob);
 /* Reports an internal failure (for example, no memory); the caller lets the job be tried again. */

@@ -91,7 +91,7 @@ static struct gt_gpu_placement *read_back(const struct gt_buf *text, uint64_t *n
 
 static void many(struct tables *tables)
 {
-    struct gt_index objects = {.max = GT_PLACEMENT_OBJECTS_MAX};
+    struct placement_objects objects = {0};
     gt_auto_buf struct gt_buf text = GT_BUF(GT_GPU_PLACEMENT_TEXT_MAX);
     uint64_t bytes = 0, write_ns = 0, read_ns = 0;
     size_t before = mallinfo2().uordblks;
