@@ -94,9 +94,6 @@ int cli_write_file(struct cli_call *call, const char *path, const char *text);
 bool cli_parse_options(const struct gt_command *command, int argc, char **argv, struct cli_parse *parse,
                        int *ret_first, int *ret_exit);
 
-/* Prints it. Returns the exit code. */
-int cli_print_help(const struct gt_command *command, const char *verb);
-
 #define CLI_HELP_OPTION                                                                                      \
     {                                                                                                        \
         "help", NULL, "print this help", gt_option_last, GT_OPTION_FIELD(struct cli_parse, help)             \

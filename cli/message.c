@@ -232,7 +232,7 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
     return parse->watch ? message_watch(&call) : run_once(&call, parse->format);
 }
 
-int cli_print_help(const struct gt_command *command, const char *verb)
+static int cli_print_help(const struct gt_command *command, const char *verb)
 {
     char name[64];
     struct gt_command named = *command;

@@ -42,6 +42,7 @@ NAMESPACE, TIMEOUT_S = "gputopo-system", 300
 # What stands for something of the reader's, and what it is here.
 WORDS = ((r"\b(NODE|node17|rack-b-n03)\b", "node1"), (r"\bPOD\b", f"$(kubectl -n {NAMESPACE} get pods -o name | head -1)"), (r"\bJOB\b", "job/train"),
          (r"\bpod P\b", "pod u-0 -n team"), (r"pytorch-demo-\.\.\.", "pytorch-demo"), (r"\bbig-0-mx5nl\b", "-n team u-0"),
+         (r"--from (FILE|node\.json)\b", "--from tests/machines/c500-8.json"),
          (r"gputopo withdraw --gates", "gputopo withdraw --gates --yes"),
          (r"oci://registry.example.com/gpu/charts/gputopo --version [\d.]+", "daemonset/chart"))
 # This list may only get shorter.
@@ -117,7 +118,7 @@ def commands():
             script = scripts(block)
             if re.search(rf"{PROGRAMS}|\b(kubectl|helm) ", script, re.M):
                 yield page, script
-        for line in re.findall(r"(?<!`)`((?:kubectl|helm|gputopo) [^`]+)`|^ {4}((?:kubectl|helm|gputopo) .*)",
+        for line in re.findall(r"(?<!`)`((?:kubectl|helm|gputopo [^`\s]+ [^`\s]+) [^`]+)`|^ {4}((?:kubectl|helm|gputopo) .*)",
                                re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S), re.M):
             yield from ((page, part) for part in re.split(r" \\?\| ", line[0] or line[1]))
 
