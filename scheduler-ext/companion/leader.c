@@ -133,13 +133,9 @@ static bool leader_take(struct gt_leader *leader, const cJSON *object)
     return true;
 }
 
-static void leader_on_released(void *arg, struct gt_kube_answer *answer)
+static bool leader_is_ours(const struct gt_leader *leader)
 {
-    struct gt_leader *leader = arg;
-    leader->busy = false;
-    if (answer->error)
-        leader->spec.on_error(leader->spec.arg, gt_err_text(answer->error));
-    leader->spec.on_released(leader->spec.arg);
+    return leader->known && strcmp(leader->lease.holder, leader->spec.identity) == 0;
 }
 
 static void leader_on_written(void *arg, struct gt_kube_answer *answer)
@@ -183,11 +179,6 @@ static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_le
         leader_fail(leader, "out of memory");
     else
         leader_send(leader, request, leader_on_written);
-}
-
-static bool leader_is_ours(const struct gt_leader *leader)
-{
-    return leader->known && strcmp(leader->lease.holder, leader->spec.identity) == 0;
 }
 
 static bool is_abandoned(const struct gt_leader *leader)
@@ -246,6 +237,66 @@ void gt_leader_run(struct gt_leader *leader)
         check_holder(leader);
 }
 
+/* A request while it is given back; nobody waits for long. */
+static void leader_release_by(struct gt_leader *leader, enum gt_kube_verb verb, const char *body,
+                              gt_kube_done *done)
+{
+    const struct gt_kube_request request = {.verb = verb,
+                                            .resource = &gt_kube_leases,
+                                            .namespace_ = leader->spec.namespace_,
+                                            .name = leader->spec.name,
+                                            .body = body,
+                                            .deadline_ms = GT_LEADER_RETRY_MS};
+    leader->busy = true;
+    if (leader->port.send(leader->port.arg, &request, done, leader, NULL) < 0) {
+        leader->busy = false;
+        leader->spec.on_released(leader->spec.arg);
+    }
+}
+
+static void leader_give_back(struct gt_leader *leader);
+
+/* What the server has, for another try, if it is still ours. */
+static void leader_on_reread(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_leader *leader = arg;
+    leader->busy = false;
+    if (!answer->error && leader_take(leader, answer->object) && leader_is_ours(leader))
+        leader_give_back(leader);
+    else
+        leader->spec.on_released(leader->spec.arg);
+}
+
+static void leader_on_released(void *arg, struct gt_kube_answer *answer)
+{
+    struct gt_leader *leader = arg;
+    leader->busy = false;
+    if (answer->status == 409) { /* a renewal that was withdrawn has been written */
+        leader_release_by(leader, GT_KUBE_GET, NULL, leader_on_reread);
+        return;
+    }
+    if (answer->error)
+        leader->spec.on_error(leader->spec.arg, gt_err_text(answer->error));
+    leader->spec.on_released(leader->spec.arg);
+}
+
+static void leader_give_back(struct gt_leader *leader)
+{
+    gt_auto_buf struct gt_buf body = GT_BUF(LEASE_BODY_MAX);
+    gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
+    struct gt_lease lease = leader->lease;
+    leader->spec.write_last_note(leader->spec.arg, &note);
+    lease.note = note.failed ? NULL : note.data;
+    lease.holder[0] = '\0';
+    lease.duration_s = 1;
+    leader->port.now_text(leader->port.arg, lease.renewed);
+    gt_lease_write(&body, leader->spec.namespace_, leader->spec.name, &lease);
+    if (body.failed)
+        leader->spec.on_released(leader->spec.arg);
+    else
+        leader_release_by(leader, GT_KUBE_UPDATE, body.data, leader_on_released);
+}
+
 void gt_leader_release(struct gt_leader *leader)
 {
     if (leader->releasing)
@@ -258,24 +309,5 @@ void gt_leader_release(struct gt_leader *leader)
         leader->spec.on_released(leader->spec.arg);
         return;
     }
-    gt_auto_buf struct gt_buf body = GT_BUF(LEASE_BODY_MAX);
-    gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
-    struct gt_lease lease = leader->lease;
-    leader->spec.write_last_note(leader->spec.arg, &note);
-    lease.note = note.failed ? NULL : note.data;
-    lease.holder[0] = '\0';
-    lease.duration_s = 1;
-    leader->port.now_text(leader->port.arg, lease.renewed);
-    gt_lease_write(&body, leader->spec.namespace_, leader->spec.name, &lease);
-    const struct gt_kube_request request = {.verb = GT_KUBE_UPDATE,
-                                            .resource = &gt_kube_leases,
-                                            .namespace_ = leader->spec.namespace_,
-                                            .name = leader->spec.name,
-                                            .body = body.data,
-                                            .deadline_ms = GT_LEADER_RETRY_MS};
-    leader->busy = true;
-    if (body.failed || leader->port.send(leader->port.arg, &request, leader_on_released, leader, NULL) < 0) {
-        leader->busy = false;
-        leader->spec.on_released(leader->spec.arg);
-    }
+    leader_give_back(leader);
 }

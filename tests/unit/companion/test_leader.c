@@ -335,6 +335,26 @@ static void test_given_back(void **state)
     leave(second);
 }
 
+/* A renewal is on its way, and is written though nobody waits for its answer any more. */
+static void test_given_back_during_a_renewal(void **state)
+{
+    struct world world = {.now = 1000000};
+    struct candidate *one = &world.candidates[0];
+    (void)state;
+    join(&world, 0, "a");
+    pass(&world, 5000);
+    assert_true(one->leads);
+    world.now = one->wake_at;
+    gt_leader_run(one->leader);
+    assert_int_equal(one->request.verb, GT_KUBE_UPDATE);
+    assert_int_equal(serve(&world.server, one), 200);
+    gt_leader_release(one->leader);
+    pass(&world, 100);
+    assert_true(one->released);
+    assert_string_equal(world.server.lease.holder, "");
+    leave(one);
+}
+
 static void test_release_of_who_does_not_lead(void **state)
 {
     struct world world = {.now = 1000000, .server = {.away = true}};
@@ -432,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_what_the_leader_tells),
         cmocka_unit_test(test_a_dead_holder),
         cmocka_unit_test(test_given_back),
+        cmocka_unit_test(test_given_back_during_a_renewal),
         cmocka_unit_test(test_release_of_who_does_not_lead),
         cmocka_unit_test(test_another_replica_takes_it),
         cmocka_unit_test(test_who_cannot_renew_stops),
