@@ -426,7 +426,7 @@ class Preempt(PlacementCase):
 
     def test_evicted_pods_count_for_the_brake(self):
         """Two of eight nodes have lost their pods, and one may: both leave, and the next job waits until the brake lets go."""
-        self.begin(brake=10, brakespan=45000)
+        self.begin(brake=10, brakespan=20000)
         self.assertTrue(wait_for(lambda: len(self.api.evicted) == 2), self.host.job("ns/Job/hi"))
         self.leave()
         for rank in range(2):
@@ -435,7 +435,7 @@ class Preempt(PlacementCase):
         self.assertTrue(wait_for(lambda: "no pod of lower priority leaves for it: 2 of the 8 nodes of the cluster are not Ready, "
                                  in self.host.job("ns/Job/two").get("text", "")), self.host.job("ns/Job/two"))
         self.assertEqual(len(self.api.evicted), 2)
-        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 4, 90), self.host.job("ns/Job/two"))
+        self.assertTrue(wait_for(lambda: len(self.api.evicted) == 4, 60), self.host.job("ns/Job/two"))
 
     def test_refused_evictions_do_not_count_for_the_brake(self):
         """Budgets keep both units of priority 0: no node has lost its pods, and those of priority 5 leave."""
