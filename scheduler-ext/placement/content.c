@@ -292,7 +292,7 @@ static bool adopt_place(const struct adoption *to, uint32_t at, uint32_t node, u
     if (!gt_cluster_get_node(to->cluster, node, &info) || mask & ~info.available)
         return false;
     const struct gt_promise promise = {.place = {node, mask},
-                                     .requests = to->view->job->members[at].gpus.requests};
+                                       .requests = to->view->job->members[at].gpus.requests};
     gt_reservations_reserve(to->view->reservations, to->cluster, at, &promise, until);
     gt_job_view_set_state(to->view, at, GT_MEMBER_RESERVED);
     return true;
