@@ -5,6 +5,7 @@
 import os
 import random
 import sys
+import threading
 import time
 import unittest
 
@@ -101,9 +102,12 @@ class Preempt(PlacementCase):
 
     def test_a_nomination_ends_with_the_preemption(self):
         """There is room elsewhere in the end, and then none any more."""
-        self.api.budget = lambda name: "no disruptions"
+        answers = threading.Event()
+        self.addCleanup(answers.set)
+        self.api.budget = lambda name: answers.wait(60) and "no disruptions"  # a refusal ends the preemption at once
         self.begin()
         self.assertTrue(wait_for(lambda: all(self.nominated())), self.host.job("ns/Job/hi"))
+        answers.set()
         self.assertTrue(wait_for(lambda: self.nominated() == [None, None]), self.host.job("ns/Job/hi"))
 
     def test_a_nomination_ends_under_a_new_leader(self):
