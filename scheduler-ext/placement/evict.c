@@ -22,6 +22,8 @@ struct eviction {
     bool is_named;             /* requested in this round */
     bool is_done;              /* the API server lets it go */
     bool is_dry;               /* what is in flight, or sent next, is a dry run */
+    bool preempts;             /* it makes room for its job, of higher priority */
+    uint32_t node;             /* of the pod when it was asked for */
     uint64_t allowed_until_ms; /* a dry run has said so */
     struct eviction *next;
 };
@@ -50,6 +52,27 @@ void gt_evict_begin(struct pjob *pjob)
         eviction->is_named = false;
 }
 
+/* The node of a pod that really leaves for a preemption counts for the brake; of moves it did before. */
+static void evict_count_node(const struct eviction *eviction)
+{
+    struct placement_nodes *nodes = &eviction->pjob->placement->nodes;
+    if (!eviction->preempts || eviction->node == GT_NONE)
+        return;
+    gt_node_set_clear(&nodes->leaving);
+    if (gt_node_set_add(&nodes->leaving, eviction->node, NULL) >= 0)
+        gt_brake_take(&nodes->brake, &nodes->leaving, false, gt_clock_ms());
+}
+
+/* Of an eviction whose answer is not waited for any more: the pod may have gone, or be on its way, before it.
+ */
+static bool evict_has_gone(const struct eviction *eviction)
+{
+    const struct gt_cache *cache = eviction->pjob->placement->spec.cache;
+    const struct gt_cache_pod *pod = gt_cache_find_pod(cache, eviction->namespace_, eviction->name);
+    return eviction->key.state == GT_WRITE_RUNNING && !eviction->is_dry &&
+           (!pod || pod->deleting || strcmp(pod->uid, eviction->uid) != 0);
+}
+
 void gt_evict_end(struct pjob *pjob)
 {
     for (struct eviction **at = &pjob->move.evictions; *at;) {
@@ -59,6 +82,8 @@ void gt_evict_end(struct pjob *pjob)
             continue;
         }
         *at = eviction->next;
+        if (evict_has_gone(eviction))
+            evict_count_node(eviction);
         free_eviction(eviction);
     }
 }
@@ -110,17 +135,6 @@ void gt_placement_brake_take(struct reconcile *reconcile)
 
 /* ---- answers ---- */
 
-/* The node of a pod that really leaves for a preemption counts for the brake; of moves it did before. */
-static void evict_count_node(const struct pjob *pjob, const struct gt_cache_pod *pod)
-{
-    struct placement_nodes *nodes = &pjob->placement->nodes;
-    if (pjob->placement->preempt.job != pjob || pod->node == GT_NONE)
-        return;
-    gt_node_set_clear(&nodes->leaving);
-    if (gt_node_set_add(&nodes->leaving, pod->node, NULL) >= 0)
-        gt_brake_take(&nodes->brake, &nodes->leaving, false, gt_clock_ms());
-}
-
 /* It is repeated when the job's next round names the pod. */
 static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outcome,
                             struct gt_kube_answer *answer)
@@ -141,8 +155,8 @@ static bool evict_on_answer(struct gt_write_key *key, enum gt_write_outcome outc
     counters->writes.failures += refused;
     if (goes)
         key->due_ms = gt_clock_ms() + key->line->retry_ms;
-    if (goes && pod)
-        evict_count_node(eviction->pjob, pod);
+    if (goes)
+        evict_count_node(eviction);
     if (answer->status == 400 || answer->status == 403 || answer->status == 422)
         gt_placement_write_refused(eviction->pjob, pod, "Evict", answer->error);
     gt_placement_mark(eviction->pjob);
@@ -209,8 +223,11 @@ static int evict_make(struct gt_write_key *key, struct gt_kube_request *ret, str
 static struct eviction *evict_ask(struct reconcile *reconcile, const struct gt_cache_pod *pod, bool dry)
 {
     struct eviction *eviction = find_or_make(reconcile->pjob, pod);
-    if (eviction && eviction->key.state != GT_WRITE_RUNNING)
+    if (eviction && eviction->key.state != GT_WRITE_RUNNING) {
         eviction->is_dry = dry;
+        eviction->node = pod->node;
+        eviction->preempts = reconcile->placement->preempt.job == reconcile->pjob;
+    }
     if (!eviction || eviction->key.due_ms > reconcile->now)
         gt_placement_due(reconcile->pjob, eviction ? eviction->key.due_ms
                                                    : reconcile->now + reconcile->placement->times.retry_ms);
