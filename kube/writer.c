@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/prometheus.h"
+#include "base/text.h"
 
 struct gt_writer {
     struct gt_writer_port port;
@@ -95,6 +96,18 @@ static void writer_count(uint64_t ms, uint64_t *buckets, uint64_t *sum_ms)
 
 /* ---- answers ---- */
 
+struct gt_write_posted {
+    struct gt_write_key key; /* first */
+    struct gt_kube_request request;
+    char *texts;
+};
+
+static void writer_free_posted(struct gt_write_key *key)
+{
+    free(((struct gt_write_posted *)key)->texts);
+    free(key);
+}
+
 static enum gt_write_outcome writer_outcome(const struct gt_kube_answer *answer)
 {
     if (!answer->error)
@@ -122,14 +135,14 @@ static void writer_finish(struct gt_write_key *key, enum gt_write_outcome outcom
         key->due_ms =
             writer_now(line->writer) + gt_backoff_wait(key->failures++, line->retry_ms, line->retry_max_ms,
                                                        answer->retry_after_s, &line->writer->jitter);
-    bool again = key->added || outcome != GT_WRITE_DONE;
+    bool added = key->added, again = added || outcome != GT_WRITE_DONE;
     key->added = false;
-    if (!quiet && (!line->answered || !line->answered(key, outcome, answer)))
+    if (!quiet && (!line->answered || !line->answered(key, outcome, answer)) && !(posted && added))
         again = false;
     else if (again && key->state == GT_WRITE_IDLE)
         writer_enqueue(key);
     if (posted && !again)
-        free(key);
+        writer_free_posted(key);
 }
 
 static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
@@ -145,12 +158,6 @@ static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
 }
 
 /* ---- requests ---- */
-
-struct gt_write_posted {
-    struct gt_write_key key; /* first */
-    struct gt_kube_request request;
-    char texts[];
-};
 
 const struct gt_kube_request *gt_write_request(const struct gt_write_key *key)
 {
@@ -254,35 +261,47 @@ void gt_write_add(struct gt_write_key *key)
     writer_wake(key->line->writer, key->state == GT_WRITE_READY ? 0 : key->due_ms - key->since_ms);
 }
 
-bool gt_write_post(struct gt_write_line *line, const struct gt_kube_request *request, void *of)
+static bool writer_is_same(const char *one, const char *other)
 {
-    const char *const from[] = {request->namespace_, request->name, request->body};
-    size_t sizes[GT_COUNT(from)], size = 0;
-    for (unsigned i = 0; i < GT_COUNT(from); i++)
-        size += sizes[i] = from[i] ? strlen(from[i]) + 1 : 0;
-    struct gt_write_posted *posted = calloc(1, sizeof(*posted) + size);
-    if (!posted)
-        return false;
-    *posted = (struct gt_write_posted){{.line = line, .of = of, .is_posted = true}, *request};
-    const char **const to[] = {&posted->request.namespace_, &posted->request.name, &posted->request.body};
-    char *at = posted->texts;
-    for (unsigned i = 0; i < GT_COUNT(from); at += sizes[i++])
-        if (from[i])
-            *to[i] = memcpy(at, from[i], sizes[i]);
-    gt_write_add(&posted->key);
-    return true;
+    return strcmp(one ? one : "", other ? other : "") == 0;
 }
 
 struct gt_write_key *gt_write_find(const struct gt_write_line *line, const char *namespace_, const char *name)
 {
-    for (unsigned i = 0; i < GT_WRITE_STATES; i++)
+    for (unsigned i = 0; name && i < GT_WRITE_STATES; i++)
         for (struct gt_write_key *key = line->lists[i].first; key; key = key->next) {
             const struct gt_kube_request *request = gt_write_request(key);
-            if (strcmp(request->name, name) == 0 &&
-                strcmp(request->namespace_ ? request->namespace_ : "", namespace_ ? namespace_ : "") == 0)
+            if (writer_is_same(request->name, name) && writer_is_same(request->namespace_, namespace_))
                 return key;
         }
     return NULL;
+}
+
+bool gt_write_post(struct gt_write_line *line, const struct gt_kube_request *request, void *of)
+{
+    struct gt_write_key *key = gt_write_find(line, request->namespace_, request->name);
+    struct gt_write_posted *posted = key ? (struct gt_write_posted *)key : calloc(1, sizeof(*posted));
+    struct gt_kube_request copy = *request;
+    const char **const texts[] = {&copy.namespace_, &copy.name, &copy.body};
+    size_t size = 1;
+    for (unsigned i = 0; i < GT_COUNT(texts); i++)
+        size += *texts[i] ? strlen(*texts[i]) + 1 : 0;
+    char *at = posted ? malloc(size) : NULL;
+    if (!at) {
+        free(key ? NULL : posted);
+        return false;
+    }
+    free(posted->texts);
+    posted->texts = at;
+    for (unsigned i = 0; i < GT_COUNT(texts); i++)
+        if (*texts[i])
+            *texts[i] = gt_text_put(*texts[i], &at);
+    posted->request = copy;
+    posted->key.line = line;
+    posted->key.of = of;
+    posted->key.is_posted = true;
+    gt_write_add(&posted->key);
+    return true;
 }
 
 void gt_write_remove(struct gt_write_key *key)
@@ -295,7 +314,7 @@ void gt_write_remove(struct gt_write_key *key)
     if (key->state != GT_WRITE_IDLE)
         writer_unlink(key);
     if (key->is_posted)
-        free(key);
+        writer_free_posted(key);
     else
         *key = (struct gt_write_key){.line = line, .of = key->of};
 }

@@ -113,7 +113,8 @@ void gt_write_clear(struct gt_write_line *line);
 unsigned gt_write_count(const struct gt_write_line *line);
 
 void gt_write_add(struct gt_write_key *key);
-/* Adds a request that is sent as it is; its namespace, name and body are copied. False: no memory. */
+/* Adds a request that is sent as it is; its namespace, name and body are copied. It replaces the line's
+ * request about the same object that waits, and follows the one in flight. False: no memory. */
 bool gt_write_post(struct gt_write_line *line, const struct gt_kube_request *request, void *of);
 /* Of a posted key. */
 const struct gt_kube_request *gt_write_request(const struct gt_write_key *key);

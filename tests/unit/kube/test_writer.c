@@ -45,7 +45,7 @@ static int start(struct gt_kube *kube, const struct gt_kube_request *request, gt
     assert_in_range(world.sent, 0, FLIGHTS_MAX - 1);
     struct gt_kube_call *call = &world.calls[world.sent++];
     *call = (struct gt_kube_call){.done = done, .arg = done_arg};
-    snprintf(call->name, sizeof(call->name), "%s", request->name);
+    snprintf(call->name, sizeof(call->name), "%s", request->name ? request->name : "");
     snprintf(call->body, sizeof(call->body), "%s", request->body);
     *ret = call;
     return 0;
@@ -360,6 +360,50 @@ static void test_posted(void **state)
     assert_true(gt_write_post(&texts, &request, &world)); /* removed by end() */
 }
 
+static void post(const char *name, const char *body)
+{
+    const struct gt_kube_request request = {
+        .verb = GT_KUBE_MERGE_PATCH, .resource = &gt_kube_pods, .name = name, .body = body};
+    assert_true(gt_write_post(&texts, &request, &world));
+}
+
+/* Of two requests about one object the second waits for the answer to the first, and of those that wait only
+ * the last one is sent. */
+static void test_posts_of_an_object(void **state)
+{
+    (void)state;
+    texts.answered = NULL;
+    post("5", "first");
+    post("5", "second");
+    post("6", "other");
+    assert_int_equal(gt_write_count(&texts), 2);
+    tick(0);
+    assert_int_equal(world.sent, 2);
+    assert_string_equal(world.calls[0].body, "second");
+    post("5", "third");
+    post("5", "fourth");
+    tick(0);
+    assert_int_equal(world.sent, 2);
+    answer(0, 200, 0);
+    tick(0);
+    assert_int_equal(world.sent, 3);
+    assert_string_equal(world.calls[2].body, "fourth");
+    post("5", "fifth");
+    answer(2, 503, 0);
+    const uint64_t failed = world.now;
+    while (world.sent == 3)
+        assert_true(tick(1000));
+    assert_in_range(world.now - failed, 500, 1000);
+    assert_string_equal(world.calls[3].body, "fifth");
+    answer(3, 200, 0);
+    answer(1, 200, 0);
+    assert_int_equal(gt_write_count(&texts), 0);
+    const struct gt_kube_request creates = {.verb = GT_KUBE_CREATE, .resource = &gt_kube_pods, .body = "{}"};
+    for (unsigned i = 0; i < 2; i++) /* these have no name yet */
+        assert_true(gt_write_post(&texts, &creates, &world));
+    assert_int_equal(gt_write_count(&texts), 2);
+}
+
 static void test_later_and_nothing(void **state)
 {
     (void)state;
@@ -467,6 +511,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_first_without_budget, begin, end),
         cmocka_unit_test_setup_teardown(test_quiet_and_allowed, begin, end),
         cmocka_unit_test_setup_teardown(test_posted, begin, end),
+        cmocka_unit_test_setup_teardown(test_posts_of_an_object, begin, end),
         cmocka_unit_test_setup_teardown(test_later_and_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_cannot_start, begin, end),
         cmocka_unit_test_setup_teardown(test_stays_unknown, begin, end),
