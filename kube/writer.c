@@ -15,8 +15,14 @@ struct gt_writer {
     struct gt_writer_port port;
     struct gt_write_line *lines; /* by order */
     struct gt_jitter jitter;
-    uint64_t tokens, tokens_ms; /* thousandths of a request */
+    int64_t tokens; /* thousandths of a request; below zero: overdrawn */
+    uint64_t tokens_ms;
 };
+
+/* Thousandths that a line may use; the rest of the budget is for those before it. */
+static const int64_t writer_debts[] = {[GT_WRITE_FIRST] = GT_WRITER_FIRST_DEBT * 1000,
+                                       [GT_WRITE_SOON] = GT_WRITER_SOON_DEBT * 1000,
+                                       [GT_WRITE_LAST] = 0};
 
 static uint64_t writer_now(const struct gt_writer *writer)
 {
@@ -209,22 +215,29 @@ static void writer_send(struct gt_write_key *key, uint64_t now)
     key->since_ms = now;
     writer_count(waited, line->stats.queued, &line->stats.queued_ms);
     line->stats.retries += key->is_repeat;
-    writer->tokens -= writer->tokens < 1000 ? writer->tokens : 1000;
+    writer->tokens -= 1000;
 }
 
-/* `any`: also where the budget is used up. */
-static struct gt_write_key *writer_next(const struct gt_writer *writer, bool any)
+/* When the line may send its next request, by the clock; UINT64_MAX: it has none, or too many run. */
+static uint64_t writer_when(const struct gt_writer *writer, const struct gt_write_line *line)
+{
+    int64_t lacks = 1000 - writer_debts[line->order] - writer->tokens;
+    if (!line->lists[GT_WRITE_READY].first || line->lists[GT_WRITE_RUNNING].count >= line->running_max)
+        return UINT64_MAX;
+    return writer->tokens_ms + (lacks > 0 ? (uint64_t)(lacks - 1) / GT_WRITER_PER_SECOND + 1 : 0);
+}
+
+static struct gt_write_key *writer_next(const struct gt_writer *writer)
 {
     for (struct gt_write_line *line = writer->lines; line; line = line->next)
-        if (line->lists[GT_WRITE_READY].first && line->lists[GT_WRITE_RUNNING].count < line->running_max &&
-            (any || writer->tokens >= 1000 || line->order == GT_WRITE_FIRST))
+        if (writer_when(writer, line) <= writer->tokens_ms)
             return line->lists[GT_WRITE_READY].first;
     return NULL;
 }
 
 static void writer_refill(struct gt_writer *writer, uint64_t now)
 {
-    uint64_t tokens = writer->tokens + (now - writer->tokens_ms) * GT_WRITER_PER_SECOND;
+    int64_t tokens = writer->tokens + (int64_t)(now - writer->tokens_ms) * GT_WRITER_PER_SECOND;
     writer->tokens = tokens < GT_WRITER_BURST * 1000 ? tokens : GT_WRITER_BURST * 1000;
     writer->tokens_ms = now;
 }
@@ -236,12 +249,13 @@ void gt_writer_run(struct gt_writer *writer)
     writer_refill(writer, now);
     for (struct gt_write_line *line = writer->lines; line; line = line->next)
         writer_release_delayed(line, now);
-    while ((key = writer_next(writer, false)))
+    while ((key = writer_next(writer)))
         writer_send(key, now);
-    for (const struct gt_write_line *line = writer->lines; line; line = line->next)
-        next = line->delayed_ms < next ? line->delayed_ms : next;
-    if (writer_next(writer, true) && now + 1000 / GT_WRITER_PER_SECOND < next)
-        next = now + 1000 / GT_WRITER_PER_SECOND;
+    for (const struct gt_write_line *line = writer->lines; line; line = line->next) {
+        uint64_t when = writer_when(writer, line);
+        when = line->delayed_ms < when ? line->delayed_ms : when;
+        next = when < next ? when : next;
+    }
     if (next != UINT64_MAX)
         writer_wake(writer, next > now ? next - now : 0);
 }
@@ -405,7 +419,7 @@ int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, str
     struct gt_writer *writer = calloc(1, sizeof(*writer));
     GT_NEED(writer, err, "writer");
     writer->port = *port;
-    writer->tokens = (uint64_t)GT_WRITER_BURST * 1000;
+    writer->tokens = GT_WRITER_BURST * 1000;
     writer->tokens_ms = writer_now(writer);
     gt_jitter_seed(&writer->jitter);
     *ret = writer;

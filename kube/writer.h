@@ -13,8 +13,10 @@
  * - A key has at most one request in flight. Added meanwhile, it is asked again after the answer.
  * - Lines with a lower `order` come first; of lines with the same order, the one that was opened first;
  * within a line, first come, first served.
- * - All lines together send at most GT_WRITER_PER_SECOND requests a second: those that pods wait for
- *   (GT_WRITE_FIRST) always go, and the others get what is left.
+ * - All lines together have one budget, GT_WRITER_PER_SECOND requests a second and GT_WRITER_BURST at once,
+ *   since an API server serves others, too. Those that pods wait for (GT_WRITE_FIRST) do not stop when it is
+ *   used up: they overdraw it, by GT_WRITER_FIRST_DEBT requests at most; what should not wait for texts
+ *   (GT_WRITE_SOON) does by less. GT_WRITE_LAST gets what is left, and waits until all of it is paid back.
  * - A failed write is made again after a back-off with jitter, not before Retry-After. A failure is reported
  *   once, until a write of the key succeeds.
  * - Without a complete answer, or after a 5xx, it is not known whether the object was written: `is_unknown`
@@ -48,7 +50,9 @@ struct gt_write_key {
 };
 
 enum { GT_WRITE_NOTHING, GT_WRITE_SEND, GT_WRITE_LATER };
-enum { GT_WRITE_FIRST, GT_WRITE_LAST }; /* orders: what pods wait for, and the rest */
+/* Orders: ungating and plans; what does something, as evictions; what only tells or keeps a state, as texts
+ * and Events. */
+enum { GT_WRITE_FIRST, GT_WRITE_SOON, GT_WRITE_LAST };
 
 enum { GT_WRITE_BUCKETS = 6 }; /* of times: up to a millisecond, ten... ten seconds, and above */
 
@@ -87,7 +91,12 @@ struct gt_write_line {
     } stats;
 };
 
-enum { GT_WRITER_PER_SECOND = 500, GT_WRITER_BURST = 1000 };
+enum {
+    GT_WRITER_PER_SECOND = 500,
+    GT_WRITER_BURST = 1000,
+    GT_WRITER_FIRST_DEBT = 10000, /* paid back in 20 seconds */
+    GT_WRITER_SOON_DEBT = 500,
+};
 
 /* What the writer needs: the client and the loop's timer, or a test. */
 struct gt_writer_port {

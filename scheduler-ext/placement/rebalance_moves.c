@@ -386,6 +386,7 @@ void gt_rebalance_open(struct gt_placement *placement)
 {
     placement->lines[PLACEMENT_CHECKPOINTS] =
         (struct gt_write_line){.name = "checkpoints",
+                               .order = GT_WRITE_SOON,
                                .running_max = 2,
                                .body_max = CHECKPOINT_BODY_MAX,
                                .retry_ms = placement->times.retry_ms,

@@ -260,28 +260,57 @@ static void test_budget(void **state)
     assert_in_range(world.now - began, 990, 1010);
 }
 
-/* What pods wait for is never held back for the rest. */
-static void test_first_without_budget(void **state)
+static void set_order(struct gt_write_line *line, unsigned order)
+{
+    gt_write_close(line);
+    line->order = order;
+    gt_write_open(writer, line);
+}
+
+/* Writes one key again and again, as long as that needs no time. How often that was. */
+static unsigned write_all(struct gt_write_key *key)
+{
+    unsigned count = 0;
+    for (gt_write_add(key); tick(0) && world.sent == 1; count++) {
+        answer(0, 200, 0);
+        world.sent = 0;
+        gt_write_add(key);
+    }
+    return count;
+}
+
+/* All lines have one budget. What pods wait for may overdraw it, and then the others wait longer. */
+static void test_orders_and_budget(void **state)
 {
     (void)state;
-    gt_write_close(&lifts);
-    lifts.order = GT_WRITE_FIRST;
-    gt_write_open(writer, &lifts);
-    texts.running_max = UINT32_MAX;
+    struct gt_write_line middle = lifts;
+    set_order(&texts, GT_WRITE_LAST);
+    set_order(&lifts, GT_WRITE_FIRST);
+    middle.name = "evictions";
+    middle.order = GT_WRITE_SOON;
+    gt_write_open(writer, &middle);
+    keys[6].line = &middle;
     keys[7].line = &lifts;
-    for (unsigned flight = 0; flight < GT_WRITER_BURST; flight++) {
-        gt_write_add(&keys[0]);
-        tick(0);
-        answer(flight, 200, 0);
+    assert_int_equal(write_all(&keys[0]), GT_WRITER_BURST);
+    assert_int_equal(write_all(&keys[6]), GT_WRITER_SOON_DEBT);
+    assert_int_equal(write_all(&keys[7]), GT_WRITER_FIRST_DEBT - GT_WRITER_SOON_DEBT);
+    static const struct {
+        const char *name;
+        uint64_t at; /* when the budget is back to what it may use */
+    } turns[] = {
+        {"7", 1}, {"6", GT_WRITER_FIRST_DEBT - GT_WRITER_SOON_DEBT + 2}, {"0", GT_WRITER_FIRST_DEBT + 3}};
+    const uint64_t began = world.now;
+    for (unsigned i = 0, wakes = 0; i < GT_COUNT(turns); i++) {
+        while (world.sent == i) {
+            assert_true(tick(1000000));
+            wakes++;
+        }
+        assert_string_equal(world.calls[i].name, turns[i].name);
+        assert_int_equal(world.now - began, turns[i].at * 1000 / GT_WRITER_PER_SECOND);
+        assert_in_range(wakes, 1, 10); /* it does not look again and again */
     }
-    assert_int_equal(world.sent, GT_WRITER_BURST);
-    gt_write_add(&keys[0]);
-    gt_write_add(&keys[7]);
-    tick(0);
-    assert_int_equal(world.sent, GT_WRITER_BURST + 1);
-    assert_string_equal(world.calls[GT_WRITER_BURST].name, "7");
-    assert_true(tick(10));
-    assert_int_equal(world.sent, GT_WRITER_BURST + 2);
+    gt_write_remove(&keys[6]);
+    gt_write_close(&middle);
 }
 
 /* Failures that may pass are not told, up to the line's number; and nothing is sent while that is not
@@ -508,7 +537,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_order, begin, end),
         cmocka_unit_test_setup_teardown(test_failures, begin, end),
         cmocka_unit_test_setup_teardown(test_budget, begin, end),
-        cmocka_unit_test_setup_teardown(test_first_without_budget, begin, end),
+        cmocka_unit_test_setup_teardown(test_orders_and_budget, begin, end),
         cmocka_unit_test_setup_teardown(test_quiet_and_allowed, begin, end),
         cmocka_unit_test_setup_teardown(test_posted, begin, end),
         cmocka_unit_test_setup_teardown(test_posts_of_an_object, begin, end),
