@@ -379,24 +379,41 @@ void gt_write_log_posted(const struct gt_write_key *key, bool again, const struc
     gt_write_log(request->resource->plural, request->namespace_, request->name, again, error);
 }
 
+enum { WRITER_DEPTH, WRITER_ADDS, WRITER_RETRIES, WRITER_UNFINISHED, WRITER_LONGEST };
+static const struct {
+    const char *name, *help;
+} writer_metrics[] = {
+    [WRITER_DEPTH] = {"gputopo_workqueue_depth", "Objects that wait for their write."},
+    [WRITER_ADDS] = {"gputopo_workqueue_adds_total", "How often an object was added."},
+    [WRITER_RETRIES] = {"gputopo_workqueue_retries_total", "Writes after one that failed."},
+    [WRITER_UNFINISHED] = {"gputopo_workqueue_unfinished_work_seconds",
+                           "For how long requests have waited for their answers, together."},
+    [WRITER_LONGEST] = {"gputopo_workqueue_longest_running_processor_seconds",
+                        "For how long the first of them has."},
+};
+
+static double writer_metric(const struct gt_write_line *line, unsigned which, uint64_t now)
+{
+    double ms = 0;
+    const struct gt_write_key *key = line->lists[GT_WRITE_RUNNING].first; /* the one that was sent first */
+    if (which < WRITER_UNFINISHED)
+        return (double)(which == WRITER_DEPTH  ? line->lists[GT_WRITE_READY].count
+                        : which == WRITER_ADDS ? line->stats.adds
+                                               : line->stats.retries);
+    for (; key; key = which == WRITER_UNFINISHED ? key->next : NULL)
+        ms += (double)(now - key->since_ms);
+    return ms / 1000;
+}
+
 void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
 {
     static const double limits[GT_WRITE_BUCKETS - 1] = {0.001, 0.01, 0.1, 1, 10};
     char label[64];
-    static const struct {
-        const char *name, *help;
-    } metrics[] = {
-        {"gputopo_workqueue_depth", "Objects that wait for their write."},
-        {"gputopo_workqueue_adds_total", "How often an object was added."},
-        {"gputopo_workqueue_retries_total", "Writes after one that failed."},
-    };
-    for (unsigned i = 0; i < GT_COUNT(metrics) && writer->lines; i++) {
-        gt_prom_head(to, metrics[i].name, metrics[i].help);
+    for (unsigned i = 0; i < GT_COUNT(writer_metrics) && writer->lines; i++) {
+        gt_prom_head(to, writer_metrics[i].name, writer_metrics[i].help);
         for (const struct gt_write_line *line = writer->lines; line; line = line->next)
-            gt_buf_printf(to, "%s{name=\"%s\"} %" PRIu64 "\n", metrics[i].name, line->name,
-                          i == 0   ? line->lists[GT_WRITE_READY].count
-                          : i == 1 ? line->stats.adds
-                                   : line->stats.retries);
+            gt_buf_printf(to, "%s{name=\"%s\"} %.15g\n", writer_metrics[i].name, line->name,
+                          writer_metric(line, i, writer_now(writer)));
     }
     for (unsigned i = 0; i < 2 && writer->lines; i++) {
         const char *name =

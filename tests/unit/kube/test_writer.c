@@ -519,11 +519,19 @@ static void test_metrics(void **state)
     tick(0);
     world.now += 500;
     answer(0, 503, 0);
+    tick(0);
+    world.now += 250;
+    gt_write_add(&keys[3]);
     gt_writer_metrics(writer, &text);
+    assert_non_null(strstr(text.data, "gputopo_workqueue_unfinished_work_seconds{name=\"texts\"} 1\n"));
+    assert_non_null(
+        strstr(text.data, "gputopo_workqueue_longest_running_processor_seconds{name=\"texts\"} 0.75\n"));
+    assert_non_null(
+        strstr(text.data, "gputopo_workqueue_longest_running_processor_seconds{name=\"lifts\"} 0\n"));
     assert_non_null(strstr(text.data, "gputopo_workqueue_depth{name=\"texts\"} 1\n"));
-    assert_non_null(strstr(text.data, "gputopo_workqueue_adds_total{name=\"texts\"} 3\n"));
-    assert_non_null(strstr(text.data, "gputopo_workqueue_queue_duration_seconds_sum{name=\"texts\"} 4\n"));
-    assert_non_null(strstr(text.data, "gputopo_workqueue_queue_duration_seconds_count{name=\"texts\"} 2\n"));
+    assert_non_null(strstr(text.data, "gputopo_workqueue_adds_total{name=\"texts\"} 4\n"));
+    assert_non_null(strstr(text.data, "gputopo_workqueue_queue_duration_seconds_sum{name=\"texts\"} 6.5\n"));
+    assert_non_null(strstr(text.data, "gputopo_workqueue_queue_duration_seconds_count{name=\"texts\"} 3\n"));
     assert_non_null(strstr(text.data, "gputopo_workqueue_work_duration_seconds_sum{name=\"texts\"} 0.5\n"));
     assert_non_null(strstr(text.data, "work_duration_seconds_bucket{name=\"texts\",le=\"0.1\"} 0\n"));
     assert_non_null(strstr(text.data, "work_duration_seconds_bucket{name=\"texts\",le=\"1\"} 1\n"));
