@@ -51,7 +51,8 @@ uint64_t gt_backoff_wait(uint64_t failures, uint64_t first_ms, uint64_t max_ms, 
         (retry_after_s < GT_BACKOFF_RETRY_AFTER_MAX_S ? retry_after_s : GT_BACKOFF_RETRY_AFTER_MAX_S) *
         UINT64_C(1000);
     uint64_t wait = step / 2 + gt_jitter_below(jitter, step / 2 + 1);
-    return retry_after > wait ? retry_after + gt_jitter_below(jitter, step) : wait;
+    uint64_t spread = step > retry_after / 2 ? step : retry_after / 2;
+    return retry_after > wait ? retry_after + gt_jitter_below(jitter, spread) : wait;
 }
 
 uint64_t gt_backoff_next(struct gt_backoff *backoff, unsigned retry_after_s, struct gt_jitter *jitter)

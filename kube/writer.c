@@ -24,7 +24,7 @@ static const int64_t writer_debts[] = {[GT_WRITE_FIRST] = GT_WRITER_FIRST_DEBT *
                                        [GT_WRITE_SOON] = GT_WRITER_SOON_DEBT * 1000,
                                        [GT_WRITE_LAST] = 0};
 
-static uint64_t writer_now(const struct gt_writer *writer)
+uint64_t gt_writer_now(const struct gt_writer *writer)
 {
     return writer->port.now();
 }
@@ -66,7 +66,7 @@ unsigned gt_write_count(const struct gt_write_line *line)
 static void writer_enqueue(struct gt_write_key *key)
 {
     struct gt_write_line *line = key->line;
-    uint64_t now = writer_now(line->writer);
+    uint64_t now = gt_writer_now(line->writer);
     bool delayed = key->due_ms > now;
     key->since_ms = now;
     writer_link(key, delayed ? GT_WRITE_DELAYED : GT_WRITE_READY);
@@ -139,8 +139,8 @@ static void writer_finish(struct gt_write_key *key, enum gt_write_outcome outcom
         key->failures = 0;
     else
         key->due_ms =
-            writer_now(line->writer) + gt_backoff_wait(key->failures++, line->retry_ms, line->retry_max_ms,
-                                                       answer->retry_after_s, &line->writer->jitter);
+            gt_writer_now(line->writer) + gt_backoff_wait(key->failures++, line->retry_ms, line->retry_max_ms,
+                                                          answer->retry_after_s, &line->writer->jitter);
     bool added = key->added, again = added || outcome != GT_WRITE_DONE;
     key->added = false;
     if (!quiet && (!line->answered || !line->answered(key, outcome, answer)) && !(posted && added))
@@ -157,7 +157,7 @@ static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
     struct gt_write_line *line = key->line;
     struct gt_writer *writer = line->writer;
     writer_unlink(key);
-    writer_count(writer_now(writer) - key->since_ms, line->stats.worked, &line->stats.worked_ms);
+    writer_count(gt_writer_now(writer) - key->since_ms, line->stats.worked, &line->stats.worked_ms);
     key->call = NULL;
     writer_finish(key, writer_outcome(answer), answer);
     writer_wake(writer, 0);
@@ -244,7 +244,7 @@ static void writer_refill(struct gt_writer *writer, uint64_t now)
 
 void gt_writer_run(struct gt_writer *writer)
 {
-    uint64_t now = writer_now(writer), next = UINT64_MAX;
+    uint64_t now = gt_writer_now(writer), next = UINT64_MAX;
     struct gt_write_key *key = NULL;
     writer_refill(writer, now);
     for (struct gt_write_line *line = writer->lines; line; line = line->next)
@@ -413,7 +413,7 @@ void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
         gt_prom_head(to, writer_metrics[i].name, writer_metrics[i].help);
         for (const struct gt_write_line *line = writer->lines; line; line = line->next)
             gt_buf_printf(to, "%s{name=\"%s\"} %.15g\n", writer_metrics[i].name, line->name,
-                          writer_metric(line, i, writer_now(writer)));
+                          writer_metric(line, i, gt_writer_now(writer)));
     }
     for (unsigned i = 0; i < 2 && writer->lines; i++) {
         const char *name =
@@ -437,7 +437,7 @@ int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, str
     GT_NEED(writer, err, "writer");
     writer->port = *port;
     writer->tokens = GT_WRITER_BURST * 1000;
-    writer->tokens_ms = writer_now(writer);
+    writer->tokens_ms = gt_writer_now(writer);
     gt_jitter_seed(&writer->jitter);
     *ret = writer;
     return 0;

@@ -132,6 +132,7 @@ struct gt_write_key *gt_write_find(const struct gt_write_line *line, const char 
                                    const char *name);
 /* Takes the key out, and cancels its request: it is not known whether that is done. */
 void gt_write_remove(struct gt_write_key *key);
+uint64_t gt_writer_now(const struct gt_writer *writer); /* by the port's clock */
 /* Sends what is due; for the timer of the port. */
 void gt_writer_run(struct gt_writer *writer);
 
