@@ -4,6 +4,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/assert.h"
+
 void gt_jitter_seed(struct gt_jitter *jitter)
 {
     uint64_t seed = 0;
@@ -31,6 +33,7 @@ uint64_t gt_jitter_below(struct gt_jitter *jitter, uint64_t limit)
 
 uint64_t gt_backoff_step(uint64_t failures, uint64_t first, uint64_t max)
 {
+    GT_ASSERT(first); /* else it would be asked again without a pause */
     uint64_t step = first;
     for (uint64_t i = 0; i < failures && step < max; i++)
         step *= 2;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/prometheus.h"
 #include "base/text.h"
@@ -40,6 +41,7 @@ static void writer_wake(const struct gt_writer *writer, uint64_t after_ms)
 static void writer_link(struct gt_write_key *key, int state)
 {
     struct gt_write_list *list = &key->line->lists[state];
+    GT_ASSERT(key->state == GT_WRITE_IDLE);
     key->state = state;
     key->next = NULL;
     key->previous = list->last;
@@ -51,6 +53,7 @@ static void writer_link(struct gt_write_key *key, int state)
 static void writer_unlink(struct gt_write_key *key)
 {
     struct gt_write_list *list = &key->line->lists[key->state];
+    GT_ASSERT(list->count && key->state != GT_WRITE_IDLE);
     *(key->previous ? &key->previous->next : &list->first) = key->next;
     *(key->next ? &key->next->previous : &list->last) = key->previous;
     list->count--;
@@ -156,6 +159,7 @@ static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
     struct gt_write_key *key = arg;
     struct gt_write_line *line = key->line;
     struct gt_writer *writer = line->writer;
+    GT_ASSERT(key->state == GT_WRITE_RUNNING);
     writer_unlink(key);
     writer_count(gt_writer_now(writer) - key->since_ms, line->stats.worked, &line->stats.worked_ms);
     key->call = NULL;
@@ -167,6 +171,7 @@ static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
 
 const struct gt_kube_request *gt_write_request(const struct gt_write_key *key)
 {
+    GT_ASSERT(key->is_posted);
     return &((const struct gt_write_posted *)key)->request;
 }
 
@@ -262,6 +267,7 @@ void gt_writer_run(struct gt_writer *writer)
 
 void gt_write_add(struct gt_write_key *key)
 {
+    GT_ASSERT(key->line->writer);
     key->line->stats.adds++;
     if (key->is_later && key->state == GT_WRITE_DELAYED) {
         writer_unlink(key);
@@ -338,6 +344,8 @@ void gt_write_remove(struct gt_write_key *key)
 void gt_write_open(struct gt_writer *writer, struct gt_write_line *line)
 {
     struct gt_write_line **at = &writer->lines;
+    GT_ASSERT(!line->writer && line->name && line->running_max && line->retry_ms &&
+              line->order <= GT_WRITE_LAST);
     while (*at && (*at)->order <= line->order)
         at = &(*at)->next;
     line->writer = writer;
@@ -445,5 +453,6 @@ int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, str
 
 void gt_writer_free(struct gt_writer *writer)
 {
+    GT_ASSERT(!writer || !writer->lines);
     free(writer);
 }

@@ -109,7 +109,7 @@ struct gt_writer_port {
 };
 
 int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, struct gt_err **err);
-void gt_writer_free(struct gt_writer *writer); /* its lines must be closed, or never used again */
+void gt_writer_free(struct gt_writer *writer); /* its lines must be closed */
 /* The writer of a client. */
 struct gt_writer *gt_kube_writer(struct gt_kube *kube);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kube/writer.h"
+#include "tests/unit/aborts.h"
 
 /* The writer with a clock and an API server of the test. */
 
@@ -284,6 +285,7 @@ static void test_orders_and_budget(void **state)
 {
     (void)state;
     struct gt_write_line middle = lifts;
+    middle.writer = NULL;
     set_order(&texts, GT_WRITE_LAST);
     set_order(&lifts, GT_WRITE_FIRST);
     middle.name = "evictions";
@@ -538,6 +540,37 @@ static void test_metrics(void **state)
     assert_non_null(strstr(text.data, "gputopo_workqueue_work_duration_seconds_count{name=\"lifts\"} 0\n"));
 }
 
+#ifndef NDEBUG
+static void add_to_closed(void)
+{
+    gt_write_close(&texts);
+    gt_write_add(&keys[0]);
+}
+
+static void open_twice(void)
+{
+    gt_write_open(writer, &texts);
+}
+
+static void free_with_lines(void)
+{
+    gt_writer_free(writer);
+}
+
+static void request_of_own_key(void)
+{
+    gt_write_request(&keys[0]);
+}
+
+static void test_misuse(void **state)
+{
+    (void)state;
+    static void (*const misuses[])(void) = {add_to_closed, open_twice, free_with_lines, request_of_own_key};
+    for (unsigned i = 0; i < GT_COUNT(misuses); i++)
+        assert_true(aborts(misuses[i]));
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -554,6 +587,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_stays_unknown, begin, end),
         cmocka_unit_test_setup_teardown(test_remove, begin, end),
         cmocka_unit_test_setup_teardown(test_metrics, begin, end),
+#ifndef NDEBUG
+        cmocka_unit_test_setup_teardown(test_misuse, begin, end),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
