@@ -11,7 +11,6 @@
 
 struct gt_agent_publish {
     struct gt_agent *agent;
-    struct gt_kube *kube; /* the agent's */
     struct gt_publish *engine;
     struct gt_agent_condition conditions[GT_TOPOLOGY_CONDITIONS];
     struct gt_publish_scores scores;
@@ -237,7 +236,7 @@ static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
     const struct gt_publish_source source = {source_write, source_wanted, source_found, source_conflict,
                                              publish};
     gt_jitter_seed(&engine.jitter);
-    return gt_publish_new(&engine, &source, gt_kube_writer(publish->kube), &publish->engine, err);
+    return gt_publish_new(&engine, &source, gt_kube_writer(publish->agent->kube), &publish->engine, err);
 }
 
 int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret, struct gt_err **err)
@@ -246,7 +245,6 @@ int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret
         calloc(1, sizeof(*publish));
     GT_NEED(publish, err, "publisher");
     publish->agent = agent;
-    publish->kube = agent->kube;
     GT_TRY(make_engine(publish, err));
     *ret = gt_steal(publish);
     return 0;
@@ -258,6 +256,6 @@ bool gt_agent_publish_stats(const struct gt_agent_publish *publish, struct gt_pu
     if (!publish)
         return false;
     gt_publish_stats(publish->engine, ret);
-    gt_kube_counters(publish->kube, ret_client);
+    gt_kube_counters(publish->agent->kube, ret_client);
     return true;
 }

@@ -344,8 +344,10 @@ void gt_write_remove(struct gt_write_key *key)
 void gt_write_open(struct gt_writer *writer, struct gt_write_line *line)
 {
     struct gt_write_line **at = &writer->lines;
-    GT_ASSERT(!line->writer && line->name && line->running_max && line->retry_ms &&
-              line->order <= GT_WRITE_LAST);
+    GT_ASSERT(!line->writer && line->name && line->running_max && line->order <= GT_WRITE_LAST);
+    if (!line->retry_max_ms)
+        line->retry_max_ms = line->retry_ms ? line->retry_ms : GT_BACKOFF_MAX_MS;
+    line->retry_ms = line->retry_ms ? line->retry_ms : GT_BACKOFF_FIRST_MS;
     while (*at && (*at)->order <= line->order)
         at = &(*at)->next;
     line->writer = writer;

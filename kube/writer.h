@@ -60,6 +60,9 @@ struct gt_write_line {
     const char *name; /* for the log and the metrics */
     unsigned order, running_max;
     size_t body_max;
+    /* Of the back-off. Both 0: GT_BACKOFF_FIRST_MS and GT_BACKOFF_MAX_MS; only the second: pauses do not
+     * grow.
+     */
     uint64_t retry_ms, retry_max_ms;
     unsigned
         quiet_tries; /* so many failures in a row that may pass (no answer, 429, 5xx) are only repeated */

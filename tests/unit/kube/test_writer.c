@@ -511,6 +511,21 @@ static void test_remove(void **state)
     assert_int_equal(gt_write_count(&texts), 0);
 }
 
+static void test_default_times(void **state)
+{
+    (void)state;
+    struct gt_write_line usual = {.name = "usual", .running_max = 1}, even = usual;
+    even.retry_ms = 3000;
+    gt_write_open(writer, &usual);
+    gt_write_open(writer, &even);
+    assert_int_equal(usual.retry_ms, GT_BACKOFF_FIRST_MS);
+    assert_int_equal(usual.retry_max_ms, GT_BACKOFF_MAX_MS);
+    assert_int_equal(even.retry_ms, 3000);
+    assert_int_equal(even.retry_max_ms, 3000);
+    gt_write_close(&usual);
+    gt_write_close(&even);
+}
+
 static void test_metrics(void **state)
 {
     (void)state;
@@ -586,6 +601,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cannot_start, begin, end),
         cmocka_unit_test_setup_teardown(test_stays_unknown, begin, end),
         cmocka_unit_test_setup_teardown(test_remove, begin, end),
+        cmocka_unit_test_setup_teardown(test_default_times, begin, end),
         cmocka_unit_test_setup_teardown(test_metrics, begin, end),
 #ifndef NDEBUG
         cmocka_unit_test_setup_teardown(test_misuse, begin, end),
