@@ -323,8 +323,6 @@ int gt_agent_dra_api_start(struct gt_agent *agent, struct gt_err **err)
     agent->dra_writes = (struct gt_write_line){.name = "dra",
                                                .running_max = 2,
                                                .body_max = 1024,
-                                               .retry_ms = GT_BACKOFF_FIRST_MS,
-                                               .retry_max_ms = GT_BACKOFF_MAX_MS,
                                                .quiet_tries = DRA_TRIES,
                                                .report = gt_write_log_posted};
     gt_write_open(gt_kube_writer(agent->kube), &agent->dra_writes);

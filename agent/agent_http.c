@@ -135,6 +135,8 @@ static void agent_http_serve_metrics(struct gt_agent *agent, struct gt_http_resp
         gt_probe_client_stats(agent->probe, &metrics.probe);
     response->content_type = GT_PROM_TYPE;
     gt_metrics_write(&metrics, &response->body);
+    if (agent->kube)
+        gt_writer_metrics(gt_kube_writer(agent->kube), &response->body);
     const struct gt_http_listener listeners[] = {{"http", agent->http}, {"health", agent->health}};
     gt_http_metrics(listeners, GT_COUNT(listeners), &response->body);
 }

@@ -3,36 +3,33 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "api/meta.h"
 #include "api/names.h"
-#include "base/backoff.h"
 #include "base/digest.h"
 #include "base/json_get.h"
 #include "base/log.h"
+#include "base/time_text.h"
 #include "kube/status.h"
 
 enum { GT_PUBLISH_UID_SIZE = 64 };
 
 struct lane {
-    bool done;         /* OWNER and OBJECT only: nothing is left to do */
-    bool changed;      /* its text may have changed */
-    bool again;        /* to be written even if its text is unchanged */
-    bool was_sent;     /* `sent` is valid */
-    uint64_t sent;     /* digest of what the API server has */
-    uint64_t sent_ms;  /* when */
-    bool ever_tried;   /* `sent_ms` is valid */
-    uint64_t retry_ms; /* not written before this time */
-    unsigned failures; /* in a row */
-    int error;         /* of the last failure, 0: none since the last success */
+    struct gt_write_key key; /* first */
+    bool done;               /* OWNER and OBJECT only: nothing is left to do */
+    bool changed;            /* the others: its text may have changed */
+    bool again;              /* likewise: to be written even if its text is unchanged */
+    bool was_sent;           /* `sent` is valid */
+    uint64_t sent;           /* digest of what the API server has */
+    int error;               /* of the last failure, 0: none since the last success */
 };
 
 struct gt_publish {
     struct gt_publish_options options;
     struct gt_publish_source source;
-    struct gt_publish_port port;
+    struct gt_writer *writer;
     struct gt_write_line line;
-    struct gt_write_key key;
     struct lane lanes[GT_PUBLISH_LANES];
     char uid[GT_PUBLISH_UID_SIZE]; /* of the Node */
     bool begun;
@@ -40,25 +37,14 @@ struct gt_publish {
     bool gone;
     uint64_t heartbeat_at;
 
-    enum gt_publish_lane busy; /* the lane whose request runs; GT_PUBLISH_LANES: none */
-    bool passive;              /* the busy lane writes to an object that may not exist */
-    uint64_t digest;           /* of the text in the running request */
+    bool passive;    /* the running request is for an object that may not exist */
+    uint64_t digest; /* of the text in it */
 
     unsigned away; /* requests in a row without an answer */
     int away_error;
     uint64_t away_until;
     struct gt_publish_stats stats;
 };
-
-static uint64_t publish_now(const struct gt_publish *publish)
-{
-    return publish->port.now_ms(publish->port.arg);
-}
-
-static uint64_t publish_random(const struct gt_publish *publish, uint64_t max)
-{
-    return max ? publish->port.random_below(publish->port.arg, max) : 0;
-}
 
 static const struct {
     const char *name, *manager;
@@ -97,44 +83,27 @@ static bool publish_is_slice(enum gt_publish_lane lane)
     return lane_facts[lane].resource == &gt_kube_resource_slices;
 }
 
-enum { STEP_MS = 1000 };
-
-/* Between half of the step and all of it; the step doubles with each failure. */
-static uint64_t pause_of(const struct gt_publish *publish, unsigned failures, uint64_t max)
-{
-    uint64_t step = gt_backoff_step(failures, STEP_MS, max);
-    return step / 2 + publish_random(publish, step / 2 + 1);
-}
-
-static void log_failure(struct lane *lane, enum gt_publish_lane which, const struct gt_err *error)
-{
-    gt_log(gt_log_level_of_code(&lane->error, gt_err_code(error)), "cannot publish",
-           GT_STR("what", gt_publish_lane_name(which)), GT_STR("why", gt_err_text(error)));
-}
-
-/* The API server refused the request. */
+/* The API server refused the request: the lane is written again after the key's pause. */
 static void publish_fail_lane(struct gt_publish *publish, enum gt_publish_lane which,
                               const struct gt_err *error)
 {
     struct lane *lane = &publish->lanes[which];
     publish->stats.failures[which]++;
     lane->again = true;
-    lane->retry_ms =
-        publish_now(publish) + pause_of(publish, lane->failures++, publish->options.heartbeat_ms);
     if (error)
-        log_failure(lane, which, error);
+        gt_log(gt_log_level_of_code(&lane->error, gt_err_code(error)), "cannot publish",
+               GT_STR("what", gt_publish_lane_name(which)), GT_STR("why", gt_err_text(error)));
 }
 
 /* The API server gave no usable answer: all lanes wait. A single time is not told. */
 static void publish_go_away(struct gt_publish *publish, enum gt_publish_lane which,
                             const struct gt_kube_answer *answer)
 {
-    uint64_t wait = pause_of(publish, publish->away++, GT_PUBLISH_AWAY_MAX_MS);
-    uint64_t asked = UINT64_C(1000) * (answer->retry_after_s < GT_BACKOFF_RETRY_AFTER_MAX_S
-                                           ? answer->retry_after_s
-                                           : GT_BACKOFF_RETRY_AFTER_MAX_S);
-    wait = asked > wait ? asked + publish_random(publish, asked / 2) : wait;
-    publish->away_until = publish_now(publish) + wait;
+    publish->away_until = gt_writer_now(publish->writer) +
+                          gt_backoff_wait(publish->away++, GT_PUBLISH_INTERVAL_MS, GT_PUBLISH_AWAY_MAX_MS,
+                                          answer->retry_after_s, &publish->options.jitter);
+    publish->lanes[which].key.due_ms = publish->away_until;
+    publish->lanes[which].key.failures--; /* it was not its own */
     publish->stats.failures[which]++;
     publish->lanes[which].again = true;
     if (publish->away == 1)
@@ -167,6 +136,7 @@ static void node_found(struct gt_publish *publish, const struct gt_kube_answer *
         gt_auto_err struct gt_err *err = NULL;
         gt_fail(&err, EBADMSG, "the Node has no UID in the API server's answer");
         publish_fail_lane(publish, GT_PUBLISH_OWNER, err);
+        publish->lanes[GT_PUBLISH_OWNER].key.due_ms = publish->heartbeat_at;
         return;
     }
     if (publish->gone)
@@ -178,20 +148,16 @@ static void node_found(struct gt_publish *publish, const struct gt_kube_answer *
     memcpy(publish->uid, uid, strlen(uid) + 1);
     publish->lanes[GT_PUBLISH_OBJECT].done = false;
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++) /* the Node owns the slices, too */
-        publish->lanes[i].again |=
-            !is_step((enum gt_publish_lane)i) && !is_of_object((enum gt_publish_lane)i);
+        publish->lanes[i].again |= !is_of_object((enum gt_publish_lane)i);
 }
 
 static void node_missing(struct gt_publish *publish)
 {
-    struct lane *lane = &publish->lanes[GT_PUBLISH_OWNER];
     if (!publish->gone)
         gt_warning("there is no such Node, nothing is published until there is",
                    GT_STR("node", publish->options.node_name));
     publish->gone = true;
     publish->uid[0] = '\0';
-    lane->retry_ms =
-        publish_now(publish) + pause_of(publish, lane->failures++, publish->options.heartbeat_ms);
 }
 
 static void object_made(struct gt_publish *publish, const struct gt_kube_answer *answer)
@@ -213,9 +179,7 @@ static void succeed(struct gt_publish *publish, enum gt_publish_lane which,
     if (lane->error)
         gt_info("published again", GT_STR("what", gt_publish_lane_name(which)));
     lane->error = 0;
-    lane->retry_ms = 0;
     publish->stats.writes[which]++;
-    lane->failures = 0;
     if (which == GT_PUBLISH_OWNER) {
         node_found(publish, answer);
         return;
@@ -249,7 +213,9 @@ static void refused(struct gt_publish *publish, enum gt_publish_lane which,
     }
     if (answer->status == 409 && of_node && gt_kube_is_field_conflict(answer->object)) {
         lane->again = publish->source.conflict(publish->source.arg, which, answer->object);
-        if (!lane->again)
+        if (lane->again)
+            lane->key.due_ms = 0;
+        else
             publish_fail_lane(publish, which, answer->error);
         return;
     }
@@ -264,12 +230,12 @@ static void publish_take_answer(struct gt_publish *publish, enum gt_publish_lane
                                 const struct gt_kube_answer *answer)
 {
     /* A 500 is about that request, a webhook that fails for instance: the others go on. */
-    bool silent = answer->status == 0 || answer->status == 401 ||
+    bool silent = answer->status < 400 || answer->status == 401 ||
                   (answer->status != 500 && gt_kube_is_passing(answer->status));
     if (!answer->error) {
         is_back(publish);
         succeed(publish, which, answer);
-    } else if (silent || answer->status < 400) {
+    } else if (silent) {
         publish_go_away(publish, which, answer);
     } else {
         is_back(publish);
@@ -282,13 +248,6 @@ enum { PUBLISH_BODY_MAX = 1 << 20, PUBLISH_ANSWER_MAX = 4 << 20 };
 static const char *slice_name(const struct gt_publish *publish, enum gt_publish_lane lane)
 {
     return lane == GT_PUBLISH_SLICE ? publish->options.slice_name : publish->options.counters_name;
-}
-
-static void arm_heartbeat(struct gt_publish *publish)
-{
-    uint64_t fifth = publish->options.heartbeat_ms / 5;
-    publish->heartbeat_at =
-        publish_now(publish) + publish->options.heartbeat_ms - fifth + publish_random(publish, 2 * fifth + 1);
 }
 
 /* An object is made for a node that has GPUs; without GPUs only an existing one is updated. The Node always
@@ -314,14 +273,6 @@ static bool is_due(const struct gt_publish *publish, enum gt_publish_lane lane)
     if (lane_facts[lane].is_status && !lanes[GT_PUBLISH_OBJECT].done)
         return false;
     return lanes[lane].changed || lanes[lane].again;
-}
-
-static uint64_t time_of(const struct gt_publish *publish, enum gt_publish_lane lane)
-{
-    const struct lane *state = &publish->lanes[lane];
-    uint64_t at = state->ever_tried ? state->sent_ms + GT_PUBLISH_INTERVAL_MS : 0;
-    at = at > state->retry_ms ? at : state->retry_ms;
-    return at > publish->away_until ? at : publish->away_until;
 }
 
 /* The text of a lane; its digest is of the text without what always changes. */
@@ -369,72 +320,60 @@ static struct gt_kube_request publish_request_of(const struct gt_publish *publis
     return request;
 }
 
-/* False: there is nothing to write, or it cannot be made. */
-static bool publish_begin_lane(struct gt_publish *publish, enum gt_publish_lane which,
-                               struct gt_kube_request *ret, struct gt_buf *body)
-{
-    struct lane *lane = &publish->lanes[which];
-    char at[GT_PUBLISH_TIME_SIZE];
-    if (!is_step(which) && !publish_is_changed(publish, which))
-        return false;
-    publish->port.now_text(publish->port.arg, at);
-    if (which != GT_PUBLISH_OWNER && !publish_make(publish, which, at, body)) {
-        publish_fail_lane(publish, which, NULL); /* no memory, or a text above the limit */
-        gt_buf_consume(body, body->len);
-        return false;
-    }
-    *ret = publish_request_of(publish, which);
-    lane->ever_tried = true;
-    lane->sent_ms = publish_now(publish);
-    lane->changed = lane->again = false;
-    publish->busy = which;
-    publish->passive = !is_step(which) && !makes_object(publish);
-    return true;
-}
-
 static void heartbeat(struct gt_publish *publish)
 {
+    uint64_t fifth = publish->options.heartbeat_ms / 5;
+    publish->heartbeat_at = gt_writer_now(publish->writer) + publish->options.heartbeat_ms - fifth +
+                            gt_jitter_below(&publish->options.jitter, 2 * fifth + 1);
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
-        if (!is_step((enum gt_publish_lane)i))
-            publish->lanes[i].again = true;
-    arm_heartbeat(publish);
+        publish->lanes[i].again = true;
 }
 
-/* The lane whose turn it is; else it is asked again when the next one may go on, or at the heartbeat. */
+static enum gt_publish_lane publish_lane_of(const struct gt_publish *publish, const struct gt_write_key *key)
+{
+    return (enum gt_publish_lane)((const struct lane *)key - publish->lanes);
+}
+
+/* A lane with nothing to write, or one that may not now, is asked again at the heartbeat, or after the pause.
+ */
 static int publish_next(struct gt_write_key *key, struct gt_kube_request *ret, struct gt_buf *body,
                         struct gt_err **err)
 {
     struct gt_publish *publish = key->of;
-    uint64_t moment = publish_now(publish);
+    enum gt_publish_lane which = publish_lane_of(publish, key);
+    uint64_t moment = gt_writer_now(publish->writer);
+    char at[GT_TIME_TEXT_SIZE];
     (void)err;
     if (moment >= publish->heartbeat_at)
         heartbeat(publish);
-    key->due_ms = publish->heartbeat_at;
-    for (enum gt_publish_lane lane = 0; lane < GT_PUBLISH_LANES && !body->failed; lane++) {
-        if (is_due(publish, lane) && time_of(publish, lane) <= moment &&
-            publish_begin_lane(publish, lane, ret, body))
-            return GT_WRITE_SEND;
-        if (is_due(publish, lane) && time_of(publish, lane) < key->due_ms)
-            key->due_ms = time_of(publish, lane);
-    }
-    return GT_WRITE_LATER;
+    key->due_ms = moment < publish->away_until ? publish->away_until : publish->heartbeat_at;
+    if (moment < publish->away_until || !is_due(publish, which) ||
+        (!is_step(which) && !publish_is_changed(publish, which)))
+        return GT_WRITE_LATER;
+    key->due_ms = 0;
+    gt_time_text(time(NULL), at);
+    if (which != GT_PUBLISH_OWNER)
+        publish_make(publish, which, at, body); /* the writer checks it */
+    *ret = publish_request_of(publish, which);
+    publish->lanes[which].changed = publish->lanes[which].again = false;
+    publish->passive = !is_step(which) && !makes_object(publish);
+    return GT_WRITE_SEND;
 }
 
 static void publish_wake(struct gt_publish *publish)
 {
-    if (publish->begun)
-        gt_write_add(&publish->key);
+    for (unsigned i = 0; publish->begun && i < GT_PUBLISH_LANES; i++)
+        gt_write_add(&publish->lanes[i].key);
 }
 
 static bool publish_on_answer(struct gt_write_key *key, enum gt_write_outcome outcome,
                               struct gt_kube_answer *answer)
 {
     struct gt_publish *publish = key->of;
-    enum gt_publish_lane which = publish->busy;
+    uint64_t next = gt_writer_now(publish->writer) + GT_PUBLISH_INTERVAL_MS;
     (void)outcome;
-    publish->busy = GT_PUBLISH_LANES;
-    publish_take_answer(publish, which, answer);
-    key->due_ms = 0; /* the lanes have their own times */
+    publish_take_answer(publish, publish_lane_of(publish, key), answer);
+    key->due_ms = key->due_ms > next ? key->due_ms : next;
     publish_wake(publish);
     return false;
 }
@@ -442,8 +381,7 @@ static bool publish_on_answer(struct gt_write_key *key, enum gt_write_outcome ou
 void gt_publish_changed(struct gt_publish *publish)
 {
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
-        if (!is_step((enum gt_publish_lane)i))
-            publish->lanes[i].changed = true;
+        publish->lanes[i].changed = true;
     publish_wake(publish);
 }
 
@@ -465,30 +403,29 @@ void gt_publish_begin(struct gt_publish *publish)
         return;
     publish->begun = true;
     /* The kubelet usually registers the GPUs meanwhile: one write instead of two. */
-    publish->away_until = publish_now(publish) + GT_PUBLISH_INTERVAL_MS +
-                          publish_random(publish, publish->options.heartbeat_ms / 30 + 1);
-    arm_heartbeat(publish);
-    gt_publish_changed(publish);
+    publish->away_until = gt_writer_now(publish->writer) + GT_PUBLISH_INTERVAL_MS +
+                          gt_jitter_below(&publish->options.jitter, publish->options.heartbeat_ms / 30 + 1);
+    gt_publish_refresh(publish);
 }
 
 int gt_publish_new(const struct gt_publish_options *options, const struct gt_publish_source *source,
-                   const struct gt_publish_port *port, struct gt_publish **ret, struct gt_err **err)
+                   struct gt_writer *writer, struct gt_publish **ret, struct gt_err **err)
 {
     struct gt_publish *publish = calloc(1, sizeof(*publish));
     GT_NEED(publish, err, "publisher");
     publish->options = *options;
     publish->source = *source;
-    publish->port = *port;
-    publish->busy = GT_PUBLISH_LANES;
+    publish->writer = writer;
     publish->line = (struct gt_write_line){.name = "publish",
                                            .running_max = 1,
                                            .body_max = PUBLISH_BODY_MAX,
                                            .retry_ms = GT_PUBLISH_INTERVAL_MS,
-                                           .retry_max_ms = GT_PUBLISH_INTERVAL_MS,
+                                           .retry_max_ms = options->heartbeat_ms,
                                            .make = publish_next,
                                            .answered = publish_on_answer};
-    publish->key = (struct gt_write_key){.line = &publish->line, .of = publish};
-    gt_write_open(port->writer, &publish->line);
+    for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
+        publish->lanes[i].key = (struct gt_write_key){.line = &publish->line, .of = publish};
+    gt_write_open(writer, &publish->line);
     *ret = publish;
     return 0;
 }
@@ -505,7 +442,8 @@ void gt_publish_stats(const struct gt_publish *publish, struct gt_publish_stats 
     *ret = publish->stats;
     ret->away = publish->away > 0;
     ret->gone = publish->gone;
-    ret->current = publish->begun && publish->busy == GT_PUBLISH_LANES;
+    ret->current = publish->begun;
     for (unsigned i = 0; i < GT_PUBLISH_LANES; i++)
-        ret->current = ret->current && !is_due(publish, (enum gt_publish_lane)i);
+        ret->current = ret->current && !is_due(publish, (enum gt_publish_lane)i) &&
+                       publish->lanes[i].key.state != GT_WRITE_RUNNING;
 }

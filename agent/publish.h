@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/backoff.h"
 #include "base/buf.h"
-#include "base/time_text.h"
 #include "kube/writer.h"
 
 /*
- * Decides what is written to the API server next, and when (docs/reference/publishing.md): a key of the
- * writer, whose request is that of the lane whose turn it is. Clock and texts come from callbacks. All on the
- * loop's thread.
+ * Decides what is written to the API server, and when (docs/reference/publishing.md). The texts come from
+ * callbacks. All on the loop's thread.
  *
- * There are nine lanes, and one request at a time. The first two are done once. Each of the others is
- * written again when its text has changed, at most once a second, and at every heartbeat.
+ * There are nine lanes, each a key of the writer, and one request at a time. The first two are done once.
+ * Each of the others is written again when its text has changed, at most once a second, and at every
+ * heartbeat. What the API server refuses waits alone; while it does not answer, all wait.
  */
 enum gt_publish_lane {
     GT_PUBLISH_OWNER,       /* the UID of the Node is read */
@@ -44,21 +44,11 @@ struct gt_publish_source {
     void *arg;
 };
 
-enum { GT_PUBLISH_TIME_SIZE = GT_TIME_TEXT_SIZE };
-
-/* The clock and the connection. */
-struct gt_publish_port {
-    uint64_t (*now_ms)(void *arg);                     /* must only go forward */
-    void (*now_text)(void *arg, char *to);             /* "2026-01-31T12:00:00Z", GT_PUBLISH_TIME_SIZE */
-    uint64_t (*random_below)(void *arg, uint64_t max); /* 0 to max - 1 */
-    void *arg;
-    struct gt_writer *writer;
-};
-
 struct gt_publish_options {
     const char *node_name;                  /* must outlive the publisher */
     const char *slice_name, *counters_name; /* likewise; NULL: no such ResourceSlice */
     uint64_t heartbeat_ms;                  /* plus or minus a fifth */
+    struct gt_jitter jitter;                /* seeded */
     bool force_annotations;
     bool node_only; /* no NodeGPUTopology, only annotations and labels of the Node */
 };
@@ -80,7 +70,7 @@ struct gt_publish_stats {
 struct gt_publish;
 
 int gt_publish_new(const struct gt_publish_options *options, const struct gt_publish_source *source,
-                   const struct gt_publish_port *port, struct gt_publish **ret, struct gt_err **err);
+                   struct gt_writer *writer, struct gt_publish **ret, struct gt_err **err);
 void gt_publish_free(struct gt_publish *publish);
 GT_DEFINE_CLEANUP(struct gt_publish *, gt_publish_free)
 

@@ -6,41 +6,17 @@
 #include "agent/publish_text.h"
 #include "agent/slice.h"
 #include "api/resource_slice.h"
-#include "base/backoff.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/time_text.h"
 
 struct gt_agent_publish {
     struct gt_agent *agent;
-    struct gt_kube *kube; /* the agent's */
-    struct gt_jitter jitter;
     struct gt_publish *engine;
     struct gt_agent_condition conditions[GT_TOPOLOGY_CONDITIONS];
     struct gt_publish_scores scores;
     unsigned labels_left_out; /* somebody else's */
     char slice_name[GT_SLICE_NAME_SIZE], counters_name[GT_SLICE_NAME_SIZE];
 };
-
-/* ---- the port: the clock ---- */
-
-static uint64_t publish_agent_port_now_ms(void *arg)
-{
-    (void)arg;
-    return gt_clock_ms();
-}
-
-static void publish_agent_port_now_text(void *arg, char *to)
-{
-    (void)arg;
-    gt_time_text(time(NULL), to);
-}
-
-static uint64_t publish_agent_port_random_below(void *arg, uint64_t max)
-{
-    struct gt_agent_publish *publish = arg;
-    return gt_jitter_below(&publish->jitter, max);
-}
 
 /* ---- the source: what the agent knows ---- */
 
@@ -50,7 +26,7 @@ static void update_conditions(struct gt_agent_publish *publish)
     struct gt_plugin_stats stats = {0};
     struct gt_podresources_stats lists;
     const struct gt_usage *usage = gt_usage_now(agent->usage);
-    char now[GT_PUBLISH_TIME_SIZE], asked[GT_PUBLISH_TIME_SIZE] = "", shared[128];
+    char now[GT_TIME_TEXT_SIZE], asked[GT_TIME_TEXT_SIZE] = "", shared[128];
     struct gt_dra_stats dra = {0};
     bool by_claims = agent->dra_offers;
     if (agent->plugin)
@@ -74,7 +50,7 @@ static void update_conditions(struct gt_agent_publish *publish)
         .usage_error = agent->usage_error,
         .usage_at = asked,
     };
-    publish_agent_port_now_text(publish, now);
+    gt_time_text(time(NULL), now);
     gt_conditions_update(publish->conditions, &facts, now);
 }
 
@@ -249,7 +225,7 @@ static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
     bool by_claims = options->advertise == GT_ADVERTISE_DRA;
     gt_resource_slice_name(options->node_name, publish->slice_name);
     gt_resource_slice_counters_name(options->node_name, publish->counters_name);
-    const struct gt_publish_options engine = {
+    struct gt_publish_options engine = {
         .node_name = options->node_name,
         .heartbeat_ms = (uint64_t)options->heartbeat_s * 1000,
         .force_annotations = options->device_plugin,
@@ -259,10 +235,8 @@ static int make_engine(struct gt_agent_publish *publish, struct gt_err **err)
     };
     const struct gt_publish_source source = {source_write, source_wanted, source_found, source_conflict,
                                              publish};
-    const struct gt_publish_port port = {publish_agent_port_now_ms, publish_agent_port_now_text,
-                                         publish_agent_port_random_below, publish,
-                                         gt_kube_writer(publish->kube)};
-    return gt_publish_new(&engine, &source, &port, &publish->engine, err);
+    gt_jitter_seed(&engine.jitter);
+    return gt_publish_new(&engine, &source, gt_kube_writer(publish->agent->kube), &publish->engine, err);
 }
 
 int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret, struct gt_err **err)
@@ -271,8 +245,6 @@ int gt_agent_publish_start(struct gt_agent *agent, struct gt_agent_publish **ret
         calloc(1, sizeof(*publish));
     GT_NEED(publish, err, "publisher");
     publish->agent = agent;
-    publish->kube = agent->kube;
-    gt_jitter_seed(&publish->jitter);
     GT_TRY(make_engine(publish, err));
     *ret = gt_steal(publish);
     return 0;
@@ -284,6 +256,6 @@ bool gt_agent_publish_stats(const struct gt_agent_publish *publish, struct gt_pu
     if (!publish)
         return false;
     gt_publish_stats(publish->engine, ret);
-    gt_kube_counters(publish->kube, ret_client);
+    gt_kube_counters(publish->agent->kube, ret_client);
     return true;
 }

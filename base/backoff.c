@@ -4,6 +4,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/assert.h"
+
 void gt_jitter_seed(struct gt_jitter *jitter)
 {
     uint64_t seed = 0;
@@ -31,6 +33,7 @@ uint64_t gt_jitter_below(struct gt_jitter *jitter, uint64_t limit)
 
 uint64_t gt_backoff_step(uint64_t failures, uint64_t first, uint64_t max)
 {
+    GT_ASSERT(first); /* else it would be asked again without a pause */
     uint64_t step = first;
     for (uint64_t i = 0; i < failures && step < max; i++)
         step *= 2;
@@ -51,7 +54,8 @@ uint64_t gt_backoff_wait(uint64_t failures, uint64_t first_ms, uint64_t max_ms, 
         (retry_after_s < GT_BACKOFF_RETRY_AFTER_MAX_S ? retry_after_s : GT_BACKOFF_RETRY_AFTER_MAX_S) *
         UINT64_C(1000);
     uint64_t wait = step / 2 + gt_jitter_below(jitter, step / 2 + 1);
-    return retry_after > wait ? retry_after + gt_jitter_below(jitter, step) : wait;
+    uint64_t spread = step > retry_after / 2 ? step : retry_after / 2;
+    return retry_after > wait ? retry_after + gt_jitter_below(jitter, spread) : wait;
 }
 
 uint64_t gt_backoff_next(struct gt_backoff *backoff, unsigned retry_after_s, struct gt_jitter *jitter)

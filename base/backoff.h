@@ -22,7 +22,8 @@ uint64_t gt_backoff_step(uint64_t failures, uint64_t first, uint64_t max);
 uint64_t gt_backoff_pause(uint64_t failures, uint64_t first, uint64_t max, struct gt_jitter *jitter);
 
 /* A random time between half of the step and the step, in milliseconds. With `retry_after_s` (Retry-After of
- * an HTTP server, at most GT_BACKOFF_RETRY_AFTER_MAX_S) it is at least that, plus jitter. */
+ * an HTTP server, at most GT_BACKOFF_RETRY_AFTER_MAX_S) it is at least that, plus jitter of up to half of
+ * it. */
 uint64_t gt_backoff_wait(uint64_t failures, uint64_t first_ms, uint64_t max_ms, unsigned retry_after_s,
                          struct gt_jitter *jitter);
 

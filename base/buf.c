@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/err.h"
 
 static bool buf_reserve(struct gt_buf *buf, size_t more)
 {
+    GT_ASSERT(buf->len <= buf->max && (!buf->data || buf->data[buf->len] == '\0'));
     if (buf->failed)
         return false;
     if (more > buf->max - buf->len) {
@@ -42,6 +44,7 @@ char *gt_buf_extend(struct gt_buf *buf, size_t len)
 
 void gt_buf_add(struct gt_buf *buf, const void *bytes, size_t len)
 {
+    GT_ASSERT(bytes || !len);
     char *to = gt_buf_extend(buf, len);
     if (to && len)
         memcpy(to, bytes, len);

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
@@ -27,12 +29,20 @@ struct gt_loop {
     struct gt_source *sources; /* dead ones too, until the end of a round */
     struct pollfd *polled;
     unsigned count, room; /* sources, and how many fit into `polled` */
-    bool stopped;
+    bool stopped, runs;
+    pthread_t thread; /* that runs it */
     int result;
 };
 
+/* Nobody runs it yet, or this thread does. */
+static bool loop_is_ours(const struct gt_loop *loop)
+{
+    return !loop->runs || pthread_equal(loop->thread, pthread_self());
+}
+
 static int loop_add(struct gt_loop *loop, struct gt_source model, struct gt_source **ret, struct gt_err **err)
 {
+    GT_ASSERT(loop_is_ours(loop));
     if (loop->count == loop->room) {
         unsigned room = loop->room ? 2 * loop->room : 16;
         struct pollfd *polled = realloc(loop->polled, room * sizeof(*polled));
@@ -69,17 +79,20 @@ int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *a
 
 void gt_source_arm(struct gt_source *timer, uint64_t milliseconds)
 {
+    GT_ASSERT(timer->fd < 0 && !timer->dead && loop_is_ours(timer->loop));
     timer->due = gt_clock_ms() + (milliseconds ? milliseconds : 1);
     timer->armed = true;
 }
 
 void gt_source_disarm(struct gt_source *timer)
 {
+    GT_ASSERT(timer->fd < 0 && !timer->dead && loop_is_ours(timer->loop));
     timer->armed = false;
 }
 
 void gt_source_free(struct gt_source *source)
 {
+    GT_ASSERT(!source || (!source->dead && loop_is_ours(source->loop)));
     if (source)
         source->dead = true;
 }
@@ -110,6 +123,7 @@ void gt_loop_free(struct gt_loop *loop)
 {
     if (!loop)
         return;
+    GT_ASSERT(!loop->runs);
     loop_sweep(loop, true);
     free(loop->polled);
     free(loop);
@@ -151,20 +165,26 @@ static void loop_dispatch(struct gt_source *source, uint64_t now)
 
 int gt_loop_run(struct gt_loop *loop, struct gt_err **err)
 {
-    while (!loop->stopped) {
+    int r = 0;
+    GT_ASSERT(!loop->runs);
+    loop->runs = true;
+    loop->thread = pthread_self();
+    while (!loop->stopped && r >= 0) {
         loop_sweep(loop, false);
-        GT_TRY(loop_wait(loop, err));
+        r = loop_wait(loop, err);
         uint64_t now = gt_clock_ms();
-        for (struct gt_source *source = loop->sources; source && !loop->stopped; source = source->next)
+        for (struct gt_source *source = loop->sources; source && !loop->stopped && r >= 0;
+             source = source->next)
             if (!source->dead)
                 loop_dispatch(source, now); /* new ones come before it in the list */
     }
-    loop->stopped = false;
-    return loop->result;
+    loop->stopped = loop->runs = false;
+    return r < 0 ? r : loop->result;
 }
 
 void gt_loop_stop(struct gt_loop *loop, int result)
 {
+    GT_ASSERT(loop_is_ours(loop));
     loop->stopped = true;
     loop->result = result;
 }

@@ -7,8 +7,8 @@
 #include "base/err.h"
 
 /*
- * The event loop of a daemon: one thread. Callbacks of descriptors and timers run on that thread. Other
- * threads reach it through base/mailbox.h.
+ * The event loop of a daemon: one thread. Callbacks of descriptors and timers run on that thread, and while
+ * the loop runs, only it may call this. Other threads reach it through base/mailbox.h.
  */
 struct gt_loop;
 struct gt_source;
@@ -35,7 +35,7 @@ int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *a
 void gt_source_arm(struct gt_source *timer, uint64_t milliseconds);
 void gt_source_disarm(struct gt_source *timer);
 
-/* Removes and frees a source; safe within any callback, also its own. NULL is allowed. */
+/* Removes and frees a source, once; safe within any callback, also its own. NULL is allowed. */
 void gt_source_free(struct gt_source *source);
 
 /* Runs until gt_loop_stop(), which may be called even before; returns the `result` given there, or a negative

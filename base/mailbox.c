@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 
+#include "base/assert.h"
+
 struct gt_mailbox {
     void *owner;
     int event;
@@ -69,6 +71,7 @@ int gt_mailbox_new(struct gt_loop *loop, void *owner, struct gt_mailbox **ret, s
 
 bool gt_mailbox_send(struct gt_mailbox *mailbox, struct gt_message *message)
 {
+    GT_ASSERT(message->deliver);
     pthread_mutex_lock(&mailbox->lock);
     bool lost = !message->embedded && mailbox->count >= GT_MESSAGES_MAX;
     bool queued = !lost && !message->waiting;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -11,6 +12,7 @@
 void gt_prom_head(struct gt_buf *to, const char *name, const char *help)
 {
     size_t len = strlen(name), total = strlen("_total");
+    GT_ASSERT(!strchr(name, '\n') && !strchr(help, '\n'));
     bool counts = len > total && strcmp(name + len - total, "_total") == 0;
     gt_buf_printf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, counts ? "counter" : "gauge");
 }
@@ -61,6 +63,7 @@ void gt_prom_histogram_of(struct gt_buf *to, const char *name, const char *label
                           const struct gt_prom_buckets *of)
 {
     uint64_t total = 0;
+    GT_ASSERT(of->count);
     const char *comma = *label ? "," : "", *open = *label ? "{" : "", *close = *label ? "}" : "";
     for (unsigned i = 0; i < of->count; i++) {
         total += of->buckets[i];

@@ -36,6 +36,7 @@ static int table_grow(struct gt_table *table, uint32_t size)
 
 int gt_table_add(struct gt_table *table, uint32_t hash, void *item)
 {
+    GT_ASSERT(item);
     uint32_t size = gt_table_size_for(table->size, table->count);
     if (size != table->size && table_grow(table, size) < 0)
         return -ENOMEM;
@@ -46,6 +47,7 @@ int gt_table_add(struct gt_table *table, uint32_t hash, void *item)
 
 static uint32_t table_place_of(const struct gt_table *table, uint32_t hash, const void *item)
 {
+    GT_ASSERT(item && table->count);
     uint32_t i = gt_table_home(hash, table->size);
     while (table->items[i] != item) {
         GT_ASSERT(table->items[i]); /* else it would be looked for for ever */

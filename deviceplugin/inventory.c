@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/text.h"
 
@@ -314,12 +315,14 @@ struct gt_inventory *gt_inventory_ref(const struct gt_inventory *inventory)
         const struct gt_inventory *in;
         struct gt_inventory *out;
     } same = {inventory};
+    GT_ASSERT(inventory->references);
     __atomic_add_fetch(&same.out->references, 1, __ATOMIC_RELAXED);
     return same.out;
 }
 
 void gt_inventory_unref(struct gt_inventory *inventory)
 {
+    GT_ASSERT(!inventory || inventory->references);
     if (!inventory || __atomic_sub_fetch(&inventory->references, 1, __ATOMIC_ACQ_REL))
         return;
     gt_class_unref(inventory->class);

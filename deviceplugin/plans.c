@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "deviceplugin/podresources_call.h"
 
 const char *gt_plan_result_name(enum gt_plan_result result)
@@ -82,6 +83,7 @@ int gt_plans_new(const struct gt_plan *plans, unsigned count, const struct gt_bo
 
 struct gt_plans *gt_plans_ref(struct gt_plans *plans)
 {
+    GT_ASSERT(!plans || plans->references);
     if (plans)
         __atomic_add_fetch(&plans->references, 1, __ATOMIC_RELAXED);
     return plans;
@@ -89,6 +91,7 @@ struct gt_plans *gt_plans_ref(struct gt_plans *plans)
 
 void gt_plans_unref(struct gt_plans *plans)
 {
+    GT_ASSERT(!plans || plans->references);
     if (plans && !__atomic_sub_fetch(&plans->references, 1, __ATOMIC_ACQ_REL))
         free(plans);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "http/internal.h"
 
@@ -220,6 +221,7 @@ size_t gt_http_headroom(const struct gt_http_peer *peer)
 bool gt_http_hold(struct gt_http_peer *peer, size_t bytes)
 {
     size_t before = peer->request.held;
+    GT_ASSERT(peer->http->held >= before && peer->remote->held >= before);
     if (bytes > before && bytes - before > gt_http_headroom(peer))
         return false;
     peer->http->spec.budget->used += bytes - before; /* unsigned: less works, too */

@@ -4,6 +4,7 @@
 #include <strings.h>
 #include <zlib.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/internal.h"
@@ -188,6 +189,7 @@ static enum MHD_Result refuse_now(struct gt_http_peer *peer, struct MHD_Connecti
 /* In the middle of a body: the answer is sent after it. */
 static void refuse_later(struct gt_http_peer *peer, unsigned status, const char *text)
 {
+    GT_ASSERT(peer->request.stage != AT_HEADER && peer->request.stage != AT_REST);
     drop_consumer(peer);
     drop_body(peer);
     http_request_prepare(peer, &peer->request.response);
@@ -356,6 +358,7 @@ static enum MHD_Result http_request_on_end(struct gt_http_peer *peer, struct MHD
                                            const char *url)
 {
     struct gt_http *http = peer->http;
+    GT_ASSERT(peer->request.stage != AT_HEADER);
     if (peer->request.stage != AT_REST) {
         http_request_prepare(peer, &peer->request.response);
         if (peer->request.stage == AT_CONSUME) {

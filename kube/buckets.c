@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "base/assert.h"
+
 static struct gt_bucket *buckets_find(const struct gt_buckets *buckets, uint64_t digest)
 {
     for (unsigned i = 0; i < buckets->count; i++)
@@ -23,6 +25,7 @@ static struct gt_bucket *fullest(const struct gt_buckets *buckets)
 bool gt_bucket_has(const struct gt_buckets *buckets, uint64_t digest, struct gt_bucket_rate rate,
                    uint64_t now_ms)
 {
+    GT_ASSERT(buckets->count && rate.burst);
     const struct gt_bucket *bucket = buckets_find(buckets, digest);
     return !bucket || bucket->full_ms <= now_ms + (rate.burst - 1) * rate.refill_ms;
 }

@@ -86,8 +86,6 @@ int gt_kube_recorder_new(struct gt_kube *kube, const char *controller, const cha
                                             .order = GT_WRITE_LAST,
                                             .running_max = ON_THE_WAY_MAX,
                                             .body_max = EVENT_BODY_MAX,
-                                            .retry_ms = GT_BACKOFF_FIRST_MS,
-                                            .retry_max_ms = GT_BACKOFF_MAX_MS,
                                             .quiet_tries = EVENT_TRIES,
                                             .answered = event_on_written};
     recorder->per_minute = per_minute;

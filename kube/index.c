@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 enum { KEY_PART_MAX = 8 << 10 };
 
 struct wanted {
@@ -33,6 +35,7 @@ struct gt_index_entry *gt_index_add(struct gt_index *index, const char *namespac
     size_t first = strlen(namespace_) + 1, second = strlen(name) + 1;
     if (index->table.count >= index->max || first > KEY_PART_MAX || second > KEY_PART_MAX)
         return NULL;
+    GT_ASSERT(!gt_index_find(index, namespace_, name));
     struct gt_index_entry *entry = calloc(1, sizeof(*entry) + first + second);
     if (!entry)
         return NULL;

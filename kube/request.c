@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "kube/internal.h"
@@ -117,6 +118,7 @@ GT_DEFINE_CLEANUP(struct gt_kube_call *, free_call)
 
 static void set_state(struct gt_kube_call *call, int state)
 {
+    GT_ASSERT(call->state != CALL_RUNNING || call->kube->counters.running);
     call->kube->counters.running -= call->state == CALL_RUNNING;
     call->kube->counters.running += state == CALL_RUNNING;
     call->state = (unsigned)state;
@@ -375,6 +377,7 @@ int gt_kube_start(struct gt_kube *kube, const struct gt_kube_request *request, g
         [GT_KUBE_MERGE_PATCH] = {"PATCH", "application/merge-patch+json"},
         [GT_KUBE_DELETE] = {"DELETE", "application/json"},
     };
+    GT_ASSERT(request->resource && done);
     if (request->verb == GT_KUBE_APPLY && !request->field_manager)
         return gt_fail(err, EINVAL, "apply: no field manager is given");
     bool needs_body = request->verb != GT_KUBE_GET && request->verb != GT_KUBE_DELETE;

@@ -7,17 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/prometheus.h"
+#include "base/text.h"
 
 struct gt_writer {
     struct gt_writer_port port;
     struct gt_write_line *lines; /* by order */
     struct gt_jitter jitter;
-    uint64_t tokens, tokens_ms; /* thousandths of a request */
+    int64_t tokens; /* thousandths of a request; below zero: overdrawn */
+    uint64_t tokens_ms;
 };
 
-static uint64_t writer_now(const struct gt_writer *writer)
+/* Thousandths that a line may use; the rest of the budget is for those before it. */
+static const int64_t writer_debts[] = {[GT_WRITE_FIRST] = GT_WRITER_FIRST_DEBT * 1000,
+                                       [GT_WRITE_SOON] = GT_WRITER_SOON_DEBT * 1000,
+                                       [GT_WRITE_LAST] = 0};
+
+uint64_t gt_writer_now(const struct gt_writer *writer)
 {
     return writer->port.now();
 }
@@ -33,6 +41,7 @@ static void writer_wake(const struct gt_writer *writer, uint64_t after_ms)
 static void writer_link(struct gt_write_key *key, int state)
 {
     struct gt_write_list *list = &key->line->lists[state];
+    GT_ASSERT(key->state == GT_WRITE_IDLE);
     key->state = state;
     key->next = NULL;
     key->previous = list->last;
@@ -44,6 +53,7 @@ static void writer_link(struct gt_write_key *key, int state)
 static void writer_unlink(struct gt_write_key *key)
 {
     struct gt_write_list *list = &key->line->lists[key->state];
+    GT_ASSERT(list->count && key->state != GT_WRITE_IDLE);
     *(key->previous ? &key->previous->next : &list->first) = key->next;
     *(key->next ? &key->next->previous : &list->last) = key->previous;
     list->count--;
@@ -59,7 +69,7 @@ unsigned gt_write_count(const struct gt_write_line *line)
 static void writer_enqueue(struct gt_write_key *key)
 {
     struct gt_write_line *line = key->line;
-    uint64_t now = writer_now(line->writer);
+    uint64_t now = gt_writer_now(line->writer);
     bool delayed = key->due_ms > now;
     key->since_ms = now;
     writer_link(key, delayed ? GT_WRITE_DELAYED : GT_WRITE_READY);
@@ -95,6 +105,18 @@ static void writer_count(uint64_t ms, uint64_t *buckets, uint64_t *sum_ms)
 
 /* ---- answers ---- */
 
+struct gt_write_posted {
+    struct gt_write_key key; /* first */
+    struct gt_kube_request request;
+    char *texts;
+};
+
+static void writer_free_posted(struct gt_write_key *key)
+{
+    free(((struct gt_write_posted *)key)->texts);
+    free(key);
+}
+
 static enum gt_write_outcome writer_outcome(const struct gt_kube_answer *answer)
 {
     if (!answer->error)
@@ -120,16 +142,16 @@ static void writer_finish(struct gt_write_key *key, enum gt_write_outcome outcom
         key->failures = 0;
     else
         key->due_ms =
-            writer_now(line->writer) + gt_backoff_wait(key->failures++, line->retry_ms, line->retry_max_ms,
-                                                       answer->retry_after_s, &line->writer->jitter);
-    bool again = key->added || outcome != GT_WRITE_DONE;
+            gt_writer_now(line->writer) + gt_backoff_wait(key->failures++, line->retry_ms, line->retry_max_ms,
+                                                          answer->retry_after_s, &line->writer->jitter);
+    bool added = key->added, again = added || outcome != GT_WRITE_DONE;
     key->added = false;
-    if (!quiet && (!line->answered || !line->answered(key, outcome, answer)))
+    if (!quiet && (!line->answered || !line->answered(key, outcome, answer)) && !(posted && added))
         again = false;
     else if (again && key->state == GT_WRITE_IDLE)
         writer_enqueue(key);
     if (posted && !again)
-        free(key);
+        writer_free_posted(key);
 }
 
 static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
@@ -137,8 +159,9 @@ static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
     struct gt_write_key *key = arg;
     struct gt_write_line *line = key->line;
     struct gt_writer *writer = line->writer;
+    GT_ASSERT(key->state == GT_WRITE_RUNNING);
     writer_unlink(key);
-    writer_count(writer_now(writer) - key->since_ms, line->stats.worked, &line->stats.worked_ms);
+    writer_count(gt_writer_now(writer) - key->since_ms, line->stats.worked, &line->stats.worked_ms);
     key->call = NULL;
     writer_finish(key, writer_outcome(answer), answer);
     writer_wake(writer, 0);
@@ -146,14 +169,9 @@ static void writer_on_answer(void *arg, struct gt_kube_answer *answer)
 
 /* ---- requests ---- */
 
-struct gt_write_posted {
-    struct gt_write_key key; /* first */
-    struct gt_kube_request request;
-    char texts[];
-};
-
 const struct gt_kube_request *gt_write_request(const struct gt_write_key *key)
 {
+    GT_ASSERT(key->is_posted);
     return &((const struct gt_write_posted *)key)->request;
 }
 
@@ -202,45 +220,54 @@ static void writer_send(struct gt_write_key *key, uint64_t now)
     key->since_ms = now;
     writer_count(waited, line->stats.queued, &line->stats.queued_ms);
     line->stats.retries += key->is_repeat;
-    writer->tokens -= writer->tokens < 1000 ? writer->tokens : 1000;
+    writer->tokens -= 1000;
 }
 
-/* `any`: also where the budget is used up. */
-static struct gt_write_key *writer_next(const struct gt_writer *writer, bool any)
+/* When the line may send its next request, by the clock; UINT64_MAX: it has none, or too many run. */
+static uint64_t writer_when(const struct gt_writer *writer, const struct gt_write_line *line)
+{
+    int64_t lacks = 1000 - writer_debts[line->order] - writer->tokens;
+    if (!line->lists[GT_WRITE_READY].first || line->lists[GT_WRITE_RUNNING].count >= line->running_max)
+        return UINT64_MAX;
+    return writer->tokens_ms + (lacks > 0 ? (uint64_t)(lacks - 1) / GT_WRITER_PER_SECOND + 1 : 0);
+}
+
+static struct gt_write_key *writer_next(const struct gt_writer *writer)
 {
     for (struct gt_write_line *line = writer->lines; line; line = line->next)
-        if (line->lists[GT_WRITE_READY].first && line->lists[GT_WRITE_RUNNING].count < line->running_max &&
-            (any || writer->tokens >= 1000 || line->order == GT_WRITE_FIRST))
+        if (writer_when(writer, line) <= writer->tokens_ms)
             return line->lists[GT_WRITE_READY].first;
     return NULL;
 }
 
 static void writer_refill(struct gt_writer *writer, uint64_t now)
 {
-    uint64_t tokens = writer->tokens + (now - writer->tokens_ms) * GT_WRITER_PER_SECOND;
+    int64_t tokens = writer->tokens + (int64_t)(now - writer->tokens_ms) * GT_WRITER_PER_SECOND;
     writer->tokens = tokens < GT_WRITER_BURST * 1000 ? tokens : GT_WRITER_BURST * 1000;
     writer->tokens_ms = now;
 }
 
 void gt_writer_run(struct gt_writer *writer)
 {
-    uint64_t now = writer_now(writer), next = UINT64_MAX;
+    uint64_t now = gt_writer_now(writer), next = UINT64_MAX;
     struct gt_write_key *key = NULL;
     writer_refill(writer, now);
     for (struct gt_write_line *line = writer->lines; line; line = line->next)
         writer_release_delayed(line, now);
-    while ((key = writer_next(writer, false)))
+    while ((key = writer_next(writer)))
         writer_send(key, now);
-    for (const struct gt_write_line *line = writer->lines; line; line = line->next)
-        next = line->delayed_ms < next ? line->delayed_ms : next;
-    if (writer_next(writer, true) && now + 1000 / GT_WRITER_PER_SECOND < next)
-        next = now + 1000 / GT_WRITER_PER_SECOND;
+    for (const struct gt_write_line *line = writer->lines; line; line = line->next) {
+        uint64_t when = writer_when(writer, line);
+        when = line->delayed_ms < when ? line->delayed_ms : when;
+        next = when < next ? when : next;
+    }
     if (next != UINT64_MAX)
         writer_wake(writer, next > now ? next - now : 0);
 }
 
 void gt_write_add(struct gt_write_key *key)
 {
+    GT_ASSERT(key->line->writer);
     key->line->stats.adds++;
     if (key->is_later && key->state == GT_WRITE_DELAYED) {
         writer_unlink(key);
@@ -254,35 +281,47 @@ void gt_write_add(struct gt_write_key *key)
     writer_wake(key->line->writer, key->state == GT_WRITE_READY ? 0 : key->due_ms - key->since_ms);
 }
 
-bool gt_write_post(struct gt_write_line *line, const struct gt_kube_request *request, void *of)
+static bool writer_is_same(const char *one, const char *other)
 {
-    const char *const from[] = {request->namespace_, request->name, request->body};
-    size_t sizes[GT_COUNT(from)], size = 0;
-    for (unsigned i = 0; i < GT_COUNT(from); i++)
-        size += sizes[i] = from[i] ? strlen(from[i]) + 1 : 0;
-    struct gt_write_posted *posted = calloc(1, sizeof(*posted) + size);
-    if (!posted)
-        return false;
-    *posted = (struct gt_write_posted){{.line = line, .of = of, .is_posted = true}, *request};
-    const char **const to[] = {&posted->request.namespace_, &posted->request.name, &posted->request.body};
-    char *at = posted->texts;
-    for (unsigned i = 0; i < GT_COUNT(from); at += sizes[i++])
-        if (from[i])
-            *to[i] = memcpy(at, from[i], sizes[i]);
-    gt_write_add(&posted->key);
-    return true;
+    return strcmp(one ? one : "", other ? other : "") == 0;
 }
 
 struct gt_write_key *gt_write_find(const struct gt_write_line *line, const char *namespace_, const char *name)
 {
-    for (unsigned i = 0; i < GT_WRITE_STATES; i++)
+    for (unsigned i = 0; name && i < GT_WRITE_STATES; i++)
         for (struct gt_write_key *key = line->lists[i].first; key; key = key->next) {
             const struct gt_kube_request *request = gt_write_request(key);
-            if (strcmp(request->name, name) == 0 &&
-                strcmp(request->namespace_ ? request->namespace_ : "", namespace_ ? namespace_ : "") == 0)
+            if (writer_is_same(request->name, name) && writer_is_same(request->namespace_, namespace_))
                 return key;
         }
     return NULL;
+}
+
+bool gt_write_post(struct gt_write_line *line, const struct gt_kube_request *request, void *of)
+{
+    struct gt_write_key *key = gt_write_find(line, request->namespace_, request->name);
+    struct gt_write_posted *posted = key ? (struct gt_write_posted *)key : calloc(1, sizeof(*posted));
+    struct gt_kube_request copy = *request;
+    const char **const texts[] = {&copy.namespace_, &copy.name, &copy.body};
+    size_t size = 1;
+    for (unsigned i = 0; i < GT_COUNT(texts); i++)
+        size += *texts[i] ? strlen(*texts[i]) + 1 : 0;
+    char *at = posted ? malloc(size) : NULL;
+    if (!at) {
+        free(key ? NULL : posted);
+        return false;
+    }
+    free(posted->texts);
+    posted->texts = at;
+    for (unsigned i = 0; i < GT_COUNT(texts); i++)
+        if (*texts[i])
+            *texts[i] = gt_text_put(*texts[i], &at);
+    posted->request = copy;
+    posted->key.line = line;
+    posted->key.of = of;
+    posted->key.is_posted = true;
+    gt_write_add(&posted->key);
+    return true;
 }
 
 void gt_write_remove(struct gt_write_key *key)
@@ -295,7 +334,7 @@ void gt_write_remove(struct gt_write_key *key)
     if (key->state != GT_WRITE_IDLE)
         writer_unlink(key);
     if (key->is_posted)
-        free(key);
+        writer_free_posted(key);
     else
         *key = (struct gt_write_key){.line = line, .of = key->of};
 }
@@ -305,6 +344,10 @@ void gt_write_remove(struct gt_write_key *key)
 void gt_write_open(struct gt_writer *writer, struct gt_write_line *line)
 {
     struct gt_write_line **at = &writer->lines;
+    GT_ASSERT(!line->writer && line->name && line->running_max && line->order <= GT_WRITE_LAST);
+    if (!line->retry_max_ms)
+        line->retry_max_ms = line->retry_ms ? line->retry_ms : GT_BACKOFF_MAX_MS;
+    line->retry_ms = line->retry_ms ? line->retry_ms : GT_BACKOFF_FIRST_MS;
     while (*at && (*at)->order <= line->order)
         at = &(*at)->next;
     line->writer = writer;
@@ -346,24 +389,41 @@ void gt_write_log_posted(const struct gt_write_key *key, bool again, const struc
     gt_write_log(request->resource->plural, request->namespace_, request->name, again, error);
 }
 
+enum { WRITER_DEPTH, WRITER_ADDS, WRITER_RETRIES, WRITER_UNFINISHED, WRITER_LONGEST };
+static const struct {
+    const char *name, *help;
+} writer_metrics[] = {
+    [WRITER_DEPTH] = {"gputopo_workqueue_depth", "Objects that wait for their write."},
+    [WRITER_ADDS] = {"gputopo_workqueue_adds_total", "How often an object was added."},
+    [WRITER_RETRIES] = {"gputopo_workqueue_retries_total", "Writes after one that failed."},
+    [WRITER_UNFINISHED] = {"gputopo_workqueue_unfinished_work_seconds",
+                           "For how long requests have waited for their answers, together."},
+    [WRITER_LONGEST] = {"gputopo_workqueue_longest_running_processor_seconds",
+                        "For how long the first of them has."},
+};
+
+static double writer_metric(const struct gt_write_line *line, unsigned which, uint64_t now)
+{
+    double ms = 0;
+    const struct gt_write_key *key = line->lists[GT_WRITE_RUNNING].first; /* the one that was sent first */
+    if (which < WRITER_UNFINISHED)
+        return (double)(which == WRITER_DEPTH  ? line->lists[GT_WRITE_READY].count
+                        : which == WRITER_ADDS ? line->stats.adds
+                                               : line->stats.retries);
+    for (; key; key = which == WRITER_UNFINISHED ? key->next : NULL)
+        ms += (double)(now - key->since_ms);
+    return ms / 1000;
+}
+
 void gt_writer_metrics(const struct gt_writer *writer, struct gt_buf *to)
 {
     static const double limits[GT_WRITE_BUCKETS - 1] = {0.001, 0.01, 0.1, 1, 10};
     char label[64];
-    static const struct {
-        const char *name, *help;
-    } metrics[] = {
-        {"gputopo_workqueue_depth", "Objects that wait for their write."},
-        {"gputopo_workqueue_adds_total", "How often an object was added."},
-        {"gputopo_workqueue_retries_total", "Writes after one that failed."},
-    };
-    for (unsigned i = 0; i < GT_COUNT(metrics) && writer->lines; i++) {
-        gt_prom_head(to, metrics[i].name, metrics[i].help);
+    for (unsigned i = 0; i < GT_COUNT(writer_metrics) && writer->lines; i++) {
+        gt_prom_head(to, writer_metrics[i].name, writer_metrics[i].help);
         for (const struct gt_write_line *line = writer->lines; line; line = line->next)
-            gt_buf_printf(to, "%s{name=\"%s\"} %" PRIu64 "\n", metrics[i].name, line->name,
-                          i == 0   ? line->lists[GT_WRITE_READY].count
-                          : i == 1 ? line->stats.adds
-                                   : line->stats.retries);
+            gt_buf_printf(to, "%s{name=\"%s\"} %.15g\n", writer_metrics[i].name, line->name,
+                          writer_metric(line, i, gt_writer_now(writer)));
     }
     for (unsigned i = 0; i < 2 && writer->lines; i++) {
         const char *name =
@@ -386,8 +446,8 @@ int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, str
     struct gt_writer *writer = calloc(1, sizeof(*writer));
     GT_NEED(writer, err, "writer");
     writer->port = *port;
-    writer->tokens = (uint64_t)GT_WRITER_BURST * 1000;
-    writer->tokens_ms = writer_now(writer);
+    writer->tokens = GT_WRITER_BURST * 1000;
+    writer->tokens_ms = gt_writer_now(writer);
     gt_jitter_seed(&writer->jitter);
     *ret = writer;
     return 0;
@@ -395,5 +455,6 @@ int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, str
 
 void gt_writer_free(struct gt_writer *writer)
 {
+    GT_ASSERT(!writer || !writer->lines);
     free(writer);
 }

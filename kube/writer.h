@@ -13,8 +13,10 @@
  * - A key has at most one request in flight. Added meanwhile, it is asked again after the answer.
  * - Lines with a lower `order` come first; of lines with the same order, the one that was opened first;
  * within a line, first come, first served.
- * - All lines together send at most GT_WRITER_PER_SECOND requests a second: those that pods wait for
- *   (GT_WRITE_FIRST) always go, and the others get what is left.
+ * - All lines together have one budget, GT_WRITER_PER_SECOND requests a second and GT_WRITER_BURST at once,
+ *   since an API server serves others, too. Those that pods wait for (GT_WRITE_FIRST) do not stop when it is
+ *   used up: they overdraw it, by GT_WRITER_FIRST_DEBT requests at most; what should not wait for texts
+ *   (GT_WRITE_SOON) does by less. GT_WRITE_LAST gets what is left, and waits until all of it is paid back.
  * - A failed write is made again after a back-off with jitter, not before Retry-After. A failure is reported
  *   once, until a write of the key succeeds.
  * - Without a complete answer, or after a 5xx, it is not known whether the object was written: `is_unknown`
@@ -48,7 +50,9 @@ struct gt_write_key {
 };
 
 enum { GT_WRITE_NOTHING, GT_WRITE_SEND, GT_WRITE_LATER };
-enum { GT_WRITE_FIRST, GT_WRITE_LAST }; /* orders: what pods wait for, and the rest */
+/* Orders: ungating and plans; what does something, as evictions; what only tells or keeps a state, as texts
+ * and Events. */
+enum { GT_WRITE_FIRST, GT_WRITE_SOON, GT_WRITE_LAST };
 
 enum { GT_WRITE_BUCKETS = 6 }; /* of times: up to a millisecond, ten... ten seconds, and above */
 
@@ -56,6 +60,9 @@ struct gt_write_line {
     const char *name; /* for the log and the metrics */
     unsigned order, running_max;
     size_t body_max;
+    /* Of the back-off. Both 0: GT_BACKOFF_FIRST_MS and GT_BACKOFF_MAX_MS; only the second: pauses do not
+     * grow.
+     */
     uint64_t retry_ms, retry_max_ms;
     unsigned
         quiet_tries; /* so many failures in a row that may pass (no answer, 429, 5xx) are only repeated */
@@ -87,7 +94,12 @@ struct gt_write_line {
     } stats;
 };
 
-enum { GT_WRITER_PER_SECOND = 500, GT_WRITER_BURST = 1000 };
+enum {
+    GT_WRITER_PER_SECOND = 500,
+    GT_WRITER_BURST = 1000,
+    GT_WRITER_FIRST_DEBT = 10000, /* paid back in 20 seconds */
+    GT_WRITER_SOON_DEBT = 500,
+};
 
 /* What the writer needs: the client and the loop's timer, or a test. */
 struct gt_writer_port {
@@ -100,7 +112,7 @@ struct gt_writer_port {
 };
 
 int gt_writer_new(const struct gt_writer_port *port, struct gt_writer **ret, struct gt_err **err);
-void gt_writer_free(struct gt_writer *writer); /* its lines must be closed, or never used again */
+void gt_writer_free(struct gt_writer *writer); /* its lines must be closed */
 /* The writer of a client. */
 struct gt_writer *gt_kube_writer(struct gt_kube *kube);
 
@@ -113,7 +125,8 @@ void gt_write_clear(struct gt_write_line *line);
 unsigned gt_write_count(const struct gt_write_line *line);
 
 void gt_write_add(struct gt_write_key *key);
-/* Adds a request that is sent as it is; its namespace, name and body are copied. False: no memory. */
+/* Adds a request that is sent as it is; its namespace, name and body are copied. It replaces the line's
+ * request about the same object that waits, and follows the one in flight. False: no memory. */
 bool gt_write_post(struct gt_write_line *line, const struct gt_kube_request *request, void *of);
 /* Of a posted key. */
 const struct gt_kube_request *gt_write_request(const struct gt_write_key *key);
@@ -122,6 +135,7 @@ struct gt_write_key *gt_write_find(const struct gt_write_line *line, const char 
                                    const char *name);
 /* Takes the key out, and cancels its request: it is not known whether that is done. */
 void gt_write_remove(struct gt_write_key *key);
+uint64_t gt_writer_now(const struct gt_writer *writer); /* by the port's clock */
 /* Sends what is due; for the timer of the port. */
 void gt_writer_run(struct gt_writer *writer);
 

@@ -410,6 +410,7 @@ static int kueue_new(const struct gt_part_env *env, void **ret, struct gt_err **
     spec.arg = kueue;
     kueue->env = env;
     kueue->checks = kueue->workloads = (struct gt_write_line){.name = GT_PLURAL_WORKLOAD,
+                                                              .order = GT_WRITE_SOON,
                                                               .running_max = WRITES_MAX,
                                                               .body_max = KUEUE_BODY_MAX,
                                                               .retry_ms = RETRY_MS,

@@ -566,7 +566,6 @@ int gt_moved_gpus_new(const struct gt_part_env *env, struct gt_moved_gpus **ret,
                                          .running_max = 1,
                                          .body_max = MOVED_BODY_MAX,
                                          .retry_ms = MOVED_AGAIN_MS,
-                                         .retry_max_ms = MOVED_AGAIN_MS,
                                          .may_send = env->is_leading,
                                          .arg = env->leading_arg,
                                          .answered = moved_on_written};

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "scheduler-ext/core/internal.h"
 
@@ -53,6 +54,7 @@ void gt_core_end_promise(struct gt_cluster *cluster, uint32_t slot)
 {
     struct promise *promise = &cluster->promises[slot];
     uint32_t node = promise->told.place.node;
+    GT_ASSERT(slot < cluster->promise_count && gt_core_has_node(cluster, node));
     if (promise->previous != GT_NONE)
         cluster->promises[promise->previous].next = promise->next;
     else

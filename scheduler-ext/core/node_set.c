@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/err.h"
 
 int gt_node_set_add(struct gt_node_set *set, uint32_t node, struct gt_err **err)
 {
+    GT_ASSERT(node != UINT32_MAX); /* no node */
     if (node >= set->nodes) {
         uint32_t words = node / 64 + 1, old = set->nodes / 64;
         uint64_t *bits = realloc(set->bits, words * sizeof(*bits));

@@ -5,6 +5,8 @@
 #include <search.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 /* After a round that found no room there is a pause of so many times its duration, so that large waiting jobs
  * do not take the loop's time whenever a pod ends. */
 enum { SHAPES_MAX = 256, REST = 4 };
@@ -35,6 +37,7 @@ struct gt_queue {
     uint64_t round;
     uint64_t wasted_ms, rest_until; /* on jobs for which this round has no room; older rounds do not count */
     bool running, woken;
+    bool tries; /* within try(), which must not change the queue */
     struct item *holder;
     struct item *again; /* of this round: candidate for another reservation, if no job gets its first */
     struct {
@@ -101,6 +104,7 @@ static void queue_refresh(struct gt_queue *queue, struct gt_queue_share *share)
     share->round = queue->round;
     share->gpus = 0;
     queue->spec.share(queue->spec.arg, share);
+    GT_ASSERT(share->weight);
 }
 
 /* Its start, after the jobs of its namespace that are counted already. */
@@ -123,6 +127,7 @@ static void join_share(struct gt_queue *queue, struct item *item)
 
 static void leave_share(struct gt_queue *queue, const struct item *item)
 {
+    GT_ASSERT(item->entry.share->waiting && queue->shares);
     queue->shares -= --item->entry.share->waiting == 0;
 }
 
@@ -205,6 +210,7 @@ static int queue_make_room(struct gt_queue *queue, struct gt_err **err)
 static void queue_take_out(struct gt_queue *queue, const struct item *item)
 {
     uint32_t at = place_for(queue, item);
+    GT_ASSERT(at < queue->count && queue->items[at] == item);
     if (at < queue->count / 2) {
         memmove(queue->items + 1, queue->items, sizeof(struct item *) * at);
         queue->items++;
@@ -250,6 +256,7 @@ int gt_queue_put(struct gt_queue *queue, const struct gt_queue_entry *entry, str
 {
     struct item *item = queue_find(queue, entry->job);
     int r = 0;
+    GT_ASSERT(!queue->tries && (!item || item->entry.share == entry->share));
     if (item) {
         const struct gt_queue_entry *old = &item->entry;
         if (old->partial == entry->partial && old->grows == entry->grows &&
@@ -284,6 +291,7 @@ static void set_blocked(struct gt_queue *queue, struct item *item, bool blocked)
 
 bool gt_queue_remove(struct gt_queue *queue, const void *job)
 {
+    GT_ASSERT(!queue->tries);
     struct item *item = queue_find(queue, job);
     if (!item)
         return false;
@@ -423,6 +431,7 @@ static void set_never(struct gt_queue *queue, struct item *item, bool never, uin
     if (item->never == never)
         return;
     uint32_t from = place_for(queue, item);
+    GT_ASSERT(from < queue->count && queue->items[from] == item);
     memmove(queue->items + from, queue->items + from + 1, sizeof(struct item *) * (queue->count - from - 1));
     queue->count--;
     item->never = never;
@@ -443,7 +452,9 @@ static enum gt_queue_result try_one(struct gt_queue *queue, const struct item *i
         queue->spec.same(queue->spec.arg, entry->job, queue->failed[slot].job);
         return queue->failed[slot].result;
     }
+    queue->tries = true;
     enum gt_queue_result result = queue->spec.try(queue->spec.arg, entry->job, is_behind_holder(queue, item));
+    queue->tries = false;
     if (result != GT_QUEUE_DONE && result != GT_QUEUE_FAILED && shape) {
         queue->failed[slot].shape = shape;
         queue->failed[slot].job = entry->job;

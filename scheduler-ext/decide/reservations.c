@@ -17,6 +17,7 @@ uint64_t gt_reservations_node_digest(const struct gt_cluster *cluster, uint32_t 
 uint32_t gt_reservations_node(const struct gt_reservations *reservations, const struct gt_cluster *cluster,
                               uint32_t at)
 {
+    GT_ASSERT(at < reservations->count);
     const struct gt_reservation *reservation = &reservations->reservations[at];
     return reservation->node_digest &&
                    gt_reservations_node_digest(cluster, reservation->promise.place.node) ==
@@ -38,6 +39,8 @@ static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool
     if (reserved == is_reserved(reservation))
         return;
     reservation->state = reserved ? GT_RESERVATION_HELD : GT_RESERVATION_NONE;
+    GT_ASSERT(reserved ||
+              (reservations->gpus >= gpus && (!reservation->moves || reservations->moving >= gpus)));
     reservations->gpus += reserved ? gpus : -gpus;
     if (reservation->moves)
         reservations->moving += reserved ? gpus : -gpus;
@@ -109,6 +112,7 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
 void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at,
                              const struct gt_promise *promise, uint64_t until)
 {
+    GT_ASSERT(promise->place.node != GT_NONE);
     gt_reservations_release(reservations, cluster, at);
     reservations->reservations[at] = (struct gt_reservation){
         .promise = {GT_PROMISE_RESERVED, promise->place, reservations->owner, promise->requests},
@@ -120,6 +124,7 @@ void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_clu
 
 uint64_t gt_reservations_offered_ms(const struct gt_reservations *reservations, uint32_t at)
 {
+    GT_ASSERT(at < reservations->count);
     uint64_t own = reservations->reservations[at].offered_ms;
     return own > reservations->offered_ms ? own : reservations->offered_ms;
 }
@@ -137,6 +142,7 @@ bool gt_reservations_release(struct gt_reservations *reservations, struct gt_clu
 
 void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t at)
 {
+    GT_ASSERT(at < reservations->count);
     bool reserved = is_reserved(&reservations->reservations[at]);
     set_reserved(reservations, at, false);
     reservations->reservations[at].moves = true;

@@ -284,6 +284,7 @@ bool gt_evict_may_all(struct reconcile *reconcile, uint32_t first, uint32_t end,
 void gt_evict_open(struct gt_placement *placement)
 {
     placement->lines[PLACEMENT_EVICTIONS] = (struct gt_write_line){.name = "evictions",
+                                                                   .order = GT_WRITE_SOON,
                                                                    .running_max = EVICTIONS_RUNNING_MAX,
                                                                    .body_max = BODY_MAX,
                                                                    .retry_ms = placement->times.retry_ms,

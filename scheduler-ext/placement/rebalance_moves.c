@@ -384,13 +384,12 @@ static bool on_checkpoint_asked(struct gt_write_key *key, enum gt_write_outcome 
 
 void gt_rebalance_open(struct gt_placement *placement)
 {
-    placement->lines[PLACEMENT_CHECKPOINTS] =
-        (struct gt_write_line){.name = "checkpoints",
-                               .running_max = 2,
-                               .body_max = CHECKPOINT_BODY_MAX,
-                               .retry_ms = placement->times.retry_ms,
-                               .retry_max_ms = placement->times.retry_ms,
-                               .answered = on_checkpoint_asked};
+    placement->lines[PLACEMENT_CHECKPOINTS] = (struct gt_write_line){.name = "checkpoints",
+                                                                     .order = GT_WRITE_SOON,
+                                                                     .running_max = 2,
+                                                                     .body_max = CHECKPOINT_BODY_MAX,
+                                                                     .retry_ms = placement->times.retry_ms,
+                                                                     .answered = on_checkpoint_asked};
 }
 
 /* ---- steps ---- */

@@ -76,7 +76,6 @@ void gt_placement_taint_open(struct gt_placement *placement)
                                                                 .running_max = 1,
                                                                 .body_max = TAINT_BODY_MAX,
                                                                 .retry_ms = placement->times.retry_ms,
-                                                                .retry_max_ms = placement->times.retry_ms,
                                                                 .answered = on_node_tainted};
 }
 

@@ -495,8 +495,6 @@ void gt_writes_open(struct gt_placement *placement)
 {
     struct gt_write_line line = {.running_max = PLACEMENT_WRITES_MAX,
                                  .body_max = GT_GPU_PLACEMENT_TEXT_MAX,
-                                 .retry_ms = GT_BACKOFF_FIRST_MS,
-                                 .retry_max_ms = GT_BACKOFF_MAX_MS,
                                  .quiet_tries = WRITE_TRIES,
                                  .make = write_make,
                                  .answered = write_on_answer};

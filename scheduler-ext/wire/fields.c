@@ -183,7 +183,7 @@ void gt_field_reader_reset(struct gt_field_reader *r, size_t kept)
 {
     if (r->text.capacity > kept)
         gt_buf_done(&r->text);
-    r->text.len = 0;
+    gt_buf_consume(&r->text, r->text.len);
     r->text.failed = false;
     r->state = (struct gt_field_state){0};
 }

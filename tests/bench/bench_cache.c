@@ -69,7 +69,7 @@ static cJSON *parse(const struct gt_buf *text)
 static cJSON *topology(unsigned n, unsigned first_pod, unsigned names, unsigned version)
 {
     static struct gt_buf to = GT_BUF(1 << 20);
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_buf_printf(&to,
                   "{\"metadata\":{\"name\":\"node-%05u\",\"resourceVersion\":\"%u\"},\"status\":{\"gpus\":[",
                   n, version);
@@ -102,7 +102,7 @@ static cJSON *topology(unsigned n, unsigned first_pod, unsigned names, unsigned 
 static cJSON *node(unsigned n)
 {
     static struct gt_buf to = GT_BUF(1 << 20);
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_buf_printf(
         &to, "{\"metadata\":{\"name\":\"node-%05u\",\"labels\":{\"kubernetes.io/hostname\":\"node-%05u\",", n,
         n);
@@ -122,7 +122,7 @@ static cJSON *node(unsigned n)
 static cJSON *supernode(unsigned s)
 {
     static struct gt_buf to = GT_BUF(1 << 20);
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_buf_printf(
         &to,
         "{\"metadata\":{\"name\":\"super-%u\"},\"status\":{\"tier\":1,\"parent\":\"row-%u\",\"members\":[", s,
@@ -140,7 +140,7 @@ static cJSON *pod(unsigned p, unsigned gpus, enum stage stage, unsigned on)
 {
     static struct gt_buf to = GT_BUF(1 << 20);
     unsigned job = p / PER_JOB;
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_buf_printf(&to,
                   "{\"metadata\":{\"namespace\":\"team-%u\",\"name\":\"pretrain-%u-worker-%u\",\"uid\":"
                   "\"%08x-1111-4222-8333-444455556666\",\"creationTimestamp\":\"2026-01-01T00:%02u:00Z\","

@@ -101,7 +101,7 @@ static void many(struct tables *tables)
         snprintf(name, sizeof(name), "pytorchjob-train-%05u", i);
         fill(tables, i * PODS, PODS, 5, &placement);
         placement.name = name;
-        text.len = 0;
+        gt_buf_consume(&text, text.len);
         uint64_t start = gt_clock_ns();
         gt_gpu_placement_write(&placement, &text);
         write_ns += gt_clock_ns() - start;

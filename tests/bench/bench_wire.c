@@ -69,7 +69,7 @@ static void read_volcano(void *arg)
         fail(err);
     for (uint32_t i = 0; i < v->request->count; i++)
         v->scores[i] = v->request->idle[i];
-    v->answer.len = 0;
+    gt_buf_consume(&v->answer, v->answer.len);
     gt_node_score_answer(&v->answer, v->request, v->scores);
     sink += v->answer.len;
 }
@@ -144,7 +144,7 @@ static void serve_extender(void *arg)
         if (gt_wire_request_feed(e->request, e->body->data, e->body->len, &err) < 0 ||
             gt_wire_request_read(e->request, &err) < 0)
             fail(err);
-        e->answer.len = 0;
+        gt_buf_consume(&e->answer, e->answer.len);
         if (e->prioritize)
             gt_prioritize_answer(&e->answer, e->request, e->scores);
         else

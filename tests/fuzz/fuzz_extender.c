@@ -83,7 +83,7 @@ static void answer_extender(const struct gt_wire_request *request)
         size_of(json, "FailedAndUnresolvableNodes") != (int)infeasible)
         abort();
     cJSON_Delete(json);
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_prioritize_answer(&to, request, scores);
     json = parse(&to);
     if (cJSON_GetArraySize(json) != (int)count)
@@ -104,7 +104,7 @@ static void answer_volcano(const struct gt_wire_request *request)
     if (size_of(json, "nodeScore") != (int)request->count)
         abort();
     cJSON_Delete(json);
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_predicate_answer(&to, request->pod.meta.name, GT_VOLCANO_UNSCHEDULABLE);
     cJSON_Delete(parse(&to));
     free(scores);

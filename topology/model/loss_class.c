@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/err.h"
 #include "topology/model/loss_internal.h"
@@ -158,12 +159,14 @@ struct gt_class *gt_class_ref(const struct gt_class *class)
     /* The count is the one part of a class that changes; the caller's view of it stays const. */
     struct gt_class *counted = (struct gt_class *)(uintptr_t) class;
 
+    GT_ASSERT(counted->references);
     atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);
     return counted;
 }
 
 void gt_class_unref(struct gt_class *class)
 {
+    GT_ASSERT(!class || class->references);
     if (class && atomic_fetch_sub_explicit(&class->references, 1, memory_order_acq_rel) == 1)
         free(class);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/text.h"
 
@@ -98,12 +99,14 @@ struct gt_node *gt_node_ref(const struct gt_node *node)
         const struct gt_node *in;
         struct gt_node *out;
     } shared = {.in = node};
+    GT_ASSERT(node->references);
     __atomic_add_fetch(&shared.out->references, 1, __ATOMIC_RELAXED);
     return shared.out;
 }
 
 void gt_node_unref(struct gt_node *node)
 {
+    GT_ASSERT(!node || node->references);
     if (!node || __atomic_sub_fetch(&node->references, 1, __ATOMIC_ACQ_REL))
         return;
     free(node->gpus);

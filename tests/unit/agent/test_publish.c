@@ -20,7 +20,7 @@ enum { LANES_USED = GT_PUBLISH_LANES - 1 };
 
 struct world {
     uint64_t now, wake_at;
-    uint64_t random; /* what random_below() gives, cut to its range */
+    uint64_t seed;
     struct gt_writer *writer;
     struct gt_publish *publish;
 
@@ -59,22 +59,6 @@ static void writers_wake(struct gt_kube *kube, uint64_t after_ms)
     (void)kube;
     if (running->now + after_ms < running->wake_at)
         running->wake_at = running->now + after_ms;
-}
-
-static uint64_t world_now(void *arg)
-{
-    return ((struct world *)arg)->now;
-}
-
-static void world_text(void *arg, char *to)
-{
-    snprintf(to, GT_PUBLISH_TIME_SIZE, "t%llu", (unsigned long long)((struct world *)arg)->now);
-}
-
-static uint64_t world_random(void *arg, uint64_t max)
-{
-    struct world *w = arg;
-    return w->random < max ? w->random : max - 1;
 }
 
 static enum gt_publish_lane lane_of(const struct gt_kube_request *request)
@@ -246,12 +230,12 @@ static void make_publish(struct world *w, bool node_only)
                                                .slice_name = "s1",
                                                .counters_name = w->composites ? "c1" : NULL,
                                                .heartbeat_ms = HEARTBEAT,
+                                               .jitter = {w->seed},
                                                .force_annotations = true,
                                                .node_only = node_only};
     const struct gt_publish_source source = {world_write, world_wanted, world_found, world_conflict, w};
-    const struct gt_publish_port port = {world_now, world_text, world_random, w, w->writer};
     gt_publish_free(w->publish);
-    assert_int_equal(gt_publish_new(&options, &source, &port, &w->publish, NULL), 0);
+    assert_int_equal(gt_publish_new(&options, &source, w->writer, &w->publish, NULL), 0);
 }
 
 static int set_up(void **state)
@@ -292,7 +276,7 @@ static int tear_down(void **state)
 static void begin(struct world *w)
 {
     gt_publish_begin(w->publish);
-    pass(w, 2000);
+    pass(w, 2000 + HEARTBEAT / 30);
 }
 
 static void first(void **state)
@@ -306,7 +290,7 @@ static void first(void **state)
         assert_int_equal(w->sent[i].lane, i);
     assert_int_equal(w->found, 1);
     assert_string_equal(w->sent[GT_PUBLISH_OBJECT].body, "owned by u1");
-    assert_string_equal(last_of(w, GT_PUBLISH_WIRING)->body, "wired at t6000");
+    assert_memory_equal(last_of(w, GT_PUBLISH_WIRING)->body, "wired at 2", 10);
     assert_string_equal(last_of(w, GT_PUBLISH_USAGE)->request.field_manager, "gputopo-agent-usage");
     assert_true(last_of(w, GT_PUBLISH_USAGE)->request.force);
     assert_false(last_of(w, GT_PUBLISH_LABELS)->request.force);
@@ -387,25 +371,27 @@ static void at_most_one_write_a_second(void **state)
 static void heartbeat(void **state)
 {
     struct world *w = *state;
-    w->random = UINT64_MAX;
+    uint64_t least = UINT64_MAX, most = 0;
     gt_publish_begin(w->publish);
-    pass(w, 1000 + HEARTBEAT / 30 - 1);
-    assert_int_equal(w->count, 0); /* the first jitter */
-    pass(w, 2);
+    pass(w, 1000 + HEARTBEAT / 30);
     assert_int_equal(w->count, LANES_USED);
+    assert_in_range(w->sent[0].at - 5000, 1000, 1000 + HEARTBEAT / 30);
     uint64_t at = last_of(w, GT_PUBLISH_WIRING)->at;
     pass(w, HEARTBEAT * 6 / 5);
     assert_int_equal(count_of(w, GT_PUBLISH_WIRING), 2);
     assert_int_equal(count_of(w, GT_PUBLISH_LABELS), 2);
     assert_int_equal(count_of(w, GT_PUBLISH_OBJECT), 1);
-    w->random = 0;
     pass(w, UINT64_C(10) * HEARTBEAT);
-    assert_in_range(count_of(w, GT_PUBLISH_WIRING), 12, 15);
+    assert_in_range(count_of(w, GT_PUBLISH_WIRING), 10, 15);
     for (unsigned i = 0; i < w->count; i++)
         if (w->sent[i].lane == GT_PUBLISH_WIRING && w->sent[i].at > at) {
-            assert_in_range(w->sent[i].at - at, HEARTBEAT * 3 / 4, HEARTBEAT * 5 / 4);
+            uint64_t gap = w->sent[i].at - at;
+            assert_in_range(gap, HEARTBEAT * 3 / 4, HEARTBEAT * 5 / 4);
+            least = gap < least ? gap : least;
+            most = gap > most ? gap : most;
             at = w->sent[i].at;
         }
+    assert_true(most - least > HEARTBEAT / 10); /* the jitter */
 }
 
 static void refresh(void **state)
@@ -469,7 +455,6 @@ static void no_storm_while_away(void **state)
     struct world *w = *state;
     begin(w);
     w->answers = false;
-    w->random = UINT64_MAX;
     unsigned before = w->count;
     for (unsigned i = 0; i < 1000; i++) {
         char text[32];
@@ -479,12 +464,33 @@ static void no_storm_while_away(void **state)
         if (w->done)
             reply(w, 0, NULL);
     }
-    assert_true(w->count - before <= 45);
+    assert_true(w->count - before <= 60);
+    for (unsigned i = before + 7; i < w->count; i++)
+        assert_true(w->sent[i].at - w->sent[i - 1].at >= 10000);
     w->answers = true;
     before = w->count;
     pass(w, 60000);
     assert_string_equal(last_of(w, GT_PUBLISH_USAGE)->body, "use 999");
     assert_true(w->count - before <= 6); /* the heartbeat's lanes that were due meanwhile, each once */
+}
+
+/* An API server that has just started refuses what it allows a moment later. */
+static void refused_after_an_outage(void **state)
+{
+    struct world *w = *state;
+    begin(w);
+    w->refuse[GT_PUBLISH_USAGE] = 503;
+    say(w, GT_PUBLISH_USAGE, "use 1");
+    pass(w, 120000);
+    w->refuse[GT_PUBLISH_USAGE] = 403;
+    unsigned before = w->count;
+    while (w->count == before)
+        pass(w, 100);
+    w->refuse[GT_PUBLISH_USAGE] = 0;
+    pass(w, 1100);
+    struct gt_publish_stats stats;
+    gt_publish_stats(w->publish, &stats);
+    assert_true(stats.current);
 }
 
 /* A server error for one request, for instance by a webhook, does not delay other lanes. */
@@ -711,11 +717,11 @@ static void a_thousand(void **state)
         void *one;
         set_up(&one);
         struct world *w = one;
-        w->random = (uint64_t)i * 7919 % (HEARTBEAT / 30);
+        w->seed = i;
         w->now = 0;
+        make_publish(w, false);
         gt_publish_begin(w->publish);
         pass(w, 60000);
-        w->random = (uint64_t)i * 7919 % (HEARTBEAT * 2 / 5);
         pass(w, UINT64_C(12) * HEARTBEAT);
         for (unsigned k = 0; k < w->count; k++) {
             if (w->sent[k].at / 1000 < START_S)
@@ -751,6 +757,7 @@ int main(void)
         TEST(away_and_back),
         TEST(back_to_what_was_written),
         TEST(no_storm_while_away),
+        TEST(refused_after_an_outage),
         TEST(one_that_fails),
         TEST(asked_to_wait),
         TEST(refused_for_good),

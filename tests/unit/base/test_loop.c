@@ -7,11 +7,13 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/loop.h"
+#include "tests/unit/aborts.h"
 
 struct world {
     struct gt_loop *loop;
@@ -171,7 +173,6 @@ static void free_everything(void *arg, uint32_t events)
     note(world, 'f');
     gt_source_free(world->fd);    /* itself */
     gt_source_free(world->other); /* its event may be handled in the same round */
-    gt_source_free(world->fd);    /* twice */
     gt_source_arm(world->timer, 20);
 }
 
@@ -213,6 +214,49 @@ static void stopped_before(void **state)
     assert_string_equal(world->order, "b");
 }
 
+#ifndef NDEBUG
+static void *arm_elsewhere(void *timer)
+{
+    gt_source_arm(timer, 1);
+    return NULL;
+}
+
+static void arm_and_join(void *arg)
+{
+    struct world *world = arg;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, arm_elsewhere, world->timer) == 0)
+        pthread_join(thread, NULL);
+}
+
+static void call_from_another_thread(void)
+{
+    struct world world = {0};
+    if (gt_loop_new(&world.loop, NULL) < 0 ||
+        gt_loop_add_timer(world.loop, arm_and_join, &world, &world.timer, NULL) < 0)
+        return;
+    gt_source_arm(world.timer, 1);
+    gt_loop_run(world.loop, NULL);
+}
+
+static void free_twice(void)
+{
+    struct gt_loop *loop;
+    struct gt_source *timer;
+    if (gt_loop_new(&loop, NULL) < 0 || gt_loop_add_timer(loop, give_up, NULL, &timer, NULL) < 0)
+        return;
+    gt_source_free(timer);
+    gt_source_free(timer);
+}
+
+static void misuse(void **state)
+{
+    (void)state;
+    assert_true(aborts(call_from_another_thread));
+    assert_true(aborts(free_twice));
+}
+#endif
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_world, free_world)
 
 int main(void)
@@ -220,6 +264,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(timers),      TEST(disarmed_and_moved),  TEST(disarmed_in_the_same_round),
         TEST(descriptors), TEST(freed_in_a_callback), TEST(stopped_before),
+#ifndef NDEBUG
+        TEST(misuse),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

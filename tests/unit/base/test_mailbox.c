@@ -210,6 +210,7 @@ static void others_are_bounded(void **state)
         assert_true(send(world, 0, i));
     struct note *lost = calloc(1, sizeof(*lost));
     assert_non_null(lost);
+    lost->message.deliver = take_note;
     assert_false(gt_mailbox_send(world->mailbox, &lost->message));
     assert_true(gt_mailbox_send(world->mailbox, &world->note.message)); /* still has room */
     assert_int_equal(deliver_all(world), 0);

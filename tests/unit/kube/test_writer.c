@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kube/writer.h"
+#include "tests/unit/aborts.h"
 
 /* The writer with a clock and an API server of the test. */
 
@@ -45,7 +46,7 @@ static int start(struct gt_kube *kube, const struct gt_kube_request *request, gt
     assert_in_range(world.sent, 0, FLIGHTS_MAX - 1);
     struct gt_kube_call *call = &world.calls[world.sent++];
     *call = (struct gt_kube_call){.done = done, .arg = done_arg};
-    snprintf(call->name, sizeof(call->name), "%s", request->name);
+    snprintf(call->name, sizeof(call->name), "%s", request->name ? request->name : "");
     snprintf(call->body, sizeof(call->body), "%s", request->body);
     *ret = call;
     return 0;
@@ -224,7 +225,7 @@ static void test_failures(void **state)
                 assert_true(tick(200000));
             uint64_t pause = world.now - before;
             if (cases[i].retry_after_s)
-                assert_in_range(pause, 30000, 30000 + step);
+                assert_in_range(pause, 30000, 45000);
             else
                 assert_in_range(pause, step / 2, step);
             assert_int_equal(world.is_reading, cases[i].outcome == GT_WRITE_UNKNOWN);
@@ -260,28 +261,58 @@ static void test_budget(void **state)
     assert_in_range(world.now - began, 990, 1010);
 }
 
-/* What pods wait for is never held back for the rest. */
-static void test_first_without_budget(void **state)
+static void set_order(struct gt_write_line *line, unsigned order)
+{
+    gt_write_close(line);
+    line->order = order;
+    gt_write_open(writer, line);
+}
+
+/* Writes one key again and again, as long as that needs no time. How often that was. */
+static unsigned write_all(struct gt_write_key *key)
+{
+    unsigned count = 0;
+    for (gt_write_add(key); tick(0) && world.sent == 1; count++) {
+        answer(0, 200, 0);
+        world.sent = 0;
+        gt_write_add(key);
+    }
+    return count;
+}
+
+/* All lines have one budget. What pods wait for may overdraw it, and then the others wait longer. */
+static void test_orders_and_budget(void **state)
 {
     (void)state;
-    gt_write_close(&lifts);
-    lifts.order = GT_WRITE_FIRST;
-    gt_write_open(writer, &lifts);
-    texts.running_max = UINT32_MAX;
+    struct gt_write_line middle = lifts;
+    middle.writer = NULL;
+    set_order(&texts, GT_WRITE_LAST);
+    set_order(&lifts, GT_WRITE_FIRST);
+    middle.name = "evictions";
+    middle.order = GT_WRITE_SOON;
+    gt_write_open(writer, &middle);
+    keys[6].line = &middle;
     keys[7].line = &lifts;
-    for (unsigned flight = 0; flight < GT_WRITER_BURST; flight++) {
-        gt_write_add(&keys[0]);
-        tick(0);
-        answer(flight, 200, 0);
+    assert_int_equal(write_all(&keys[0]), GT_WRITER_BURST);
+    assert_int_equal(write_all(&keys[6]), GT_WRITER_SOON_DEBT);
+    assert_int_equal(write_all(&keys[7]), GT_WRITER_FIRST_DEBT - GT_WRITER_SOON_DEBT);
+    static const struct {
+        const char *name;
+        uint64_t at; /* when the budget is back to what it may use */
+    } turns[] = {
+        {"7", 1}, {"6", GT_WRITER_FIRST_DEBT - GT_WRITER_SOON_DEBT + 2}, {"0", GT_WRITER_FIRST_DEBT + 3}};
+    const uint64_t began = world.now;
+    for (unsigned i = 0, wakes = 0; i < GT_COUNT(turns); i++) {
+        while (world.sent == i) {
+            assert_true(tick(1000000));
+            wakes++;
+        }
+        assert_string_equal(world.calls[i].name, turns[i].name);
+        assert_int_equal(world.now - began, turns[i].at * 1000 / GT_WRITER_PER_SECOND);
+        assert_in_range(wakes, 1, 10); /* it does not look again and again */
     }
-    assert_int_equal(world.sent, GT_WRITER_BURST);
-    gt_write_add(&keys[0]);
-    gt_write_add(&keys[7]);
-    tick(0);
-    assert_int_equal(world.sent, GT_WRITER_BURST + 1);
-    assert_string_equal(world.calls[GT_WRITER_BURST].name, "7");
-    assert_true(tick(10));
-    assert_int_equal(world.sent, GT_WRITER_BURST + 2);
+    gt_write_remove(&keys[6]);
+    gt_write_close(&middle);
 }
 
 /* Failures that may pass are not told, up to the line's number; and nothing is sent while that is not
@@ -360,6 +391,50 @@ static void test_posted(void **state)
     assert_true(gt_write_post(&texts, &request, &world)); /* removed by end() */
 }
 
+static void post(const char *name, const char *body)
+{
+    const struct gt_kube_request request = {
+        .verb = GT_KUBE_MERGE_PATCH, .resource = &gt_kube_pods, .name = name, .body = body};
+    assert_true(gt_write_post(&texts, &request, &world));
+}
+
+/* Of two requests about one object the second waits for the answer to the first, and of those that wait only
+ * the last one is sent. */
+static void test_posts_of_an_object(void **state)
+{
+    (void)state;
+    texts.answered = NULL;
+    post("5", "first");
+    post("5", "second");
+    post("6", "other");
+    assert_int_equal(gt_write_count(&texts), 2);
+    tick(0);
+    assert_int_equal(world.sent, 2);
+    assert_string_equal(world.calls[0].body, "second");
+    post("5", "third");
+    post("5", "fourth");
+    tick(0);
+    assert_int_equal(world.sent, 2);
+    answer(0, 200, 0);
+    tick(0);
+    assert_int_equal(world.sent, 3);
+    assert_string_equal(world.calls[2].body, "fourth");
+    post("5", "fifth");
+    answer(2, 503, 0);
+    const uint64_t failed = world.now;
+    while (world.sent == 3)
+        assert_true(tick(1000));
+    assert_in_range(world.now - failed, 500, 1000);
+    assert_string_equal(world.calls[3].body, "fifth");
+    answer(3, 200, 0);
+    answer(1, 200, 0);
+    assert_int_equal(gt_write_count(&texts), 0);
+    const struct gt_kube_request creates = {.verb = GT_KUBE_CREATE, .resource = &gt_kube_pods, .body = "{}"};
+    for (unsigned i = 0; i < 2; i++) /* these have no name yet */
+        assert_true(gt_write_post(&texts, &creates, &world));
+    assert_int_equal(gt_write_count(&texts), 2);
+}
+
 static void test_later_and_nothing(void **state)
 {
     (void)state;
@@ -436,6 +511,21 @@ static void test_remove(void **state)
     assert_int_equal(gt_write_count(&texts), 0);
 }
 
+static void test_default_times(void **state)
+{
+    (void)state;
+    struct gt_write_line usual = {.name = "usual", .running_max = 1}, even = usual;
+    even.retry_ms = 3000;
+    gt_write_open(writer, &usual);
+    gt_write_open(writer, &even);
+    assert_int_equal(usual.retry_ms, GT_BACKOFF_FIRST_MS);
+    assert_int_equal(usual.retry_max_ms, GT_BACKOFF_MAX_MS);
+    assert_int_equal(even.retry_ms, 3000);
+    assert_int_equal(even.retry_max_ms, 3000);
+    gt_write_close(&usual);
+    gt_write_close(&even);
+}
+
 static void test_metrics(void **state)
 {
     (void)state;
@@ -446,16 +536,55 @@ static void test_metrics(void **state)
     tick(0);
     world.now += 500;
     answer(0, 503, 0);
+    tick(0);
+    world.now += 250;
+    gt_write_add(&keys[3]);
     gt_writer_metrics(writer, &text);
+    assert_non_null(strstr(text.data, "gputopo_workqueue_unfinished_work_seconds{name=\"texts\"} 1\n"));
+    assert_non_null(
+        strstr(text.data, "gputopo_workqueue_longest_running_processor_seconds{name=\"texts\"} 0.75\n"));
+    assert_non_null(
+        strstr(text.data, "gputopo_workqueue_longest_running_processor_seconds{name=\"lifts\"} 0\n"));
     assert_non_null(strstr(text.data, "gputopo_workqueue_depth{name=\"texts\"} 1\n"));
-    assert_non_null(strstr(text.data, "gputopo_workqueue_adds_total{name=\"texts\"} 3\n"));
-    assert_non_null(strstr(text.data, "gputopo_workqueue_queue_duration_seconds_sum{name=\"texts\"} 4\n"));
-    assert_non_null(strstr(text.data, "gputopo_workqueue_queue_duration_seconds_count{name=\"texts\"} 2\n"));
+    assert_non_null(strstr(text.data, "gputopo_workqueue_adds_total{name=\"texts\"} 4\n"));
+    assert_non_null(strstr(text.data, "gputopo_workqueue_queue_duration_seconds_sum{name=\"texts\"} 6.5\n"));
+    assert_non_null(strstr(text.data, "gputopo_workqueue_queue_duration_seconds_count{name=\"texts\"} 3\n"));
     assert_non_null(strstr(text.data, "gputopo_workqueue_work_duration_seconds_sum{name=\"texts\"} 0.5\n"));
     assert_non_null(strstr(text.data, "work_duration_seconds_bucket{name=\"texts\",le=\"0.1\"} 0\n"));
     assert_non_null(strstr(text.data, "work_duration_seconds_bucket{name=\"texts\",le=\"1\"} 1\n"));
     assert_non_null(strstr(text.data, "gputopo_workqueue_work_duration_seconds_count{name=\"lifts\"} 0\n"));
 }
+
+#ifndef NDEBUG
+static void add_to_closed(void)
+{
+    gt_write_close(&texts);
+    gt_write_add(&keys[0]);
+}
+
+static void open_twice(void)
+{
+    gt_write_open(writer, &texts);
+}
+
+static void free_with_lines(void)
+{
+    gt_writer_free(writer);
+}
+
+static void request_of_own_key(void)
+{
+    gt_write_request(&keys[0]);
+}
+
+static void test_misuse(void **state)
+{
+    (void)state;
+    static void (*const misuses[])(void) = {add_to_closed, open_twice, free_with_lines, request_of_own_key};
+    for (unsigned i = 0; i < GT_COUNT(misuses); i++)
+        assert_true(aborts(misuses[i]));
+}
+#endif
 
 int main(void)
 {
@@ -464,14 +593,19 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_order, begin, end),
         cmocka_unit_test_setup_teardown(test_failures, begin, end),
         cmocka_unit_test_setup_teardown(test_budget, begin, end),
-        cmocka_unit_test_setup_teardown(test_first_without_budget, begin, end),
+        cmocka_unit_test_setup_teardown(test_orders_and_budget, begin, end),
         cmocka_unit_test_setup_teardown(test_quiet_and_allowed, begin, end),
         cmocka_unit_test_setup_teardown(test_posted, begin, end),
+        cmocka_unit_test_setup_teardown(test_posts_of_an_object, begin, end),
         cmocka_unit_test_setup_teardown(test_later_and_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_cannot_start, begin, end),
         cmocka_unit_test_setup_teardown(test_stays_unknown, begin, end),
         cmocka_unit_test_setup_teardown(test_remove, begin, end),
+        cmocka_unit_test_setup_teardown(test_default_times, begin, end),
         cmocka_unit_test_setup_teardown(test_metrics, begin, end),
+#ifndef NDEBUG
+        cmocka_unit_test_setup_teardown(test_misuse, begin, end),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

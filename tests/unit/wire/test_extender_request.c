@@ -179,7 +179,7 @@ static void test_many_names(void **state)
     assert_int_equal(read_text(request, text.data, text.len, 65536, &err), -EMSGSIZE);
     assert_string_equal(gt_err_text(err), "NodeNames[0]: a name of more than 253 bytes");
 
-    text.len = 0;
+    gt_buf_consume(&text, text.len);
     gt_buf_puts(&text, "{" P ",\"NodeNames\":[");
     for (unsigned i = 0; i < GT_WIRE_NODES_MAX; i++)
         gt_buf_printf(&text, "%s\"node-%u-%0230u\"", i ? "," : "", i, i);
@@ -188,7 +188,7 @@ static void test_many_names(void **state)
     assert_int_equal(request->count, GT_WIRE_NODES_MAX);
     assert_memory_equal(request->nodes[12345], "node-12345-000", 14);
 
-    text.len -= 2;
+    text.data[text.len -= 2] = '\0';
     gt_buf_puts(&text, ",\"one-more\"]}");
     assert_int_equal(read_text(request, text.data, text.len, 65536, &more), -EMSGSIZE);
     assert_string_equal(gt_err_text(more), "NodeNames: more than 65536 nodes");
@@ -228,22 +228,22 @@ static void test_answers(void **state)
     cJSON_Delete(answer(&to));
 
     static const struct gt_filter_verdict all[3] = {{0}};
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_filter_answer(&to, args, all);
     assert_string_equal(to.data, "{\"NodeNames\":[\"n1\",\"n2\",\"n3\"],\"FailedNodes\":{},"
                                  "\"FailedAndUnresolvableNodes\":{},\"Error\":\"\"}");
 
     static const struct gt_filter_verdict no_node[] = {{"x", false}, {"y", false}, {"", false}};
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_filter_answer(&to, args, no_node); /* a list, though empty: null would mean something else */
     assert_string_equal(to.data, "{\"NodeNames\":[],\"FailedNodes\":{\"n1\":\"x\",\"n2\":\"y\",\"n3\":\"\"},"
                                  "\"FailedAndUnresolvableNodes\":{},\"Error\":\"\"}");
 
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_prioritize_answer(&to, args, (const uint8_t[]){0, 10, 200});
     assert_string_equal(to.data, "[{\"Host\":\"n1\",\"Score\":0},{\"Host\":\"n2\",\"Score\":10},"
                                  "{\"Host\":\"n3\",\"Score\":10}]");
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_filter_error(&to, "no \"model\" yet");
     assert_string_equal(to.data, "{\"Error\":\"no \\\"model\\\" yet\"}");
 }

@@ -136,7 +136,7 @@ static void test_answers(void **state)
     gt_auto_buf struct gt_buf to = GT_BUF(4096);
     gt_node_score_answer(&to, args, (const double[]){100, -0.25, (double)NAN});
     assert_string_equal(to.data, "{\"nodeScore\":{\"a\":100,\"b\":-0.25,\"c\":0},\"errorMessage\":\"\"}");
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_node_score_answer(&to, args, (const double[]){1e300, 1.0 / 3, 123456});
     cJSON *json = cJSON_Parse(to.data);
     const cJSON *scores = cJSON_GetObjectItem(json, "nodeScore");
@@ -144,13 +144,13 @@ static void test_answers(void **state)
     double third = cJSON_GetObjectItem(scores, "b")->valuedouble - 1.0 / 3;
     assert_true(third < 1e-14 && third > -1e-14);
     cJSON_Delete(json);
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_predicate_answer(&to, NULL, GT_VOLCANO_ERROR);
     assert_string_equal(to.data, "{\"status\":\"\",\"code\":0}");
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_predicate_answer(&to, "no room", GT_VOLCANO_UNSCHEDULABLE);
     assert_string_equal(to.data, "{\"status\":\"no room\",\"code\":2}");
-    to.len = 0;
+    gt_buf_consume(&to, to.len);
     gt_predicate_answer(&to, "", GT_VOLCANO_UNRESOLVABLE);
     assert_string_equal(to.data, "{\"status\":\"refused\",\"code\":3}");
 }
