@@ -159,8 +159,8 @@ static int make_env(const cJSON *exec, const char *info, cJSON *texts, struct gt
 
 /* ---- running it ---- */
 
-static int start_plugin(const cJSON *exec, bool interactive, unsigned limit_ms, const char *info,
-                        struct gt_buf *output, int *ret_status, struct gt_err **err)
+static int exec_start(const cJSON *exec, bool interactive, unsigned limit_ms, const char *info,
+                      struct gt_buf *output, int *ret_status, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf argv = GT_BUF(1 << 20), env = GT_BUF(8 << 20);
     gt_auto_json cJSON *texts = cJSON_CreateArray();
@@ -190,7 +190,7 @@ static int run_plugin(const struct gt_kube_config *config, unsigned limit_ms, st
         return interactive;
     GT_TRY(write_info(config, interactive, &info, err));
     limit_ms = limit_ms ? limit_ms : interactive ? LOGIN_BY_PERSON_MS : LOGIN_MS;
-    GT_TRY(start_plugin(config->exec, interactive, limit_ms, info.data, output, &status, err));
+    GT_TRY(exec_start(config->exec, interactive, limit_ms, info.data, output, &status, err));
     if (WIFSIGNALED(status))
         return gt_fail(err, EIO, "it was ended by signal %d", WTERMSIG(status));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
