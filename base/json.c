@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,9 @@ struct scanner {
     const char *source;
     unsigned depth;
     unsigned values, values_max;
+    /* For gt_json_line(): what is left of the path at the value that comes next, NULL where it does not lead
+     * there; and the last value on it. */
+    const char *want, *found;
     struct gt_err **err;
 };
 
@@ -180,23 +184,42 @@ static int scan_word(struct scanner *s)
     return fail_expected(s, "a value");
 }
 
+/* What is left of the path behind a member, the key between `key` and `key_end` or the i-th of a list (`key`
+ * NULL); NULL: the path does not lead there. */
+static const char *json_path_behind(const char *path, const char *key, const char *key_end, size_t i)
+{
+    if (!key) {
+        char *end;
+        return *path == '[' && strtoul(path + 1, &end, 10) == i ? end + (*end == ']') : NULL;
+    }
+    path += *path == '.';
+    size_t len = strcspn(path, ".[");
+    return len && len == (size_t)(key_end - key) && memcmp(path, key, len) == 0 ? path + len : NULL;
+}
+
 static int scan_value(struct scanner *s);
 
 static int scan_members(struct scanner *s, char close, bool has_keys)
 {
+    const char *path = s->want, *key = NULL, *key_end = NULL;
     json_parse_skip_space(s);
     if (json_parse_take(s, close))
         return 0;
-    for (;;) {
+    for (size_t i = 0;; i++) {
         json_parse_skip_space(s);
         if (has_keys) {
             if (s->p >= s->end || *s->p != '"')
                 return fail_expected(s, "a key in quotes");
+            key = s->p + 1;
             GT_TRY(scan_string(s));
+            key_end = s->p - 1;
             json_parse_skip_space(s);
             if (!json_parse_take(s, ':'))
                 return fail_expected(s, "':'");
         }
+        s->want = path ? json_path_behind(path, key, key_end, i) : NULL;
+        if (s->want) /* of a duplicate key the first counts */
+            path = NULL;
         GT_TRY(scan_value(s));
         json_parse_skip_space(s);
         if (json_parse_take(s, close))
@@ -214,6 +237,8 @@ static int scan_value(struct scanner *s)
         return fail_expected(s, "a value");
     if (++s->values > s->values_max)
         return fail_at(s, s->p, "more than %u values", s->values_max);
+    if (s->want)
+        s->found = s->p;
     char c = *s->p;
     if (c == '{' || c == '[') {
         if (++s->depth > DEPTH_MAX)
@@ -228,6 +253,25 @@ static int scan_value(struct scanner *s)
     if (c == '-' || (c >= '0' && c <= '9'))
         return scan_number(s);
     return scan_word(s);
+}
+
+static int scan_document(struct scanner *s)
+{
+    if (s->end - s->p >= 3 && !memcmp(s->p, "\xef\xbb\xbf", 3)) /* a byte order mark, which cJSON skips too */
+        s->p += 3;
+    return scan_value(s);
+}
+
+unsigned gt_json_line(const char *text, size_t len, const char *path)
+{
+    struct scanner s = {.start = text, .p = text, .end = text + len, .source = "", .values_max = UINT_MAX};
+    unsigned line = 1;
+    s.want = path;
+    s.found = text;
+    scan_document(&s);
+    for (const char *q = text; q < s.found; q++)
+        line += *q == '\n';
+    return line;
 }
 
 int gt_json_parse(const char *text, size_t len, const char *source, cJSON **ret, struct gt_err **err)
@@ -254,9 +298,7 @@ int gt_json_parse_within(const char *text, size_t len, const char *source,
                         .source = source,
                         .values_max = limits->values,
                         .err = err};
-    if (len >= 3 && !memcmp(copy, "\xef\xbb\xbf", 3)) /* a byte order mark, which cJSON skips too */
-        s.p += 3;
-    GT_TRY(scan_value(&s));
+    GT_TRY(scan_document(&s));
     json_parse_skip_space(&s);
     if (s.p < s.end)
         return fail_expected(&s, "the end of the text");

@@ -24,6 +24,13 @@ struct gt_json_limits {
 int gt_json_parse_within(const char *text, size_t len, const char *source,
                          const struct gt_json_limits *limits, cJSON **ret, struct gt_err **err);
 
+/*
+ * The line, from 1, on which the value at `path` ("nodes[3].topology.links[2].a") begins in a text that
+ * gt_json_parse() has accepted. Where the path does not exist, the line of the last value on it that exists:
+ * for a missing key, its object. "" is the document itself.
+ */
+unsigned gt_json_line(const char *text, size_t len, const char *path);
+
 /* Indented JSON text of any document, with keys in the order they were added and a newline at the end. */
 void gt_json_print(const cJSON *json, struct gt_buf *to);
 /* The same of a text that base/json_write.h wrote. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #endif
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/options.h"
 
@@ -82,6 +84,66 @@ int gt_child_end(pid_t pid, int64_t patience_ms)
         if (r == pid || errno != EINTR)
             return r == pid ? status : -1;
     }
+}
+
+static int child_start(const struct gt_child_spec *spec, bool reads, int out, pid_t *ret, struct gt_err **err)
+{
+    posix_spawn_file_actions_t files;
+    struct gt_child_spec whole = *spec;
+    whole.files = &files;
+    int r = posix_spawn_file_actions_init(&files);
+    if (r != 0)
+        return gt_fail_sys(err, r, "%s", spec->program);
+    r = reads ? 0 : posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    r = r ? r : posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+    r = r ? r : gt_child_close_from(&files, STDERR_FILENO + 1);
+    r = r ? gt_fail_sys(err, r, "%s", spec->program) : gt_child_spawn(&whole, ret, err);
+    posix_spawn_file_actions_destroy(&files);
+    return r;
+}
+
+/* Reads until nobody holds the other end any more. */
+static int child_read(int fd, uint64_t deadline, struct gt_buf *to, struct gt_err **err)
+{
+    char part[4096];
+    for (;;) {
+        uint64_t now = gt_clock_ms();
+        struct pollfd waiting = {.fd = fd, .events = POLLIN};
+        int n = now < deadline ? poll(&waiting, 1, (int)(deadline - now)) : 0;
+        if (n == 0)
+            return gt_fail(err, ETIMEDOUT, "it takes too long, and was ended");
+        ssize_t got = n < 0 ? n : read(fd, part, sizeof(part));
+        if (got == 0)
+            return 0;
+        if (got < 0 && errno != EINTR)
+            return gt_fail_sys(err, errno, "its output");
+        if (got > 0)
+            gt_buf_add(to, part, (size_t)got);
+        if (to->failed)
+            return gt_fail(err, EFBIG, "it writes more than %zu bytes", to->max);
+    }
+}
+
+int gt_child_run(const struct gt_child_spec *spec, bool reads, unsigned limit_ms, struct gt_buf *to,
+                 int *ret_status, struct gt_err **err)
+{
+    uint64_t deadline = gt_clock_ms() + limit_ms;
+    int ends[2] = {-1, -1};
+    pid_t pid = 0;
+    if (to && pipe2(ends, O_CLOEXEC) < 0)
+        return gt_fail_sys(err, errno, "its output");
+    gt_auto_close int ours = ends[0];
+    int r = child_start(spec, reads, to ? ends[1] : STDERR_FILENO, &pid, err);
+    if (to)
+        close(ends[1]);
+    if (r < 0)
+        return r;
+    r = to ? child_read(ours, deadline, to, err) : 0;
+    uint64_t now = gt_clock_ms();
+    int status = gt_child_end(pid, r >= 0 && now < deadline ? (int64_t)(deadline - now) : 0);
+    if (r >= 0)
+        *ret_status = status;
+    return r;
 }
 
 /* Fields of /proc/self/stat after the command, counted from 0 (the state). */

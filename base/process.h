@@ -6,9 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
-
-struct gt_err;
 
 /* What /proc says about this process. If it cannot be read, gt_process_read() returns false and leaves *ret
  * untouched. */
@@ -50,3 +49,10 @@ int gt_child_close_from(posix_spawn_file_actions_t *files, int first);
 /* Waits at most `patience_ms` for its end, then kills it. Returns its status as from waitpid(), -1 if nobody
  * knows it. */
 int gt_child_end(pid_t pid, int64_t patience_ms);
+
+/* Runs a program to its end, with nothing to read, or this process's input where `reads` is set, and keeps in
+ * `to` what it prints; NULL: that goes to standard error. `files` of the spec is not used. *ret_status is as
+ * from waitpid(). What has not ended after `limit_ms` is killed. -ETIMEDOUT: somebody held its output until
+ * then; -EFBIG: it printed more than `to` takes. */
+int gt_child_run(const struct gt_child_spec *spec, bool reads, unsigned limit_ms, struct gt_buf *to,
+                 int *ret_status, struct gt_err **err);

@@ -74,11 +74,10 @@ int cli_check_bandwidth(const struct cli_checked *of, const struct cli_compute *
 
 /* For the files that implement checks. */
 
-/* Starts a test under timeout(1), with this output and nothing to read. `env` NULL: this process's own. Wait
- * for it with gt_child_end(), so much longer than `seconds`. */
-enum { CLI_CHECK_LATE_MS = 5000 };
-int cli_check_spawn(unsigned seconds, const char *const *command, const char *const *env, int out, pid_t *ret,
-                    struct gt_err **err);
+/* Runs a test under timeout(1): gt_child_run(). A test that does not end was killed, as *ret_status says.
+ * `env` NULL: this process's own. */
+int cli_check_run(unsigned seconds, const char *const *command, const char *const *env, struct gt_buf *to,
+                  int *ret_status, struct gt_err **err);
 
 /* A file of faults for the agent, check-nodeNAME.json in this directory: begun, then one object a fault. With
  * `count` 0 the file of an earlier run is removed. */

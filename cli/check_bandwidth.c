@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -10,13 +9,11 @@
 
 #include "api/measured.h"
 #include "api/names.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_get.h"
 #include "base/json_write.h"
-#include "base/process.h"
 #include "base/text.h"
 #include "cli/check.h"
 #include "cli/cli.h"
@@ -28,7 +25,7 @@
 #define CLAIM_HOLDINGS   "/var/lib/kubelet/plugins/" GT_DRA_DRIVER "/claims.json"
 
 enum {
-    BANDWIDTH_TEXT_MAX = 64 << 10,
+    BANDWIDTH_TEXT_MAX = 1 << 20,
     BANDWIDTH_IDLE_MIB = 1536,
     BANDWIDTH_OF_OTHERS = 80, /* percent of the median of the pairs of its kind, below: slow */
     BANDWIDTH_OF_LINK = 50,   /* percent of what the link carries */
@@ -106,22 +103,6 @@ static int bandwidth_find_in_use(struct bandwidth *all, struct gt_err **err)
 
 /* ---- one pair ---- */
 
-/* Reads until the other end is closed; what is too much is dropped. */
-static void bandwidth_listen(int in, unsigned seconds, struct gt_buf *to)
-{
-    char piece[4096];
-    struct pollfd wait = {.fd = in, .events = POLLIN};
-    uint64_t end_ms = gt_clock_ms() + (seconds + 5) * UINT64_C(1000), now_ms;
-    while ((now_ms = gt_clock_ms()) < end_ms) {
-        int r = poll(&wait, 1, (int)(end_ms - now_ms));
-        ssize_t n = r > 0 ? read(in, piece, sizeof(piece)) : 0;
-        if (n <= 0 && !(r < 0 && errno == EINTR))
-            return;
-        if (n > 0 && to->len + (size_t)n <= BANDWIDTH_TEXT_MAX)
-            gt_buf_add(to, piece, (size_t)n);
-    }
-}
-
 /* False: the table has no row of this pair. */
 static bool bandwidth_read(char *text, unsigned from, unsigned to, struct bandwidth_pair *ret)
 {
@@ -142,22 +123,14 @@ static bool bandwidth_read(char *text, unsigned from, unsigned to, struct bandwi
 static int bandwidth_test(const struct bandwidth *all, struct bandwidth_pair *pair, struct gt_err **err)
 {
     const struct gt_gpu *a = &all->of->node->gpus[pair->link->a], *b = &all->of->node->gpus[pair->link->b];
-    gt_auto_buf struct gt_buf said = GT_BUF(BANDWIDTH_TEXT_MAX + 1);
+    gt_auto_buf struct gt_buf said = GT_BUF(BANDWIDTH_TEXT_MAX);
     char from[16], to[16];
-    int ends[2];
-    pid_t pid = -1;
+    int status;
     snprintf(from, sizeof(from), "%d", a->vendor_index);
     snprintf(to, sizeof(to), "%d", b->vendor_index);
     const char *const argv[] = {all->tool, "p2p", "--src-devices", from, "--dst-devices", to, NULL};
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return gt_fail_sys(err, errno, "pipe");
-    int r = cli_check_spawn(all->how->seconds, argv, NULL, ends[1], &pid, err);
-    close(ends[1]);
-    if (r >= 0)
-        bandwidth_listen(ends[0], all->how->seconds, &said);
-    close(ends[0]);
-    GT_TRY(r);
-    int status = gt_child_end(pid, CLI_CHECK_LATE_MS);
+    if (cli_check_run(all->how->seconds, argv, NULL, &said, &status, err) < 0)
+        return gt_wrap(err, "the bandwidth test of GPUs %u and %u", pair->link->a, pair->link->b);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return gt_fail(err, ETIMEDOUT, "the bandwidth test of GPUs %u and %u does not end within %u s",
                        pair->link->a, pair->link->b, all->how->seconds);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,31 +25,29 @@ enum {
     COMPUTE_TEXT_MAX = 64 << 10,
     COMPUTE_ENV_MAX = 4096,
     COMPUTE_ARGUMENTS_MAX = 16,
-    COMPUTE_NOT_RUN = 125, /* to COMPUTE_NOT_FOUND: timeout's and the shell's own exit codes */
+    COMPUTE_LATE_MS = 5000, /* what timeout is given beyond its own limit */
+    COMPUTE_NOT_RUN = 125,  /* to COMPUTE_NOT_FOUND: timeout's and the shell's own exit codes */
     COMPUTE_NOT_FOUND = 127,
 };
 
-int cli_check_spawn(unsigned seconds, const char *const *command, const char *const *env, int out, pid_t *ret,
-                    struct gt_err **err)
+int cli_check_run(unsigned seconds, const char *const *command, const char *const *env, struct gt_buf *to,
+                  int *ret_status, struct gt_err **err)
 {
     char limit[16];
     unsigned count = 4;
+    gt_auto_err struct gt_err *why = NULL;
     snprintf(limit, sizeof(limit), "%u", seconds);
     /* timeout ends all of its processes, and waits for none that hangs in the driver */
     const char *argv[COMPUTE_ARGUMENTS_MAX] = {"timeout", "-s", "KILL", limit};
     while (*command && count + 1 < COMPUTE_ARGUMENTS_MAX)
         argv[count++] = *command++;
-    posix_spawn_file_actions_t files;
-    const struct gt_child_spec spec = {
-        .program = "timeout", .search = true, .argv = argv, .env = env, .files = &files};
-    int r = posix_spawn_file_actions_init(&files);
-    if (r != 0)
-        return gt_fail_sys(err, r, "%s", spec.program);
-    r = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    r = r ? r : posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-    r = r ? gt_fail_sys(err, r, "%s", spec.program) : gt_child_spawn(&spec, ret, err);
-    posix_spawn_file_actions_destroy(&files);
-    return r;
+    const struct gt_child_spec spec = {.program = argv[0], .search = true, .argv = argv, .env = env};
+    int r = gt_child_run(&spec, false, seconds * 1000 + COMPUTE_LATE_MS, to, ret_status, &why);
+    if (r == -ETIMEDOUT)
+        *ret_status = SIGKILL; /* timeout has ended, what hangs in the driver still holds the output */
+    else if (r < 0 && err)
+        *err = gt_steal(why);
+    return r == -ETIMEDOUT ? 0 : r;
 }
 
 /* Runs the command for one GPU; "" in `why`: it has succeeded. */
@@ -59,7 +57,7 @@ static int compute_run(const struct cli_compute *compute, const struct gt_gpu *g
     char index[40], vendor[40], uuid[GT_ID_SIZE + 20], bdf[GT_BDF_SIZE + 20];
     const char *env[COMPUTE_ENV_MAX] = {index, vendor, uuid, bdf};
     unsigned count = 4;
-    pid_t pid;
+    int status;
     snprintf(index, sizeof(index), "GPUTOPO_GPU=%u", gpu->index);
     snprintf(vendor, sizeof(vendor), "GPUTOPO_VENDOR_INDEX=%d", gpu->vendor_index);
     snprintf(uuid, sizeof(uuid), "GPUTOPO_UUID=%s", gpu->uuid);
@@ -68,8 +66,7 @@ static int compute_run(const struct cli_compute *compute, const struct gt_gpu *g
         env[count++] = *own;
     const char *const argv[] = {"/bin/sh", "-c", compute->command, NULL};
     /* It prints to where the messages go: the report alone is this program's output. */
-    GT_TRY(cli_check_spawn(compute->seconds, argv, env, STDERR_FILENO, &pid, err));
-    int status = gt_child_end(pid, (int64_t)compute->seconds * 1000 + CLI_CHECK_LATE_MS);
+    GT_TRY(cli_check_run(compute->seconds, argv, env, NULL, &status, err));
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     if (code >= COMPUTE_NOT_RUN && code <= COMPUTE_NOT_FOUND)
         return gt_fail(err, ENOEXEC, "the compute test cannot be run, exit code %d; no GPU is judged by it",

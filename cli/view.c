@@ -24,8 +24,6 @@ void cli_view_clear_nodes(void *arg)
     while (view->problem_count > view->supernode_problems)
         free(view->problems[--view->problem_count]);
     view->picture.node_count = view->picture.pod_count = view->wiring_count = 0;
-    view->topology_bytes = view->topology_values = 0;
-    view->shorthand = false;
 }
 
 void cli_view_clear_supernodes(void *arg)

@@ -18,7 +18,8 @@ enum { CLI_VIEW_MAX = 1 << 22, CLI_STALE_S = 15 * 60 };
 struct cli_view_node {
     uint32_t supernode; /* its index in the picture; GT_NONE: in none */
     uint32_t wiring;    /* index of its wiring in `wirings`; GT_NONE: not known */
-    char *topology;     /* its JSON where that is kept, else NULL */
+    char *topology;     /* its JSON, of the first node of a wiring; else NULL */
+    uint64_t slow;      /* GPUs that are slow or suspect */
     int64_t observed;   /* Unix time, 0: not known */
 };
 
@@ -33,16 +34,14 @@ struct cli_view {
     struct cli_view_supernode *supernodes; /* [source of a supernode] */
     char **problems;
     uint32_t problem_count;
-    bool keep_topology; /* nodes are to keep their JSON, as far as a cluster file has room for it */
-    bool shorthand;     /* there was no room: only the first node of each wiring keeps it */
+    bool keep_topology; /* for a cluster file */
 
     /* private */
     uint32_t supernode_problems; /* how many problems are about supernodes; these come first */
     uint32_t wiring_count, text_count;
     uint64_t *wirings; /* digests of nodes' weights; nodes with equal digests are wired alike */
     char **texts;      /* of the picture */
-    size_t topology_bytes, topology_values;
-    bool failed; /* no memory, or more than CLI_VIEW_MAX of something */
+    bool failed;       /* no memory, or more than CLI_VIEW_MAX of something */
 };
 
 void cli_view_init(struct cli_view *view, int64_t now, bool keep_topology);

@@ -37,6 +37,8 @@ static void view_json_add_node(const struct cli_view *view, const struct gt_pict
     } else {
         if (node->unhealthy)
             gt_json_add_mask(to, "unhealthy", node->unhealthy);
+        if (more->slow)
+            gt_json_add_mask(to, "slow", more->slow);
         gt_json_add_text(to, "like", like);
     }
     gt_json_end(to, '}');

@@ -15,16 +15,7 @@
 
 /* What is kept of a NodeGPUTopology. */
 
-/*
- * A cluster file may have 16 MiB and a million values (base/json.c): this share is for topologies, the
- * rest for the other members of nodes, and for pods.
- */
-enum {
-    TOPOLOGY_BYTES_MAX = 11 << 20,
-    TOPOLOGY_VALUES_MAX = 600000,
-    PROBLEMS_TEXT_MAX = 400,
-    PAIRS_SHOWN = 3
-};
+enum { PROBLEMS_TEXT_MAX = 400, PAIRS_SHOWN = 3 };
 
 static void view_node_write_links(const struct gt_node *wired, struct gt_buf *to)
 {
@@ -111,55 +102,19 @@ static uint32_t find_wiring(struct cli_view *view, const struct gt_node *wired, 
     return view->wiring_count++;
 }
 
-static size_t count_values(const cJSON *json)
-{
-    size_t count = 1;
-    for (const cJSON *child = json->child; child; child = child->next)
-        count += count_values(child);
-    return count;
-}
-
-/* There is no room for all topologies: only those are kept that other nodes with equal wiring refer to. */
-static void begin_shorthand(struct cli_view *view)
-{
-    view->shorthand = true;
-    gt_auto_free bool *seen = calloc((size_t)view->wiring_count + 1, sizeof(*seen));
-    if (!seen) {
-        view->failed = true;
-        return;
-    }
-    for (uint32_t i = 0; i < view->picture.node_count; i++) {
-        struct cli_view_node *node = &view->nodes[i];
-        if (node->wiring == GT_NONE)
-            continue;
-        if (seen[node->wiring])
-            free(gt_steal(node->topology));
-        seen[node->wiring] = true;
-    }
-}
-
+/* Only the first node of each wiring keeps its topology: a cluster file has a limit, and others refer to it.
+ */
 static void keep_topology(struct cli_view *view, const struct gt_node *wired, struct cli_view_node *node)
 {
     bool fresh = false;
     node->wiring = find_wiring(view, wired, &fresh);
-    if (view->shorthand && !fresh)
+    node->slow = gt_node_graded(wired);
+    if (!fresh)
         return;
-    cJSON *json = gt_node_to_json(wired);
+    gt_auto_json cJSON *json = gt_node_to_json(wired);
     gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX);
-    if (!json || node->wiring == GT_NONE) {
-        view->failed = true;
-        cJSON_Delete(json);
-        return;
-    }
-    gt_json_print(json, &text);
-    view->topology_bytes += text.len;
-    view->topology_values += count_values(json);
-    cJSON_Delete(json);
-    if (!view->shorthand &&
-        (view->topology_bytes > TOPOLOGY_BYTES_MAX || view->topology_values > TOPOLOGY_VALUES_MAX))
-        begin_shorthand(view);
-    if (view->shorthand && !fresh)
-        return;
+    if (json)
+        gt_json_print(json, &text);
     node->topology = gt_buf_take(&text);
     view->failed |= !node->topology;
 }

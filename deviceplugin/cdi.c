@@ -2,8 +2,6 @@
 #include "deviceplugin/cdi.h"
 
 #include <pthread.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "deviceplugin/cdi_spec.h"
@@ -14,10 +12,7 @@ struct gt_cdi {
 
     pthread_mutex_t writing; /* held from reading the host to writing the file, so that an older view is not
                                 written last */
-    char *text; /* the content of the file when `seen` was taken; NULL: not known. Under `writing`, as the
-                   next */
-    struct stat seen;
-    uint64_t newest; /* number of the last inventory that was written */
+    uint64_t newest;         /* number of the last inventory that was written; under `writing` */
 
     pthread_mutex_t lock; /* held for a moment only, never while the host is read */
     struct gt_cdi_stats stats;
@@ -49,57 +44,20 @@ static int cdi_make_text(const struct gt_cdi *cdi, const struct gt_inventory *in
 
 /* ---- the file, by one thread at a time ---- */
 
-static void cdi_forget(struct gt_cdi *cdi)
+static int cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err)
 {
-    free(cdi->text);
-    cdi->text = NULL;
-}
-
-/* Whether the file has exactly this content; then cdi->seen is its state before it was read. */
-static bool cdi_file_says(struct gt_cdi *cdi, const char *text)
-{
-    struct stat st;
-    if (lstat(cdi->path, &st) < 0)
-        return false;
-    bool known = cdi->text && gt_file_is_same(&st, &cdi->seen) && strcmp(cdi->text, text) == 0;
-    if (!known && !gt_cdi_file_says(cdi->path, text, strlen(text)))
-        return false;
-    cdi->seen = st;
-    return true;
-}
-
-static int cdi_remove_file(struct gt_cdi *cdi, struct gt_err **err)
-{
-    cdi_forget(cdi);
-    return gt_cdi_file_remove(cdi->path, err);
-}
-
-static int write_file(struct gt_cdi *cdi, char **text, struct gt_err **err)
-{
-    bool is_written = cdi_file_says(cdi, *text);
-    cdi_forget(cdi);
-    if (!is_written) {
-        GT_TRY(gt_cdi_file_write(&cdi->options, cdi->path, *text, strlen(*text), err));
+    gt_auto_buf struct gt_buf text = GT_BUF(GT_CDI_SPEC_MAX);
+    if (inventory->number < cdi->newest)
+        return 0;
+    GT_TRY(cdi_make_text(cdi, inventory, &text, err));
+    if (!text.len) {
+        GT_TRY(gt_cdi_file_remove(cdi->path, err));
+    } else if (!gt_cdi_file_says(cdi->path, text.data, text.len)) {
+        GT_TRY(gt_cdi_file_write(&cdi->options, cdi->path, text.data, text.len, err));
         pthread_mutex_lock(&cdi->lock);
         cdi->stats.writes++;
         pthread_mutex_unlock(&cdi->lock);
     }
-    /* If somebody else has written it meanwhile, it is checked again the next time. */
-    if (is_written || cdi_file_says(cdi, *text))
-        cdi->text = gt_steal(*text);
-    return 0;
-}
-
-static int cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err)
-{
-    gt_auto_buf struct gt_buf made = GT_BUF(GT_CDI_SPEC_MAX);
-    if (inventory->number < cdi->newest)
-        return 0;
-    GT_TRY(cdi_make_text(cdi, inventory, &made, err));
-    bool any = made.len > 0;
-    gt_auto_free char *text = gt_buf_take(&made);
-    GT_NEED(text, err, "CDI spec");
-    GT_TRY(any ? write_file(cdi, &text, err) : cdi_remove_file(cdi, err));
     cdi->newest = inventory->number;
     return 0;
 }
@@ -119,7 +77,7 @@ int gt_cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, str
 int gt_cdi_remove(struct gt_cdi *cdi, struct gt_err **err)
 {
     pthread_mutex_lock(&cdi->writing);
-    int r = cdi_remove_file(cdi, err);
+    int r = gt_cdi_file_remove(cdi->path, err);
     pthread_mutex_unlock(&cdi->writing);
     return r;
 }
@@ -172,7 +130,6 @@ void gt_cdi_free(struct gt_cdi *cdi)
 {
     if (!cdi)
         return;
-    cdi_forget(cdi);
     pthread_mutex_destroy(&cdi->writing);
     pthread_mutex_destroy(&cdi->lock);
     free(cdi->path);

@@ -25,7 +25,7 @@ int gt_cdi_new(const struct gt_cdi_options *options, struct gt_cdi **ret, struct
 void gt_cdi_free(struct gt_cdi *cdi);
 GT_DEFINE_CLEANUP(struct gt_cdi *, gt_cdi_free)
 
-/* Updates the file from the inventory and the host's device nodes. Costs a few stat(2) if it is up to date.
+/* Updates the file from the inventory and the host's device nodes. If it is up to date it is only read.
  * An inventory older than the one written last is ignored: a running Allocate may still use an old one. */
 int gt_cdi_refresh(struct gt_cdi *cdi, const struct gt_inventory *inventory, struct gt_err **err);
 

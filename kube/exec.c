@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_get.h"
@@ -161,30 +159,20 @@ static int make_env(const cJSON *exec, const char *info, cJSON *texts, struct gt
 
 /* ---- running it ---- */
 
-static int spawn_plugin(const cJSON *exec, bool interactive, const char *info, int out, pid_t *ret,
-                        struct gt_err **err)
+static int exec_start(const cJSON *exec, bool interactive, unsigned limit_ms, const char *info,
+                      struct gt_buf *output, int *ret_status, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf argv = GT_BUF(1 << 20), env = GT_BUF(8 << 20);
     gt_auto_json cJSON *texts = cJSON_CreateArray();
+    GT_NEED(texts, err, "env");
     make_argv(exec, &argv);
-    int r = texts ? make_env(exec, info, texts, &env, err) : gt_fail_sys(err, ENOMEM, "env");
-    if (r >= 0)
-        r = gt_buf_check(&argv, "args", err);
-    posix_spawn_file_actions_t files;
-    if (r < 0 || posix_spawn_file_actions_init(&files) != 0)
-        return r < 0 ? r : gt_fail_sys(err, ENOMEM, "args");
-    int code = interactive ? 0 : posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    if (code == 0)
-        code = posix_spawn_file_actions_adddup2(&files, out, 1);
-    if (code == 0)
-        code = gt_child_close_from(&files, 3);
+    GT_TRY(make_env(exec, info, texts, &env, err));
+    GT_TRY(gt_buf_check(&argv, "args", err));
     const struct gt_child_spec spec = {.program = gt_get_string(exec, "command"),
                                        .search = true,
                                        .argv = (const char *const *)(void *)argv.data,
-                                       .env = (const char *const *)(void *)env.data,
-                                       .files = &files};
-    r = code != 0 ? gt_fail_sys(err, code, "args") : gt_child_spawn(&spec, ret, err);
-    posix_spawn_file_actions_destroy(&files);
+                                       .env = (const char *const *)(void *)env.data};
+    int r = gt_child_run(&spec, interactive, limit_ms, output, ret_status, err);
     const char *hint = gt_get_string(exec, "installHint");
     if (r == -ENOENT && *hint) {
         gt_auto_err struct gt_err *missing = err ? gt_steal(*err) : NULL;
@@ -193,52 +181,16 @@ static int spawn_plugin(const cJSON *exec, bool interactive, const char *info, i
     return r;
 }
 
-/* Reads until nobody holds the other end any more. */
-static int read_output(int fd, uint64_t deadline, struct gt_buf *to, struct gt_err **err)
-{
-    char part[4096];
-    for (;;) {
-        uint64_t now = gt_clock_ms();
-        struct pollfd waiting = {.fd = fd, .events = POLLIN};
-        int n = now < deadline ? poll(&waiting, 1, (int)(deadline - now)) : 0;
-        if (n == 0)
-            return gt_fail(err, ETIMEDOUT, "it takes too long, and was ended");
-        ssize_t got = n < 0 ? n : read(fd, part, sizeof(part));
-        if (got == 0)
-            return 0;
-        if (got < 0 && errno != EINTR)
-            return gt_fail_sys(err, errno, "its output");
-        if (got > 0)
-            gt_buf_add(to, part, (size_t)got);
-        if (to->failed)
-            return gt_fail(err, EFBIG, "it writes more than %zu bytes", to->max);
-    }
-}
-
 static int run_plugin(const struct gt_kube_config *config, unsigned limit_ms, struct gt_buf *output,
                       struct gt_err **err)
 {
-    int ends[2];
-    pid_t pid = 0;
     gt_auto_buf struct gt_buf info = GT_BUF(EXEC_INFO_MAX);
-    int interactive = is_interactive(config->exec, err);
+    int interactive = is_interactive(config->exec, err), status = 0;
     if (interactive < 0)
         return interactive;
     GT_TRY(write_info(config, interactive, &info, err));
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return gt_fail_sys(err, errno, "its output");
-    gt_auto_close int ours = ends[0];
-    unsigned limit = interactive ? LOGIN_BY_PERSON_MS : LOGIN_MS;
-    uint64_t deadline = gt_clock_ms() + (limit_ms ? limit_ms : limit);
-    int r = spawn_plugin(config->exec, interactive, info.data, ends[1], &pid, err);
-    close(ends[1]);
-    if (r < 0)
-        return r;
-    r = read_output(ours, deadline, output, err);
-    uint64_t now = gt_clock_ms();
-    int status = gt_child_end(pid, r >= 0 && now < deadline ? (int64_t)(deadline - now) : 0);
-    if (r < 0)
-        return r;
+    limit_ms = limit_ms ? limit_ms : interactive ? LOGIN_BY_PERSON_MS : LOGIN_MS;
+    GT_TRY(exec_start(config->exec, interactive, limit_ms, info.data, output, &status, err));
     if (WIFSIGNALED(status))
         return gt_fail(err, EIO, "it was ended by signal %d", WTERMSIG(status));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)

@@ -10,8 +10,9 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "kube/yaml.h"
+#include "scheduler-ext/supernodes/network.h"
 
-enum { NODE_NAME_MAX = 253, RANGE_DIGITS_MAX = 9 };
+enum { NODE_NAME_MAX = 253 };
 
 void gt_groups_free(struct gt_groups *groups)
 {
@@ -52,55 +53,17 @@ struct node_names {
     uint32_t count, room, left; /* left: for all groups together */
 };
 
-static int groups_add_name(struct node_names *names, char *name, struct gt_err **err)
+static int groups_add_name(void *arg, const char *name, struct gt_err **err)
 {
-    if (!name || !names->left) {
-        free(name);
-        return name ? gt_fail(err, E2BIG, "the groups have more than %d nodes", GT_GROUPS_NODES_MAX)
-                    : gt_fail_sys(err, ENOMEM, "groups");
-    }
-    if (!GT_GROW(names->items, names->count, names->room, 16)) {
-        free(name);
-        return gt_fail_sys(err, ENOMEM, "groups");
-    }
-    names->items[names->count++] = name;
+    struct node_names *names = arg;
+    if (!names->left)
+        return gt_fail(err, E2BIG, "the groups have more than %d nodes", GT_GROUPS_NODES_MAX);
+    GT_NEED(GT_GROW(names->items, names->count, names->room, 16), err, "groups");
+    char *copy = strdup(name);
+    GT_NEED(copy, err, "groups");
+    names->items[names->count++] = copy;
     names->left--;
     return 0;
-}
-
-/* Reads "[02-16]" at `open`. False: it is not a range. */
-static bool read_range(const char *open, unsigned *first, unsigned *last, int *width, const char **behind)
-{
-    const char *p = open + 1;
-    size_t a = strspn(p, "0123456789"), b = p[a] == '-' ? strspn(p + a + 1, "0123456789") : 0;
-    if (!a || !b || a > RANGE_DIGITS_MAX || b > RANGE_DIGITS_MAX || p[a + 1 + b] != ']')
-        return false;
-    *first = (unsigned)strtoul(p, NULL, 10);
-    *last = (unsigned)strtoul(p + a + 1, NULL, 10);
-    *width = (int)a;
-    *behind = p + a + b + 2;
-    return *first <= *last && !strpbrk(*behind, "[]");
-}
-
-static int expand(struct gt_groups *groups, const char *group, const char *name, struct node_names *to,
-                  struct gt_err **err)
-{
-    const char *open = strchr(name, '['), *behind;
-    unsigned first, last;
-    int width, r = 0;
-    if (!open && !strchr(name, ']'))
-        return groups_add_name(to, strdup(name), err);
-    if (!open || !read_range(open, &first, &last, &width, &behind)) {
-        groups_note(groups, "group %.64s: \"%.128s\" is no name and no range such as n[01-16]", group, name);
-        return 0;
-    }
-    for (unsigned i = first; r >= 0 && i <= last; i++) {
-        char *made = NULL;
-        if (asprintf(&made, "%.*s%0*u%s", (int)(open - name), name, width, i, behind) < 0)
-            made = NULL;
-        r = groups_add_name(to, made, err);
-    }
-    return r;
 }
 
 static int groups_read_nodes(struct gt_groups *groups, const char *group, const cJSON *list,
@@ -120,7 +83,12 @@ static int groups_read_nodes(struct gt_groups *groups, const char *group, const 
             groups_note(groups, "group %.64s: nodes: an entry is no name of a node", group);
             continue;
         }
-        GT_TRY(expand(groups, group, name, to, err));
+        int r = gt_network_expand(name, strlen(name), groups_add_name, to, err);
+        if (r < 0)
+            return r;
+        if (!r)
+            groups_note(groups, "group %.64s: \"%.128s\" is no name and no list such as n[01-16,20]", group,
+                        name);
     }
     return 0;
 }

@@ -42,13 +42,6 @@ void gt_cluster_file_free(struct gt_cluster_file *file);
 GT_DEFINE_CLEANUP(struct gt_cluster_file *, gt_cluster_file_free)
 #define gt_auto_cluster_file GT_CLEANUP(gt_cluster_file_free)
 
-/*
- * The line, from 1, on which the value at `path` ("nodes[3].topology.links[2].a") begins in a JSON text that
- * gt_json_parse() has accepted. Where the path does not exist, the line of the last value on it that exists:
- * for a missing key, its object. "" is the document itself.
- */
-unsigned gt_json_line(const char *text, size_t len, const char *path);
-
 struct gt_err;
 
 /* Decisions that a companion has kept (core/decision_log.h, docs/reference/bundle.md), made again. */

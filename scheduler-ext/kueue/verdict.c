@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "scheduler-ext/core/capacity.h"
+#include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/demands.h"
 #include "scheduler-ext/owners/owners.h"
 
@@ -26,25 +26,6 @@ static int verdict_exclude(const struct gt_fit_spec *spec, const struct gt_workl
     return r;
 }
 
-/* ---- units that are larger than any supernode ---- */
-
-/* How many such pods the best supernode would hold if it were empty, with all GPUs healthy and
- * all nodes eligible. -1 without memory, or where nothing is known about the cluster. */
-static int64_t most_pods(const struct gt_cluster *cluster, struct gt_numa_pod pod)
-{
-    const struct gt_empty_spec spec = {.pod = pod};
-    gt_auto_free uint32_t *room = NULL;
-    struct gt_cluster_node node;
-    uint32_t n = 0, most = 0;
-    while (n < gt_cluster_nodes(cluster) && !gt_cluster_get_node(cluster, n, &node))
-        n++;
-    if (n == gt_cluster_nodes(cluster) || gt_capacity_empty(cluster, &spec, &room, NULL) < 0)
-        return -1;
-    for (uint32_t s = 0; s < gt_cluster_supernodes(cluster); s++)
-        most = room[s] > most ? room[s] : most;
-    return most;
-}
-
 static void say_absent_nodes(const struct gt_fit_spec *spec, struct gt_buf *text)
 {
     const char *names[NODES_NAMED];
@@ -55,35 +36,6 @@ static void say_absent_nodes(const struct gt_fit_spec *spec, struct gt_buf *text
         gt_buf_printf(text, " and %u more", count - NODES_NAMED);
     if (count)
         gt_buf_printf(text, " ha%s no NodeGPUTopology", count == 1 ? "s" : "ve");
-}
-
-/* The pods of a unit. Where they differ, their number of GPUs alone counts. */
-static struct gt_numa_pod pods_of(const struct gt_job *job, const struct gt_plan_unit *unit)
-{
-    struct gt_numa_pod pod = {unit->gpus, job->members[unit->first].gpus.requests};
-    for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
-        if (job->members[i].gpus.requests != pod.requests)
-            pod.requests = GT_NUMA_TOO_MANY;
-    return pod;
-}
-
-/* False: a unit is larger than any supernode now. */
-static bool check_sizes(const struct gt_fit_spec *spec, const struct gt_job *job, struct gt_buf *text)
-{
-    const struct gt_job_units *units = &job->units;
-    for (uint32_t u = 0; u < units->count; u++) {
-        const struct gt_plan_unit *unit = &units->units[u];
-        uint32_t run = unit->atom ? unit->atom : unit->pods;
-        int64_t most = most_pods(gt_cache_cluster(spec->cache), pods_of(job, unit));
-        if (most < 0 || run <= most)
-            continue;
-        gt_buf_printf(
-            text, "%s of %u GPUs in pods of %u is larger than any supernode: the largest holds %u GPUs",
-            unit->atom ? "an atom" : "a unit", run * unit->gpus, unit->gpus, (uint32_t)most * unit->gpus);
-        say_absent_nodes(spec, text);
-        return false;
-    }
-    return true;
 }
 
 /* ---- the plan ---- */
@@ -210,8 +162,8 @@ static int begin_places(struct gt_cache *cache, const struct gt_workload *worklo
     return 0;
 }
 
-static int exclude_all(const struct gt_fit_spec *spec, const struct gt_workload *workload,
-                       struct gt_node_set *to, struct verdict_excluded *ret, struct gt_err **err)
+static int exclude_unsuitable(const struct gt_fit_spec *spec, const struct gt_workload *workload,
+                              struct gt_node_set *to, struct gt_err **err)
 {
     /* Pods without GPUs, such as a launcher, may run on nodes without GPUs. Each pod set has its own
      * template. */
@@ -220,6 +172,12 @@ static int exclude_all(const struct gt_fit_spec *spec, const struct gt_workload 
         if (gt_job_pod_gpus(&(struct gt_job_pod){of->gpus, of->containers, 0}))
             GT_TRY(verdict_exclude(spec, &workload->pod_sets[i], to, err));
     }
+    return 0;
+}
+
+static int exclude_reserved(const struct gt_fit_spec *spec, struct gt_node_set *to,
+                            struct verdict_excluded *ret, struct gt_err **err)
+{
     ret->unsuitable = gt_node_set_count(to);
     for (uint32_t n = gt_node_set_next(spec->avoid, 0); n != UINT32_MAX;
          n = gt_node_set_next(spec->avoid, n + 1)) {
@@ -243,12 +201,20 @@ static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload 
     struct verdict_excluded why = {0};
     int r = begin_places(spec->cache, workload, job, places, err);
     if (r >= 0)
-        r = exclude_all(spec, workload, &excluded, &why, err);
+        r = exclude_unsuitable(spec, workload, &excluded, err);
     if (r >= 0)
         r = gt_demands_make_ahead(spec->cache, job, (const struct gt_cache_request *const *)places->requests,
                                   &demands, err);
     if (r < 0)
         return r == -EINVAL ? GT_FIT_NEVER : GT_FIT_FAILED;
+    const struct gt_never_spec never = {&job->units, places->pods, &excluded, demands.list, demands.count};
+    if (gt_never_fits(spec->cache, &never, text)) {
+        gt_demands_text(spec->cache, &demands, &excluded, text);
+        say_absent_nodes(spec, text); /* with those it may fit: it asks again */
+        return GT_FIT_NO;
+    }
+    if (exclude_reserved(spec, &excluded, &why, err) < 0)
+        return GT_FIT_FAILED;
     const struct gt_plan_request request = {.units = job->units.units,
                                             .unit_count = job->units.count,
                                             .pods = places->pods,
@@ -290,8 +256,6 @@ enum gt_fit gt_fit_workload(const struct gt_fit_spec *spec, const struct gt_work
                                                     : "no gpu-group-size: there is nothing to check");
         return GT_FIT_NOTHING;
     }
-    if (!check_sizes(spec, job, text))
-        return GT_FIT_NO;
     fit = try(spec, workload, job, &places, text, &error);
     if (error)
         gt_buf_puts(text, gt_err_text(error));

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/err.h"
 #include "base/text.h"
-#include "scheduler-ext/sim/csv.h"
+#include "scheduler-ext/supernodes/network.h"
 
 enum { LINK_WITHIN = 64, LINK_ACROSS = 8, LINKED = 4, SHAPE_GPUS = 8, SHAPE_PARTS_MAX = 16 };
 
@@ -116,165 +116,99 @@ int gt_site_group(struct gt_site *site, unsigned tier, uint32_t supers, struct g
     return 0;
 }
 
-enum { SITE_KEYS = GT_SITE_UPPER + 1 };
-
-/* A row of a file, until names are sorted and replaced by numbers. */
-struct node_row {
-    const char *key[SITE_KEYS], *name; /* the domains, from the highest to the supernode */
-    unsigned line;
+/* A node and the domains that it is in, each within the next one. */
+struct site_row {
+    const char *name;
+    const struct gt_network_domain *of[1 + GT_SITE_UPPER]; /* [tier - 1]; NULL: in none */
 };
 
-/* What the columns of a file are. */
-struct site_columns {
-    unsigned keys;
-    unsigned upper;  /* of the keys, those above the supernodes */
-    bool has_supers; /* else each node is one */
-    char names[1 + SITE_KEYS][32];
-};
-
-/* Whether two rows are the same in the first `keys` keys. */
-static int site_by_keys(const struct node_row *a, const struct node_row *b, unsigned keys)
+/* By domains from the highest tier, then by name. */
+static int site_by_place(const void *a, const void *b)
 {
-    int order = 0;
-    for (unsigned k = 0; k < keys && !order; k++)
-        order = strcmp(a->key[k], b->key[k]);
-    return order;
-}
-
-static int site_by_name(const void *a, const void *b)
-{
-    const struct node_row *x = a, *y = b;
-    int order = strcmp(x->name, y->name);
-    return order ? order : (x->line > y->line) - (x->line < y->line);
-}
-
-static int site_by_place(const void *a, const void *b, void *arg)
-{
-    const struct site_columns *columns = arg;
-    int order = site_by_keys(a, b, columns->keys);
-    return order ? order : site_by_name(a, b);
-}
-
-static int site_by_key(const void *a, const void *b, void *arg)
-{
-    const struct node_row *x = a, *y = b;
-    int order = strcmp(x->key[*(unsigned *)arg], y->key[*(unsigned *)arg]);
-    return order ? order : (x->line > y->line) - (x->line < y->line);
-}
-
-static int site_read_header(const struct gt_csv *csv, struct site_columns *to, struct gt_err **err)
-{
-    static const char *const supers[] = {"supernode", "block", "accelerator"};
-    if (csv->field_count < 2 || strcasecmp(csv->fields[0], "node") != 0)
-        return gt_fail(err, EINVAL, "%s:%u: not a cluster: expected a header such as node,leaf,spine",
-                       csv->file, csv->line);
-    *to = (struct site_columns){.keys = csv->field_count - 1};
-    for (unsigned i = 0; i < GT_COUNT(supers); i++)
-        to->has_supers |= strcasecmp(csv->fields[1], supers[i]) == 0;
-    to->upper = to->keys - to->has_supers;
-    if (to->upper > GT_SITE_UPPER)
-        return gt_fail(err, EINVAL, "%s:%u: %u tiers above the supernodes, expected at most %d", csv->file,
-                       csv->line, to->upper, GT_SITE_UPPER);
-    gt_text_cut(to->names[0], sizeof(to->names[0]), csv->fields[0]);
-    for (unsigned k = 0; k < to->keys; k++)
-        gt_text_cut(to->names[1 + k], sizeof(to->names[0]), csv->fields[to->keys - k]);
-    return 0;
-}
-
-static int site_read_row(const struct gt_csv *csv, const struct site_columns *columns, struct node_row *ret,
-                         struct gt_err **err)
-{
-    if (csv->field_count != columns->keys + 1)
-        return gt_fail(err, EINVAL, "%s:%u: expected %u fields, is %u", csv->file, csv->line,
-                       columns->keys + 1, csv->field_count);
-    *ret = (struct node_row){.name = csv->fields[0], .line = csv->line};
-    for (unsigned k = 0; k < columns->keys; k++)
-        ret->key[k] = csv->fields[columns->keys - k];
-    const char *lacks = *ret->name ? NULL : columns->names[0];
-    for (unsigned k = 0; k < columns->upper + columns->has_supers && columns->upper; k++)
-        lacks = *ret->key[k] ? lacks : columns->names[1 + k];
-    return lacks ? gt_fail(err, EINVAL, "%s:%u: %s: expected a name, is empty", csv->file, csv->line, lacks)
-                 : 0;
-}
-
-static int site_read_rows(struct gt_csv *csv, struct site_columns *columns, struct node_row **rows,
-                          uint32_t *ret_count, struct gt_err **err)
-{
-    uint32_t capacity = 0, count = 0;
-    int r = gt_csv_next(csv, err);
-    if (r < 0)
-        return r;
-    if (!r) {
-        csv->field_count = 0;
-        csv->line = csv->line ? csv->line : 1;
+    const struct site_row *x = a, *y = b;
+    for (unsigned t = 1 + GT_SITE_UPPER; t-- > 0;) {
+        int order = x->of[t] == y->of[t] ? 0 : strcmp(x->of[t]->name, y->of[t]->name);
+        if (order || x->of[t] != y->of[t])
+            return order ? order : strcmp(x->of[t]->key, y->of[t]->key);
     }
-    GT_TRY(site_read_header(csv, columns, err));
-    while ((r = gt_csv_next(csv, err)) > 0) {
-        if (count == GT_SITE_NODES_MAX)
-            return gt_fail(err, E2BIG, "%s:%u: more than %d nodes", csv->file, csv->line, GT_SITE_NODES_MAX);
-        GT_NEED(GT_GROW(*rows, count, capacity, 1024), err, "%s", csv->file);
-        r = site_read_row(csv, columns, &(*rows)[count], err);
-        if (r < 0)
-            return r;
-        count++;
-    }
-    if (r < 0)
-        return r;
-    if (!count)
-        return gt_fail(err, EINVAL, "%s: no nodes", csv->file);
-    *ret_count = count;
-    return 0;
+    return strcmp(x->name, y->name);
 }
 
-/* A node is there once, and a domain within one other. */
-static int site_check_rows(const char *file, const struct site_columns *columns, struct node_row *rows,
-                           uint32_t count, struct gt_err **err)
+static int site_find_domains(const char *file, const struct gt_network_places *places, struct site_row *rows,
+                             uint32_t count, struct gt_err **err)
 {
-    qsort(rows, count, sizeof(*rows), site_by_name);
-    for (uint32_t i = 1; i < count; i++)
-        if (strcmp(rows[i - 1].name, rows[i].name) == 0)
-            return gt_fail(err, EEXIST, "%s:%u: node %.80s is there twice", file, rows[i].line, rows[i].name);
-    for (unsigned k = 1; k < columns->keys && columns->upper; k++) {
-        qsort_r(rows, count, sizeof(*rows), site_by_key, &k);
-        for (uint32_t i = 1; i < count; i++)
-            if (strcmp(rows[i - 1].key[k], rows[i].key[k]) == 0 &&
-                strcmp(rows[i - 1].key[k - 1], rows[i].key[k - 1]) != 0)
-                return gt_fail(err, EEXIST, "%s:%u: %s %.80s is in %.80s, but in %.80s in line %u", file,
-                               rows[i].line, columns->names[1 + k], rows[i].key[k], rows[i].key[k - 1],
-                               rows[i - 1].key[k - 1], rows[i - 1].line);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t d = places->domain_of[i]; d != GT_NETWORK_NONE; d = places->domains[d].parent) {
+            if (places->domains[d].tier > 1 + GT_SITE_UPPER)
+                return gt_fail(err, EINVAL, "%s: more than %d tiers above the supernodes", file,
+                               GT_SITE_UPPER);
+            rows[i].of[places->domains[d].tier - 1] = &places->domains[d];
+        }
+        for (unsigned t = 0; t < 1 + GT_SITE_UPPER; t++)
+            if (!rows[i].of[t] != !rows[0].of[t])
+                return gt_fail(err, EINVAL, "%s: of the nodes %.80s and %.80s one is in no domain of tier %u",
+                               file, rows[0].name, rows[i].name, t + 1);
     }
     return 0;
 }
 
-int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err)
+/* The nodes must be in the order of their places. */
+static int site_of_rows(const struct site_row *rows, uint32_t count, struct gt_site **ret,
+                        struct gt_err **err)
 {
-    struct gt_csv csv;
-    struct site_columns columns;
-    gt_csv_open(&csv, file, text, len);
-    gt_auto_free struct node_row *rows = NULL;
-    uint32_t count = 0;
-    GT_TRY(site_read_rows(&csv, &columns, &rows, &count, err));
-    GT_TRY(site_check_rows(file, &columns, rows, count, err));
-    qsort_r(rows, count, sizeof(*rows), site_by_place, &columns);
     gt_auto_site struct gt_site *site = site_new(count);
-    GT_NEED(site, err, "%s", file);
+    GT_NEED(site, err, "cluster");
     uint32_t super = 0;
     for (uint32_t i = 0; i < count; i++) {
-        super += i && (!columns.has_supers || site_by_keys(&rows[i - 1], &rows[i], columns.keys) != 0);
+        super += i && (!rows[i].of[0] || rows[i - 1].of[0] != rows[i].of[0]);
         site->nodes[i] = (struct gt_site_node){.super = super, .gpus = SHAPE_GPUS, .linked = LINKED};
     }
     site_finish(site);
-    for (unsigned t = 0; t < columns.upper; t++) {
-        GT_TRY(gt_site_group(site, t, 1, err));
+    for (unsigned t = 0; t < GT_SITE_UPPER; t++) {
         uint32_t domain = 0;
+        if (!rows[0].of[1 + t])
+            continue;
+        GT_TRY(gt_site_group(site, t, 1, err));
         for (uint32_t i = 0; i < count; i++) {
-            domain += i && site_by_keys(&rows[i - 1], &rows[i], columns.upper - t) != 0;
+            domain += i && rows[i - 1].of[1 + t] != rows[i].of[1 + t];
             site->upper[t][site->nodes[i].super] = domain;
         }
         site->upper_count[t] = domain + 1;
     }
     *ret = gt_steal(site);
     return 0;
+}
+
+int gt_site_from_text(const char *file, const char *text, size_t len, struct gt_site **ret,
+                      struct gt_err **err)
+{
+    gt_auto_network struct gt_network *network = NULL;
+    gt_auto_network_places struct gt_network_places *places = NULL;
+    uint32_t count = 0;
+    if (memchr(text, '\0', len))
+        return gt_fail(err, EINVAL, "%s: there is a NUL byte", file);
+    GT_TRY(gt_network_new(&network, err));
+    if (gt_network_read(network, text, len, err) < 0)
+        return gt_wrap(err, "%s", file);
+    if (network->note_count)
+        return gt_fail(err, EINVAL, "%s: not all of it can be used: %s", file, network->notes[0]);
+    gt_auto_free struct site_row *rows = calloc((size_t)network->point_count + 1, sizeof(*rows));
+    gt_auto_free const char **names = calloc((size_t)network->point_count + 1, sizeof(*names));
+    GT_NEED(rows && names, err, "%s", file);
+    for (uint32_t i = 0; i < network->point_count; i++)
+        if (!network->points[i].is_switch)
+            names[count++] = network->points[i].key;
+    for (uint32_t i = 0; i < count; i++)
+        rows[i].name = names[i];
+    if (!count || count > GT_SITE_NODES_MAX)
+        return gt_fail(err, count ? E2BIG : EINVAL, "%s: %u nodes, expected 1 to %d", file, count,
+                       GT_SITE_NODES_MAX);
+    GT_TRY(gt_network_place(network, names, count, &places, err));
+    if (places->problem_count)
+        return gt_fail(err, EINVAL, "%s: not all of it can be used: %s", file, places->problems[0].text);
+    GT_TRY(site_find_domains(file, places, rows, count, err));
+    qsort(rows, count, sizeof(*rows), site_by_place);
+    return site_of_rows(rows, count, ret, err);
 }
 
 uint32_t gt_site_largest_super(const struct gt_site *site)

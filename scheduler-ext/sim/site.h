@@ -43,15 +43,11 @@ int gt_site_from_shape(const char *text, struct gt_site **ret, struct gt_err **e
 int gt_site_group(struct gt_site *site, unsigned tier, uint32_t supers, struct gt_err **err);
 
 /*
- * The text of a file with a header:
- *
- *     node,leaf,spine,hall     the companion's table: further columns are domains, from the lowest. The first
- *                              is the supernode if it is named supernode, block or accelerator; else each
- *                              node is one of itself
- *
- * All hosts have 8 GPUs. `file` names it in errors, FILE:LINE: what. The text is changed.
+ * The text of a file in one of the forms of supernodes/network.h, all of which has to be usable: with domains
+ * of tier 1 as the supernodes, else each node is one. All hosts have 8 GPUs. `file` names it in errors.
  */
-int gt_site_from_text(const char *file, char *text, size_t len, struct gt_site **ret, struct gt_err **err);
+int gt_site_from_text(const char *file, const char *text, size_t len, struct gt_site **ret,
+                      struct gt_err **err);
 
 void gt_site_free(struct gt_site *site);
 GT_DEFINE_CLEANUP(struct gt_site *, gt_site_free)

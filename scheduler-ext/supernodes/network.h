@@ -90,6 +90,11 @@ int gt_network_read_ib(struct gt_network *network, char *text, struct gt_err **e
 int gt_network_read_slurm(struct gt_network *network, char *text, struct gt_err **err);
 int gt_network_read_slurm_yaml(struct gt_network *network, char *text, struct gt_err **err);
 
+/* A name, or a list of numbered ones as Slurm and our groups have them, "n[01-03,7]": calls each() for each
+ * name, and ends where that fails. 0: it is neither, and each() was not called; 1: done. */
+typedef int gt_network_each(void *arg, const char *name, struct gt_err **err);
+int gt_network_expand(const char *item, size_t len, gt_network_each *each, void *arg, struct gt_err **err);
+
 /* Takes the next line from *text, without its end, and moves *text behind it; NULL: there are no more.
  * Changes the text. */
 char *gt_network_line(char **text);

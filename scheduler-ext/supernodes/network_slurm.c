@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_get.h"
+#include "base/text.h"
 #include "kube/yaml.h"
 #include "scheduler-ext/supernodes/network.h"
 
@@ -18,7 +18,7 @@
  *     BlockName=b1 Nodes=gpu-[001-004]             switches: [{switch: leaf1, nodes: "gpu-[001-016]"}]
  *                                                block: {blocks: [{block: b1, nodes: ...}]}
  */
-enum { SLURM_NAME_SIZE = GT_NETWORK_NAME_MAX + 1, SLURM_DIGITS_MAX = 9, SLURM_IN_SWITCH = 2, SLURM_IN_BLOCK };
+enum { SLURM_DIGITS_MAX = 9, SLURM_IN_SWITCH = 2, SLURM_IN_BLOCK };
 
 struct slurm_entry {
     const char *children, *nodes; /* lists; NULL: none */
@@ -60,17 +60,6 @@ static int slurm_add(struct slurm *slurm, const char *name, struct slurm_entry e
 
 /* ---- lists: n[01-03,7],m1 ---- */
 
-typedef int slurm_each(struct slurm *slurm, uint32_t entry, const char *name, struct gt_err **err);
-
-static int slurm_one(struct slurm *slurm, uint32_t entry, slurm_each *each, const char *name,
-                     struct gt_err **err)
-{
-    if (!slurm->names_left)
-        return gt_fail(err, E2BIG, "lists of more than %d names", GT_NETWORK_CABLES_MAX);
-    slurm->names_left--;
-    return each(slurm, entry, name, err);
-}
-
 /* The numbers of one bracket: "01-03,7". False: it is none. */
 static bool slurm_range(const char **at, unsigned *first, unsigned *last, int *width)
 {
@@ -82,39 +71,51 @@ static bool slurm_range(const char **at, unsigned *first, unsigned *last, int *w
     *last = b ? (unsigned)strtoul(p + a + 1, NULL, 10) : *first;
     *width = (int)a;
     *at = p + a + (b ? b + 1 : 0);
-    return *first <= *last;
+    return *first <= *last && (**at == ',' || **at == ']');
 }
 
-static int slurm_expand(struct slurm *slurm, uint32_t entry, slurm_each *each, const char *item, size_t len,
-                        struct gt_err **err)
+int gt_network_expand(const char *item, size_t len, gt_network_each *each, void *arg, struct gt_err **err)
 {
-    char name[SLURM_NAME_SIZE * 2], text[SLURM_NAME_SIZE * 16];
-    if (!len || len >= sizeof(text)) {
-        gt_network_note(slurm->network, "%s: a name is empty or too long", slurm->names->points[entry].name);
+    gt_auto_free char *text = strndup(item, len);
+    GT_NEED(text, err, "list of names");
+    char *open = strchr(text, '['), *close = strchr(open ? open : text, ']');
+    unsigned first, last;
+    int width, r;
+    if (!open && !close)
+        return !*text ? 0 : (r = each(arg, text, err)) < 0 ? r : 1;
+    if (!open || !close || strpbrk(close + 1, "[]"))
         return 0;
-    }
-    memcpy(text, item, len);
-    text[len] = '\0';
-    char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;
-    if (!open)
-        return slurm_one(slurm, entry, each, text, err);
-    const char *behind = close ? close + 1 : "";
-    int head = (int)(open - text), width;
-    bool good = close && head < SLURM_NAME_SIZE && !strpbrk(behind, "[]");
-    for (const char *at = open + 1; good; at++) {
-        unsigned first, last;
-        good = slurm_range(&at, &first, &last, &width) && (*at == ',' || *at == ']');
-        for (unsigned i = first; good && i <= last; i++) {
-            snprintf(name, sizeof(name), "%.*s%0*u%.*s", head, text, width, i, SLURM_NAME_SIZE, behind);
-            GT_TRY(slurm_one(slurm, entry, each, name, err));
+    for (const char *at = open; *at != ']';)
+        if (at++, !slurm_range(&at, &first, &last, &width))
+            return 0;
+    for (const char *at = open; *at != ']';) {
+        at++;
+        slurm_range(&at, &first, &last, &width);
+        for (unsigned i = first; i <= last; i++) {
+            gt_auto_free char *name = NULL;
+            GT_TRY(gt_text_format("list of names", &name, err, "%.*s%0*u%s", (int)(open - text), text, width,
+                                  i, close + 1));
+            GT_TRY(each(arg, name, err));
         }
-        if (*at == ']')
-            break;
     }
-    if (!good)
-        gt_network_note(slurm->network, "%s: \"%.64s\" is no name and no list such as n[01-16,20]",
-                        slurm->names->points[entry].name, text);
-    return 0;
+    return 1;
+}
+
+typedef int slurm_each(struct slurm *slurm, uint32_t entry, const char *name, struct gt_err **err);
+
+struct slurm_visit {
+    struct slurm *slurm;
+    uint32_t entry;
+    slurm_each *each;
+};
+
+static int slurm_one(void *arg, const char *name, struct gt_err **err)
+{
+    const struct slurm_visit *visit = arg;
+    if (!visit->slurm->names_left)
+        return gt_fail(err, E2BIG, "lists of more than %d names", GT_NETWORK_CABLES_MAX);
+    visit->slurm->names_left--;
+    return visit->each(visit->slurm, visit->entry, name, err);
 }
 
 static int slurm_list(struct slurm *slurm, uint32_t entry, const char *list, slurm_each *each,
@@ -124,7 +125,13 @@ static int slurm_list(struct slurm *slurm, uint32_t entry, const char *list, slu
         const char *end = at;
         for (bool inside = false; *end && (inside || *end != ','); end++)
             inside = *end == '[' || (inside && *end != ']');
-        GT_TRY(slurm_expand(slurm, entry, each, at, (size_t)(end - at), err));
+        struct slurm_visit visit = {slurm, entry, each};
+        int r = gt_network_expand(at, (size_t)(end - at), slurm_one, &visit, err);
+        if (r < 0)
+            return r;
+        if (!r)
+            gt_network_note(slurm->network, "%s: \"%.*s\" is no name and no list such as n[01-16,20]",
+                            slurm->names->points[entry].name, (int)(end - at < 64 ? end - at : 64), at);
         at = *end ? end + 1 : end;
     }
     return 0;

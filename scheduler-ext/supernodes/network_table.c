@@ -14,7 +14,7 @@
  * The columns behind the node are domains, each within the next one. The first is of tier 2, or of tier 1 if
  * it is named supernode, block or accelerator.
  */
-enum { TABLE_COLUMNS_MAX = 32 };
+enum { TABLE_COLUMNS_MAX = 32, FIRST_LINE_SHOWN = 32 };
 
 struct network_table {
     struct gt_network *network;
@@ -239,11 +239,12 @@ int gt_network_read(struct gt_network *network, const char *text, size_t len, st
     network_reader *reader = network_reader_for(line);
     if (!*line)
         return 0;
+    size_t shown = strcspn(line, "\r\n");
     if (!reader)
         return gt_fail(err, EINVAL,
-                       "it begins with \"%.32s\", expected a table with the header node,leaf,..., what "
+                       "it begins with \"%.*s\", expected a table with the header node,leaf,..., what "
                        "ibnetdiscover prints, or Slurm's topology.conf or topology.yaml",
-                       line);
+                       (int)(shown < FIRST_LINE_SHOWN ? shown : FIRST_LINE_SHOWN), line);
     gt_auto_free char *copy = strndup(text + mark, len - mark);
     return copy ? reader(network, copy, err) : gt_fail_sys(err, ENOMEM, "network");
 }

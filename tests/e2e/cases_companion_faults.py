@@ -12,10 +12,11 @@ from harness.report import quick
 from harness.waiting import Failed, same, until
 
 NOBODY = "nobody"  # a scheduler that does not run: planned pods stay unbound
-AT_FIRST_PLAN = """
+AT_PLAN = """
+    left=$4
     kubectl get pods -l "$1" -w -o 'jsonpath={.metadata.annotations.plan\\.topology\\.metax-tech\\.com/node}{"\\n"}' |
         while read -r node; do
-            if [ -n "$node" ]; then
+            if [ -n "$node" ] && [ "$((left -= 1))" = 0 ]; then
                 kill "-$2" "$3"
                 echo sent
                 exit
@@ -50,8 +51,8 @@ class CompanionFaultCases:
         until("the companion to be back", there)
 
     def leader(self):
-        """The name of the pod that holds the lease."""
-        return self.cluster.get("lease", "gputopo-scheduler", "-n", install.NAMESPACE)["spec"]["holderIdentity"].split("_")[0]
+        """The name of the pod that holds the lease; "": none."""
+        return self.cluster.get("lease", "gputopo-scheduler", "-n", install.NAMESPACE)["spec"].get("holderIdentity", "").split("_")[0]
 
     def scale(self, replicas):
         self.cluster.kubectl("scale", "deployment/gputopo-scheduler", "-n", install.NAMESPACE, f"--replicas={replicas}")
@@ -83,12 +84,18 @@ class CompanionFaultCases:
         restarts, process = self.process(pod)
         return self.gone_in_mid_plan("killed", "KILL", process, lambda: self.back(pod, restarts))
 
+    @contextlib.contextmanager
+    def signal_at_plan(self, selector, signal, process, number):
+        """Sent to the process at once when plans of such pods have been seen so many times, before the block ends."""
+        waits = self.cluster.enter("control", "sh", "-c", AT_PLAN, "sh", selector, signal, process, number,
+                                   stdout=subprocess.PIPE, text=True)
+        yield waits
+        same(waits.stdout.readline(), "sent\n", f"what came of waiting for plans of {selector}")
+
     def gone_in_mid_plan(self, name, signal, process, then):
         """Sent to the process at once when the first pod of a new job has its plan; `then` waits for who goes on with it."""
-        waits = self.cluster.enter("control", "sh", "-c", AT_FIRST_PLAN, "sh", f"job-name={name}", signal, process,
-                                   stdout=subprocess.PIPE, text=True)
-        self.placed.create(job(name, 40, GATED))
-        same(waits.stdout.readline(), "sent\n", f"what came of waiting for the first plan of {name}")
+        with self.signal_at_plan(f"job-name={name}", signal, process, 1) as waits:
+            self.placed.create(job(name, 40, GATED))
         pods = self.placed.pods(f"job-name={name}").values()
         told = (f"{len(pods)} pods, {sum(bool(annotation(pod, 'node')) for pod in pods)} planned, "
                 f"{sum(not pod['spec'].get('schedulingGates') for pod in pods)} lifted")

@@ -96,7 +96,7 @@ class KueueCases:
             def told():
                 workload = self.workload("large")
                 checks = workload.get("status", {}).get("admissionChecks", [])
-                return any("is larger than any supernode: the largest holds 80 GPUs" in check["message"]
+                return any("GPUs for pods of 8, a unit of 128 must lie in one: a size up to" in check["message"]
                            for check in checks) or (False, checks)
             until("the reason in the Workload", told, 60)
             until("Kueue to count the retry", lambda: any(check.get("retryCount") for check in

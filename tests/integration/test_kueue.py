@@ -275,7 +275,7 @@ class Kueue(unittest.TestCase):
         self.wait_check("strange", "Rejected")
         self.add_workload("large", pods=8, group=64)
         self.assertEqual(self.wait_check("large", "Retry")["message"],
-                         "a unit of 64 GPUs in pods of 8 is larger than any supernode: the largest holds 32 GPUs")
+                         "no supernode has more than 32 GPUs for pods of 8, a unit of 64 must lie in one: a size up to 32, or an atomic size, would do")
         for node in range(4):
             self.use(f"s0-n{node}")
         self.add_workload("full")
@@ -295,22 +295,22 @@ class Kueue(unittest.TestCase):
         self.start()
         self.add_workload("a", group=32)
         self.wait_check("a", "Ready")
-        larger = "a unit of 32 GPUs in pods of 8 is larger than any supernode: the largest holds {}"
+        larger = "no supernode has more than 24 GPUs for pods of 8, a unit of 32 must lie in one: a size up to 24, or an atomic size, would do"
 
-        def ask(text):
+        def ask(more=""):
             self.evict("a")
             self.reserve("a")
-            self.wait_check("a", "Retry", larger.format(text))
+            self.wait_check("a", "Retry", larger + more)
 
         whole = [f"s0-n{n}" for n in range(4)]
         self.api.remove(TOPOLOGIES, "s0-n3")
-        ask("24 GPUs; s0-n3 has no NodeGPUTopology")
+        ask("; s0-n3 has no NodeGPUTopology")
         self.use("s0-n3", False)
         self.api.add(SUPERNODES, "s0", status=supernode_status(whole[:2] + whole[3:]))
-        ask("24 GPUs")
+        ask()
         self.api.add(SUPERNODES, "s0", status=supernode_status(whole))
         self.use("s0-n1", False, gpus=7)
-        ask("24 GPUs")
+        ask()
         self.use("s0-n1", False)
         self.evict("a")
         self.reserve("a")
@@ -323,7 +323,7 @@ class Kueue(unittest.TestCase):
         self.add_check()
         self.add_workload("a", group=32)
         self.start()
-        self.wait_check("a", "Retry", "the largest holds 24 GPUs; s0-n3 has no NodeGPUTopology")
+        self.wait_check("a", "Retry", "a size up to 24, or an atomic size, would do; s0-n3 has no NodeGPUTopology")
         self.use("s0-n3", False)
         self.evict("a")
         self.reserve("a")
@@ -414,7 +414,7 @@ class Kueue(unittest.TestCase):
         self.add_workload("a", flavor="one")
         self.assertEqual(self.wait_check("a", "Ready")["message"], FITS + "s1")
         self.add_workload("b", flavor="one", nodeSelector={"rack": "s0"})
-        self.wait_check("b", "Retry", "its node selector, affinity or tolerations exclude 8 nodes")
+        self.wait_check("b", "Retry", "its node selector, affinity or tolerations exclude all 8 nodes")
         self.add_workload("c", nodeSelector={"rack": "s0"})
         self.assertEqual(self.wait_check("c", "Ready")["message"], FITS + "s0")
 

@@ -106,8 +106,8 @@ class Simulate(unittest.TestCase):
             for key in ("placed", "occupancy", "jobSupernodes", "jobLeaves", "jobSpines", "jobSpinesBound", "jobsInOneLeaf"):
                 self.assertEqual(report[key], shape[key], key)
             self.assertEqual(report["jobsInOneHall"], 1)
-            self.bad(1, "network.csv:18: node n00 is there twice", "--cluster", table(*lines, lines[0]), *jobs)
-            self.bad(1, "network.csv:18: leaf l0 is in s9, but in s0 in line 5", "--cluster", table(*lines, "x,r9,l0,s9,h"), *jobs)
+            self.bad(1, "line 18: node n00 is in line 2 already", "--cluster", table(*lines, lines[0]), *jobs)
+            self.bad(1, "line 18: l0 is in s9, but in s0 by 4 rows", "--cluster", table(*lines, "x,r9,l0,s9,h"), *jobs)
             self.bad(2, "--leaf: ", "--cluster", table(*lines), "--leaf", "2", *jobs)
 
     def test_same_seed_same_answer(self):
@@ -199,10 +199,10 @@ class Simulate(unittest.TestCase):
         broken = self.file("b.csv", PHILLY + "this is not a job\n")
         self.bad(1, f"{broken}:5: expected 5 fields, is 1", "--cluster", topo, "--trace", broken)
         broken = self.file("f.csv", TOPO + "a,S2\n")  # the same host in another rack
-        self.bad(1, f"{broken}:5: node a is there twice", "--cluster", broken, "--trace", "seren")
+        self.bad(1, f"{broken}: not all of it can be used: line 5: node a is in line 2 already", "--cluster", broken, "--trace", "seren")
         broken = self.file("d.csv", "hello\nworld\n")
         self.bad(1, f"{broken}:1: not a trace", "--cluster", topo, "--trace", broken)
-        self.bad(1, f"{broken}:1: not a cluster", "--cluster", broken, "--trace", jobs)
+        self.bad(1, f"{broken}: it begins with \"hello\", expected a table", "--cluster", broken, "--trace", jobs)
         self.bad(1, "No such file", "--cluster", topo, "--trace", os.path.join(self.dir.name, "nothing.csv"))
         self.bad(1, "No such file", "--cluster", os.path.join(self.dir.name, "nothing.csv"), "--trace", "seren")
         self.bad(1, "", "--cluster", topo, "--trace", self.dir.name)

@@ -21,7 +21,7 @@ FLOORS = {
     "scheduler-ext/picture": {"base", "topology/model", "scheduler-ext/core"},
     "scheduler-ext/jobs": {"base", "api", "topology/model", "scheduler-ext/core"},
     "scheduler-ext/file": {"base", "topology/model", "scheduler-ext/core"},
-    "scheduler-ext/sim": {"base", "topology/model", "scheduler-ext/core"},
+    "scheduler-ext/sim": {"base", "topology/model", "scheduler-ext/core", "scheduler-ext/supernodes"},
     "scheduler-ext/cache": {"base", "api", "topology/model", "scheduler-ext/core", "scheduler-ext/jobs"},
     "scheduler-ext/wire": {"base", "api"},
     "scheduler-ext/owners": {"base", "api", "kube", "scheduler-ext/jobs"},

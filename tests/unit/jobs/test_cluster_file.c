@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "scheduler-ext/core/chain.h"
 #include "scheduler-ext/file/cluster_file.h"
 #include "tests/unit/core/core_checks.h"

@@ -368,8 +368,10 @@ static void test_nodes_that_lack_resources(void **state)
     decide(&fixture, 1000);
     decide(&fixture, 6000);
     expect(&fixture, "a Retry");
-    assert_string_equal(fixture.text, "GPUs for it are free, on nodes with too little else; "
-                                      "1 node lacks CPU (a pod needs 6, at most 4 is free)");
+    assert_string_equal(
+        fixture.text,
+        "no supernode has more than 24 GPUs for pods of 8, a unit of 32 must lie in one: a size up to "
+        "24, or an atomic size, would do; 1 node lacks CPU (a pod needs 6, at most 4 is free)");
     GIVE(&fixture, "small", .pods = 3, .group = 24, .requests = "{\"cpu\":\"6\"}");
     decide(&fixture, 7000);
     expect(&fixture, "small Ready");
@@ -450,7 +452,7 @@ static void test_pods_that_differ_in_containers(void **state)
     decide(&fixture, 1000);
     decide(&fixture, 6000);
     expect(&fixture, "a Retry");
-    assert_null(strstr(fixture.text, "larger than any supernode"));
+    assert_null(strstr(fixture.text, "would do"));
     teardown(&fixture);
 }
 
@@ -508,14 +510,16 @@ static void test_too_large(void **state)
     (void)state;
     setup(&fixture);
     ask(&fixture, GIVEN("a", .pods = 8, .group = 64), MINUTE_MS, "a Retry");
-    expect_text(&fixture,
-                "a unit of 64 GPUs in pods of 8 is larger than any supernode: the largest holds 32 GPUs");
+    expect_text(&fixture, "no supernode has more than 32 GPUs for pods of 8, a unit of 64 must lie in one: a "
+                          "size up to 32, or an atomic "
+                          "size, would do");
     ask(&fixture, GIVEN("a"), 2 * MINUTE_MS, "a Ready");
     gt_cache_topology_deleted(fixture.cache, "s0-n2");
     ask(&fixture, GIVEN("a"), 3 * MINUTE_MS, "a Retry");
-    expect_text(&fixture,
-                "a unit of 32 GPUs in pods of 8 is larger than any supernode: the largest holds 24 GPUs; "
-                "s0-n2 has no NodeGPUTopology");
+    expect_text(&fixture, "no supernode has more than 24 GPUs for pods of 8, a unit of 32 must lie in one: a "
+                          "size up to 24, or an atomic "
+                          "size, would do; "
+                          "s0-n2 has no NodeGPUTopology");
     give_plain_node(fixture.cache, "s0-n2");
     ask(&fixture, GIVEN("a"), 4 * MINUTE_MS, "a Ready");
     teardown(&fixture);
@@ -530,9 +534,10 @@ static void test_members_that_never_reported(void **state)
                                             .members = {"s0-n0", "s0-n1", "x9", "x1", "x8", "x2", "x7", "x3",
                                                         "x6", "x4", "x5"}));
     ask(&fixture, GIVEN("a"), MINUTE_MS, "a Retry");
-    expect_text(&fixture,
-                "a unit of 32 GPUs in pods of 8 is larger than any supernode: the largest holds 16 GPUs; "
-                "x1, x2, x3, x4, x5, x6, x7, x8 and 1 more have no NodeGPUTopology");
+    expect_text(&fixture, "no supernode has more than 16 GPUs for pods of 8, a unit of 32 must lie in one: a "
+                          "size up to 16, or an atomic "
+                          "size, would do; "
+                          "x1, x2, x3, x4, x5, x6, x7, x8 and 1 more have no NodeGPUTopology");
     teardown(&fixture);
 }
 

@@ -66,6 +66,8 @@ static void test_a_table_of_the_network(void **state)
         {"Node,Supernode,leaf\nk,x2,l1\na,x1,l1\nb,x1,l1\nc,x3,l2\n", 3, 2, 0, 0, 1},
         {"node,supernode\nk,x2\na,x1\nb,x1\n", 2, 0, 0, 0, 0},
         {"node,rack\nk,x2\na,x1\nb,x1\n", 3, 2, 0, 0, 1},
+        {"SwitchName=l2 Nodes=n3\nSwitchName=l1 Nodes=n[1-2]\nSwitchName=s1 Switches=l[1-2]\n", 3, 2, 1, 0,
+         1},
     };
     for (size_t i = 0; i < GT_COUNT(of); i++) {
         gt_auto_free char *text = copy_text(of[i].text);
@@ -98,20 +100,25 @@ static void expect_error(bool cluster, const char *from, const char *expected)
 static void test_bad(void **state)
 {
     (void)state;
-    expect_error(true, "", "f.csv:1: not a cluster");
-    expect_error(true, "hello\n", "f.csv:1: not a cluster");
-    expect_error(true, "node,leaf,spine\n", "f.csv: no nodes");
-    expect_error(true, "node,leaf,spine\na,b\n", "f.csv:2: expected 3 fields, is 2");
-    expect_error(true, "node,supernode\n\na,S\n,S\n", "f.csv:4: node: expected a name");
+    expect_error(true, "", "f.csv: 0 nodes, expected 1 to");
+    expect_error(true, "hello\nworld", "f.csv: it begins with \"hello\", expected a table");
+    expect_error(true, "node,leaf,spine\n", "f.csv: 0 nodes");
+    expect_error(true, "node,leaf,spine\na,b\n",
+                 "f.csv: not all of it can be used: line 2: 2 fields, expected 3");
+    expect_error(true, "node,supernode\n\na,S\n,S\n",
+                 "f.csv: not all of it can be used: line 4: the node has no name");
 
-    expect_error(true, "node\na\n", "f.csv:1: not a cluster");
-    expect_error(true, "node,leaf\na,l1\nb\n", "f.csv:3: expected 2 fields, is 1");
-    expect_error(true, "node,leaf\na,l1\nb,\n", "f.csv:3: leaf: expected a name");
-    expect_error(true, "node,leaf\na,l1\na,l2\n", "f.csv:3: node a is there twice");
+    expect_error(true, "node \na\n", "f.csv: the table has one column");
+    expect_error(true, "node\na\n", "f.csv: it begins with \"node\", expected a table");
+    expect_error(true, "node,leaf\na,l1\nb,\n",
+                 "f.csv: not all of it can be used: line 3: the leaf of node b has no name");
+    expect_error(true, "node,leaf\na,l1\na,l2\n",
+                 "f.csv: not all of it can be used: line 3: node a is in line 2 already");
     expect_error(true, "node,leaf,spine\na,l1,s1\nb,l2,s1\nc,l1,s2\n",
-                 "f.csv:4: leaf l1 is in s2, but in s1 in line 2");
-    expect_error(true, "node,a,b,c,d\nn,1,2,3,4\n",
-                 "f.csv:1: 4 tiers above the supernodes, expected at most 3");
+                 "f.csv: not all of it can be used: line 4: l1 is in s2, but in s1");
+    expect_error(true, "node,a,b,c,d\nn,1,2,3,4\n", "f.csv: more than 3 tiers above the supernodes");
+    expect_error(true, "SwitchName=l1 Nodes=a\nSwitchName=s1 Switches=l1 Nodes=b\n",
+                 "f.csv: of the nodes a and b one is in no domain of tier 2");
 
     expect_error(false, "nonsense", "f.csv:1: not a trace");
     expect_error(false, "timestamp,duration,num_gpus,gpu_time,cluster\n", "f.csv: no jobs");
@@ -139,7 +146,7 @@ static void test_nul_byte(void **state)
     gt_auto_err struct gt_err *err = NULL;
     struct gt_site *site = NULL;
     assert_true(gt_site_from_text("f.csv", text, sizeof(text) - 1, &site, &err) < 0);
-    assert_non_null(strstr(gt_err_text(err), "f.csv:2: a NUL byte"));
+    assert_non_null(strstr(gt_err_text(err), "f.csv: there is a NUL byte"));
 }
 
 static void test_shapes(void **state)
