@@ -177,23 +177,26 @@ static char *whole_text(const struct pjob *pjob, enum gt_placement_state state, 
 
 bool gt_placement_may_follow(const struct pjob *pjob, enum gt_placement_state state, const char *reason)
 {
-    enum { ANY = -1, QUEUED = ~(1 << GT_PLACEMENT_NONE | 1 << GT_PLACEMENT_REFUSED), CHANGED = 0 };
-    enum { OUT = 1, IN = 2, EITHER = 3 }; /* a bit for each value of `queued` */
+#define ONE_OF(one, other) (1 << GT_PLACEMENT_##one | 1 << GT_PLACEMENT_##other)
+#define BUT(one)           ~(1 << GT_PLACEMENT_##one)
+    enum { ANY = -1, QUEUED = BUT(NONE) & BUT(REFUSED) & BUT(WRITES) };
+    enum { OUT = 1, IN = 2, EITHER = OUT | IN, LEAVES = IN, ENTERS = 4 };
     static const struct {
         const char *reason;
         enum gt_placement_state to;
-        int from, queued;
+        int from, queue;
     } events[] = {
 #define JOB_EVENT(word, to, from, queue, why) {word, GT_PLACEMENT_##to, from, queue},
 #include "scheduler-ext/placement/job_states.def"
 #undef JOB_EVENT
+#undef BUT
+#undef ONE_OF
     };
-    for (size_t i = 0; i < GT_COUNT(events); i++) {
-        int from = events[i].from == CHANGED ? ~(1 << state) : events[i].from;
-        if (events[i].to == state && from & 1 << pjob->state && events[i].queued & 1 << pjob->wait.queued &&
+    int from = 1 << pjob->state, queue = !pjob->wait.queued ? OUT : QUEUED & from ? IN | ENTERS : ENTERS;
+    for (size_t i = 0; i < GT_COUNT(events); i++)
+        if (events[i].to == state && events[i].from & from && events[i].queue & queue &&
             strcmp(events[i].reason, reason) == 0)
             return true;
-    }
     return false;
 }
 
