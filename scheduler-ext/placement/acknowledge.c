@@ -155,12 +155,12 @@ static void acknowledge_add_state(const struct pjob *pjob, struct gt_gpu_placeme
     const struct placement_moves *moves = &pjob->placement->moves;
     if (moves->waiting == pjob && (pjob->state == GT_PLACEMENT_WAITS || pjob->state == GT_PLACEMENT_GATHERS))
         to->moves = moves->text;
-    if (pjob->wait.since_ms) {
-        gt_time_text(pjob->wait.since_s, times->waiting);
+    if (pjob->wait.since.ms) {
+        gt_time_text(pjob->wait.since.unix_s, times->waiting);
         to->waiting_since = times->waiting;
     }
-    if (pjob->place.reserved_until_ms) {
-        gt_time_text(pjob->place.reserved_until_s, times->reserved);
+    if (pjob->place.reserved_until.ms) {
+        gt_time_text(pjob->place.reserved_until.unix_s, times->reserved);
         to->reserved_until = times->reserved;
     }
 }
@@ -479,7 +479,7 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
     bool is_only_reserved_here =
         view->states[GT_MEMBER_PLANNED] || view->states[GT_MEMBER_RESERVED] || view->states[GT_MEMBER_MOVING];
     if (!comparison.changed && comparison.known && (object->acknowledged || !is_only_reserved_here)) {
-        gt_wait_count(reconcile->pjob);
+        gt_wait_count(reconcile);
         reconcile->pjob->lift.offers_end_ms = 0;
         return true;
     }

@@ -269,7 +269,7 @@ bool gt_reconcile_awaits_scheduler(struct reconcile *reconcile)
     }
     if (!pod) {
         pjob->lift.scheduler_ms = 0;
-        pjob->lift.scheduler_told = false;
+        pjob->report.said.scheduler = false;
         return false;
     }
     pjob->lift.scheduler_ms = pjob->lift.scheduler_ms ? pjob->lift.scheduler_ms : reconcile->now;
@@ -282,10 +282,10 @@ bool gt_reconcile_awaits_scheduler(struct reconcile *reconcile)
         "its pods wait for the scheduler %.253s (schedulerName), by which no pod of this cluster was bound",
         pod->scheduler);
     gt_placement_set_state(pjob, GT_PLACEMENT_LOST, GT_REASON_SCHEDULER_UNKNOWN, text);
-    if (!pjob->lift.scheduler_told &&
+    if (!pjob->report.said.scheduler &&
         reconcile->now - pjob->lift.scheduler_ms >= reconcile->placement->spec.options.unschedulable_ms) {
         gt_placement_event(pjob, pod, true, GT_REASON_SCHEDULER_UNKNOWN, "Report", text);
-        pjob->lift.scheduler_told = true;
+        pjob->report.said.scheduler = true;
     }
     return true;
 }

@@ -245,9 +245,9 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
             note_plan(reconcile);
         }
         gt_reconcile_enter_queue(reconcile);
-        gt_wait_end(reconcile);
-        pjob->wait.since_ms = 0;
-        pjob->place.reserved_until_ms = 0;
+        pjob->wait.ended = true;
+        pjob->wait.since.ms = 0;
+        pjob->place.reserved_until.ms = 0;
         pjob->lift.late_ms = 0;
         pjob->lift.new_pod_ms = reconcile->now; /* the time for the next pod begins now */
         gt_placement_set_state(pjob, GT_PLACEMENT_WRITES, "Planned", "its plan is being written");
@@ -415,9 +415,9 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     if (found) {
         if (preempts)
             gt_placement_mark(pjob); /* which evicts */
-        if (pjob->place.reserved_until_ms != reserved_until_ms)
-            pjob->place.reserved_until_s = gt_placement_unix_s(reserved_until_ms);
-        pjob->place.reserved_until_ms = reserved_until_ms;
+        if (pjob->place.reserved_until.ms != reserved_until_ms)
+            pjob->place.reserved_until =
+                (struct gt_cache_moment){reserved_until_ms, gt_placement_unix_s(reserved_until_ms)};
         gt_placement_publish(pjob, reconcile.view, reconcile.owner);
     }
     return found;

@@ -60,12 +60,14 @@ static bool make_results(const struct reconcile *reconcile, const struct gt_cach
     return claim->is_plain && count && done == count;
 }
 
+/* Where the rest of the job waits, its state says why that does. */
 static void placement_claims_say(struct reconcile *reconcile, const char *reason,
                                  const struct gt_cache_pod *pod, const char *what)
 {
     char text[512];
     snprintf(text, sizeof(text), "the ResourceClaim of pod %.253s %s", pod->meta.name, what);
-    gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_WRITES, reason, text);
+    if (!reconcile->pjob->units_placed)
+        gt_placement_set_state(reconcile->pjob, GT_PLACEMENT_WRITES, reason, text);
 }
 
 static void placement_claims_write_next(struct reconcile *reconcile, const struct gt_cache_pod *pod,

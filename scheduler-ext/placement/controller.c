@@ -494,7 +494,7 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     ret->reason = pjob->report.reason;
     ret->text = pjob->report.text ? pjob->report.text : "";
     ret->plan = pjob->report.plan ? pjob->report.plan : "";
-    ret->holds_until_ms = placement->nodes.holder == pjob ? pjob->place.reserved_until_ms : 0;
+    ret->holds_until_ms = placement->nodes.holder == pjob ? pjob->place.reserved_until.ms : 0;
     ret->reserved_gpus = gt_reservations_gpus(&pjob->place.reservations);
     uint64_t end = gt_reservations_reserved_end(&pjob->place.reservations);
     ret->reserved_until_ms = end == UINT64_MAX ? 0 : end;

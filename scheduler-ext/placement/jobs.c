@@ -51,6 +51,7 @@ static void begin_again(struct pjob *pjob, struct gt_cache_job *job, struct tena
     pjob->due_ms = UINT64_MAX;
     pjob->wait = (struct pjob_wait){0};
     pjob->lift = (struct pjob_lift){.new_pod_ms = gt_clock_ms(), .began_in_term = is_on, .adopted = is_on};
+    pjob->report.said.moves = pjob->report.said.scheduler = pjob->report.said.refusal = false;
 }
 
 static struct pjob **find_parked(struct gt_placement *placement, const char *key)
@@ -88,7 +89,7 @@ struct pjob *gt_placement_job_of(struct gt_placement *placement, struct gt_cache
         leave_tenant(tenant);
         return NULL;
     }
-    *pjob = (struct pjob){.placement = placement, .report = {.since_ms = gt_clock_ms(), .reason = ""}};
+    *pjob = (struct pjob){.placement = placement, .report = {.since.ms = gt_clock_ms(), .reason = ""}};
     begin_again(pjob, job, tenant);
     pjob_join(pjob);
     gt_placement_attach(pjob);
@@ -115,8 +116,7 @@ static void pjob_withdraw(struct pjob *pjob)
         gt_rebalance_end(placement, NULL);
     while (pjob->lift.writes)
         gt_write_drop(pjob->lift.writes);
-    if (pjob->wait.queued)
-        gt_queue_remove(placement->queue, pjob);
+    gt_placement_leave_queue(pjob);
     if (pjob->marked)
         unmark(pjob);
     gt_placement_forget_lacking(pjob);
@@ -289,10 +289,11 @@ bool gt_placement_park(struct pjob *pjob, const struct gt_cache_pod *last)
             gt_reservations_release(reservations, gt_cache_cluster(pjob->placement->spec.cache), i);
     if (!gt_reservations_gpus(reservations) || !(pjob->key = strdup(pjob->job->key)))
         return false;
+    gt_placement_leave_queue(pjob);
+    gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
     pjob_withdraw(pjob);
     reservations->charged = NULL; /* those for successors are not */
     pjob->place.kept_gpus = 0;    /* planned pods: there are none */
-    pjob->state = GT_PLACEMENT_NONE;
     join_parked(pjob);
     return true;
 }

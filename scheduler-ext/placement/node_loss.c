@@ -96,12 +96,12 @@ static bool is_stuck(struct reconcile *reconcile, const struct gt_job_view_membe
 {
     const struct pjob *pjob = reconcile->pjob;
     uint64_t after = reconcile->placement->spec.options.node_loss_ms;
-    if (member->state != GT_MEMBER_TO_PLACE || !pjob->wait.since_ms ||
+    if (member->state != GT_MEMBER_TO_PLACE || !pjob->wait.since.ms ||
         gt_backoff_job_until(&reconcile->placement->backoffs, pjob->job->key) > reconcile->now)
         return false;
-    if (reconcile->now - pjob->wait.since_ms >= after)
+    if (reconcile->now - pjob->wait.since.ms >= after)
         return true;
-    gt_placement_due(reconcile->pjob, pjob->wait.since_ms + after);
+    gt_placement_due(reconcile->pjob, pjob->wait.since.ms + after);
     return false;
 }
 

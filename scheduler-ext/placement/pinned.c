@@ -72,7 +72,7 @@ void gt_placement_say_holder(const struct gt_placement *placement, char to[stati
     *to = '\0';
     if (!placement->nodes.holder)
         return;
-    gt_time_text(placement->nodes.holder->place.reserved_until_s, until);
+    gt_time_text(placement->nodes.holder->place.reserved_until.unix_s, until);
     snprintf(to, PLACEMENT_HOLDER_SIZE, "%s until %s", placement->nodes.holder->job->key, until);
 }
 

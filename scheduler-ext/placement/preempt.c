@@ -244,7 +244,7 @@ static bool preempt_is_due(const struct reconcile *reconcile)
     const struct gt_placement *placement = reconcile->placement;
     const struct placement_preempt *preempt = &placement->preempt;
     const struct pjob *pjob = reconcile->pjob;
-    uint64_t waits_ms = pjob->wait.since_ms ? reconcile->now - pjob->wait.since_ms : 0;
+    uint64_t waits_ms = pjob->wait.since.ms ? reconcile->now - pjob->wait.since.ms : 0;
     if (waits_ms < placement->times.preempt_ms) {
         gt_placement_due(reconcile->pjob, reconcile->now + placement->times.preempt_ms - waits_ms);
         return false;
@@ -262,10 +262,10 @@ static void preempt_in_vain(const struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     if (placement->preempt.job == pjob)
         gt_preempt_end(placement);
-    if (!pjob->place.reserved_until_ms ||
-        reconcile->now - pjob->wait.since_ms >= placement->spec.options.patience_ms)
+    if (!pjob->place.reserved_until.ms ||
+        reconcile->now - pjob->wait.since.ms >= placement->spec.options.patience_ms)
         return;
-    pjob->place.reserved_until_ms = 0;
+    pjob->place.reserved_until.ms = 0;
     gt_queue_end_hold(placement->queue, pjob);
 }
 

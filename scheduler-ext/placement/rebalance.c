@@ -350,7 +350,7 @@ void gt_rebalance_suggest(struct reconcile *reconcile, struct gt_buf *text)
     struct placement_rebalance *last = &placement->rebalance;
     const struct pjob *waiting = placement->moves.waiting;
     if (placement->spec.options.rebalance == GT_REBALANCE_OFF || !pjob->wait.scattered ||
-        !pjob->wait.since_ms || reconcile->now - pjob->wait.since_ms < placement->spec.options.patience_ms ||
+        !pjob->wait.since.ms || reconcile->now - pjob->wait.since.ms < placement->spec.options.patience_ms ||
         (waiting ? waiting != pjob : is_behind(pjob)))
         return;
     if (reconcile->now >= last->next_ms &&
@@ -361,14 +361,14 @@ void gt_rebalance_suggest(struct reconcile *reconcile, struct gt_buf *text)
         last->text = found && said.data ? strdup(said.data) : NULL;
         last->job = pjob->job->number;
         last->next_ms = reconcile->now + 2 * placement->times.retry_ms;
-        pjob->wait.moves_told = pjob->wait.moves_told && !placement->moves.waiting;
+        pjob->report.said.moves = pjob->report.said.moves && !placement->moves.waiting;
     }
     if (!last->text || last->job != pjob->job->number)
         return;
     gt_buf_puts(text, last->text);
-    if (!pjob->wait.moves_told)
+    if (!pjob->report.said.moves)
         gt_placement_event(pjob, pjob->job->pods, false,
                            placement->moves.waiting ? "MovesBegun" : "MovesSuggested", "Place",
                            last->text + 2);
-    pjob->wait.moves_told = true;
+    pjob->report.said.moves = true;
 }

@@ -23,14 +23,6 @@ enum { SLOW_TEXT_MAX = 1000 };
  * less: meanwhile the place of a pod that has just left would be free for others. */
 enum { RECONCILE_REST = 16 };
 
-static void leave_queue(struct pjob *pjob)
-{
-    if (pjob->wait.queued)
-        gt_queue_remove(pjob->placement->queue, pjob);
-    pjob->wait.queued = false;
-    pjob->wait.since_ms = 0;
-}
-
 static void reconcile_find_owner(struct reconcile *reconcile)
 {
     reconcile->kind = GT_JOB_KINDS;
@@ -290,25 +282,25 @@ static void adopt_wait(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct placement_known *content = pjob->object ? pjob->object->content : NULL;
-    pjob->wait.since_ms = reconcile->now;
-    pjob->wait.since_s = (int64_t)gt_placement_now_s();
+    pjob->wait.since = (struct gt_cache_moment){reconcile->now, (int64_t)gt_placement_now_s()};
     if (!pjob->lift.began_in_term && !pjob->lift.object_read) { /* the job waits since then, whoever led */
         int64_t recorded =
             gt_placement_recorded_since(reconcile->placement, pjob->job, content, GT_PLACEMENT_WAITS);
-        pjob->wait.since_s = recorded && recorded < pjob->wait.since_s ? recorded : pjob->wait.since_s;
+        pjob->wait.since.unix_s =
+            recorded && recorded < pjob->wait.since.unix_s ? recorded : pjob->wait.since.unix_s;
     }
     if (!pjob->wait.ended) /* a plan that was given back has ended no wait */
         pjob->wait.start_ms =
-            (int64_t)reconcile->now - ((int64_t)gt_placement_now_s() - pjob->wait.since_s) * 1000;
+            (int64_t)reconcile->now - ((int64_t)gt_placement_now_s() - pjob->wait.since.unix_s) * 1000;
     if (pjob->lift.began_in_term || pjob->lift.object_read || !content ||
         content->phase != GT_GPU_PLACEMENT_WAITING)
         return;
     uint64_t since = gt_placement_time_of_text(content->waiting_since);
     pjob->lift.object_read = true;
-    pjob->place.reserved_until_ms = gt_placement_time_of_text(content->reserved_until);
-    pjob->place.reserved_until_s = gt_time_of_text(content->reserved_until);
-    if (since && since < pjob->wait.since_ms)
-        pjob->wait.since_ms = since;
+    pjob->place.reserved_until.ms = gt_placement_time_of_text(content->reserved_until);
+    pjob->place.reserved_until.unix_s = gt_time_of_text(content->reserved_until);
+    if (since && since < pjob->wait.since.ms)
+        pjob->wait.since.ms = since;
 }
 
 static void reconcile_enqueue(struct reconcile *reconcile)
@@ -327,10 +319,10 @@ static void reconcile_enqueue(struct reconcile *reconcile)
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod && !view->whole; pod = pod->next)
         if (gt_job_view_counts(pod) && pod->plan != GT_CACHE_PLAN_ASSUMED && pod->node == GT_NONE)
             entry.gpus += pod->gpus;
-    if (!pjob->wait.since_ms)
+    if (!pjob->wait.since.ms)
         adopt_wait(reconcile);
-    entry.since_ms = pjob->wait.since_ms;
-    entry.reserved_until_ms = pjob->place.reserved_until_ms;
+    entry.since_ms = pjob->wait.since.ms;
+    entry.reserved_until_ms = pjob->place.reserved_until.ms;
     if (gt_queue_put(reconcile->placement->queue, &entry, NULL) < 0) {
         gt_placement_due(pjob, reconcile->now + reconcile->placement->times.retry_ms);
         return;
@@ -350,9 +342,9 @@ static void report_slow(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     gt_auto_buf struct gt_buf text = GT_BUF(SLOW_TEXT_MAX);
     uint64_t digest = gt_slow_job_text(pjob->placement->spec.cache, pjob->job, &text);
-    if (digest && digest != pjob->report.slow_digest && text.data)
+    if (digest && digest != pjob->report.said.slow && text.data)
         gt_placement_event(pjob, pjob->job->pods, true, GT_REASON_SLOW_GPUS, "Place", text.data);
-    pjob->report.slow_digest = digest;
+    pjob->report.said.slow = digest;
 }
 
 static void bring_in(struct reconcile *reconcile)
@@ -360,11 +352,11 @@ static void bring_in(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     char text[128];
     report_slow(reconcile);
-    leave_queue(pjob);
+    gt_placement_leave_queue(pjob);
     gt_reconcile_hint(reconcile);
     if (!gt_job_view_gated(reconcile->view)) {
         pjob->lift.late_ms = 0;
-        pjob->lift.refusal_reported = false;
+        pjob->report.said.refusal = false;
         if (reconcile->view->job->rest && !reconcile->lost) {
             /* What follows the whole units of a job that was made smaller. */
             gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "RuleBroken", reconcile->view->job->rest_text);
@@ -376,7 +368,7 @@ static void bring_in(struct reconcile *reconcile)
             gt_placement_set_state(pjob, GT_PLACEMENT_PLACED, "PodsMissing", text);
             gt_placement_report(pjob, reconcile->view, reconcile->owner, false);
         } else
-            pjob->report.digest = 0;
+            pjob->report.said.state = 0;
         if (!reconcile->lost && !reconcile->view->states[GT_MEMBER_EARLY] && !reconcile->view->job->rest &&
             !gt_reconcile_awaits_scheduler(reconcile))
             gt_reserve_missing_report(reconcile);
@@ -421,7 +413,7 @@ static void leave_unplanned(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_cache_pod *first = first_gated(pjob->job);
-    leave_queue(pjob);
+    gt_placement_leave_queue(pjob);
     gt_reconcile_leave_queue(pjob);
     gt_evict_begin(pjob);
     gt_unhealthy_evict(reconcile);
@@ -436,15 +428,14 @@ static void leave_unplanned(struct reconcile *reconcile)
 static void warn_of_rule(struct pjob *pjob, const char *text)
 {
     uint64_t digest = gt_digest_keyed(text);
-    if (pjob->report.digest != digest)
+    if (pjob->report.said.state != digest)
         gt_placement_event(pjob, pjob->job->pods, true, "RuleBroken", "Place", text);
-    pjob->report.digest = digest;
+    pjob->report.said.state = digest;
 }
 
 static void reconcile_refuse(struct reconcile *reconcile, const char *text)
 {
     struct pjob *pjob = reconcile->pjob;
-    leave_queue(pjob);
     gt_reconcile_leave_queue(pjob);
     if (!first_gated(pjob->job)) {
         gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
@@ -463,7 +454,7 @@ static void report_if_it_lasts(struct reconcile *reconcile)
 {
     uint64_t settle_ms = reconcile->placement->times.settle_ms;
     uint64_t when =
-        reconcile->pjob->report.since_ms + (settle_ms < REPORT_AFTER_MS ? settle_ms : REPORT_AFTER_MS);
+        reconcile->pjob->report.since.ms + (settle_ms < REPORT_AFTER_MS ? settle_ms : REPORT_AFTER_MS);
     if (reconcile->now >= when)
         gt_placement_report(reconcile->pjob, reconcile->view, reconcile->owner, false);
     else
@@ -495,7 +486,7 @@ static void reconcile_job(struct reconcile *reconcile)
     gt_evict_end(pjob);
     if (leaves) {
         gt_placement_list(pjob, PJOBS_LEFT, false);
-        leave_queue(pjob);
+        gt_placement_leave_queue(pjob);
         report_if_it_lasts(reconcile);
         return;
     }
@@ -515,7 +506,7 @@ static void reconcile_job(struct reconcile *reconcile)
     } else if (gt_reconcile_is_ready(reconcile)) {
         reconcile_enqueue(reconcile);
     } else {
-        leave_queue(pjob);
+        gt_placement_leave_queue(pjob);
         report_if_it_lasts(reconcile);
     }
 }
@@ -532,8 +523,8 @@ static void reconcile_round(struct pjob *pjob)
     pjob->rest_ms = gt_clock_ms() + RECONCILE_REST * ((gt_clock_thread_ns() - began) / 1000000);
     if (r < 0) {
         gt_placement_list(pjob, PJOBS_LEFT, false);
+        gt_placement_leave_queue(pjob);
         if (r == -ENOMEM) { /* which is not about a rule of the job */
-            leave_queue(pjob);
             gt_placement_fail(pjob, gt_err_text(error));
             gt_placement_due(pjob, reconcile.now + pjob->placement->times.retry_ms);
             return;
@@ -541,13 +532,11 @@ static void reconcile_round(struct pjob *pjob)
         /* Without its owner object, a job that is still being created seems to break rules: wait for its
          * other pods. */
         if (!reconcile.owner && reconcile.now < settled(&reconcile)) {
-            leave_queue(pjob);
             gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OwnerUnknown", gt_err_text(error));
             gt_placement_due(pjob, settled(&reconcile));
             return;
         }
         if (lacks_members(&reconcile)) {
-            leave_queue(pjob);
             gt_placement_report(pjob, NULL, NULL, false);
             return;
         }

@@ -60,10 +60,8 @@ void gt_reconcile_write_plans(struct reconcile *reconcile);
 void gt_reconcile_hint(struct reconcile *reconcile);
 
 /* ---- waits.c ---- */
-/* A plan was found for a job that has waited. */
-void gt_wait_end(struct reconcile *reconcile);
-/* Its plan is in force: counts that wait. A plan that could not be written does not end it. */
-void gt_wait_count(struct pjob *pjob);
+/* Its plan is in force: counts the wait that has ended. A plan that could not be written does not end it. */
+void gt_wait_count(struct reconcile *reconcile);
 /* What a job waits for other than room; GT_FITS_REASONS: for room, for its owner, or it does not wait. */
 enum gt_fits_reason gt_waits_for(const struct pjob *pjob);
 /* For how long it has been so, or has waited for room. */

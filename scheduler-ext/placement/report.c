@@ -59,10 +59,10 @@ void gt_placement_report(struct pjob *pjob, const struct gt_job_view *view, cons
     /* While a plan may be missing, an object without one would say that there never was any. */
     if (pjob->lift.offers_end_ms <= gt_clock_ms())
         gt_placement_publish(pjob, view, owner);
-    if (digest != pjob->report.digest)
+    if (digest != pjob->report.said.state)
         gt_placement_event(pjob, first || !warning ? first : pjob->job->pods,
                            warning || pjob->state == GT_PLACEMENT_WAITS, pjob->report.reason, "Place",
                            pjob->report.text);
-    pjob->report.digest = digest;
+    pjob->report.said.state = digest;
     gt_placement_set_told(pjob);
 }

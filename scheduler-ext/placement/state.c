@@ -148,8 +148,8 @@ int64_t gt_placement_since_s(const struct pjob *pjob)
     bool planned = pjob->state == GT_PLACEMENT_WRITES || pjob->state == GT_PLACEMENT_PLACED;
     if (planned && content && *content->planned_at)
         return gt_time_of_text(content->planned_at);
-    return pjob->state == GT_PLACEMENT_WAITS && pjob->wait.since_s ? pjob->wait.since_s
-                                                                   : pjob->report.since_s;
+    return pjob->state == GT_PLACEMENT_WAITS && pjob->wait.since.unix_s ? pjob->wait.since.unix_s
+                                                                        : pjob->report.since.unix_s;
 }
 
 /* Until when the reason and the text stay, since they were reported a moment ago; 0: new ones may come. */
@@ -177,23 +177,26 @@ static char *whole_text(const struct pjob *pjob, enum gt_placement_state state, 
 
 bool gt_placement_may_follow(const struct pjob *pjob, enum gt_placement_state state, const char *reason)
 {
-    enum { ANY = -1, QUEUED = ~(1 << GT_PLACEMENT_NONE | 1 << GT_PLACEMENT_REFUSED), CHANGED = 0 };
-    enum { OUT = 1, IN = 2, EITHER = 3 }; /* a bit for each value of `queued` */
+#define ONE_OF(one, other) (1 << GT_PLACEMENT_##one | 1 << GT_PLACEMENT_##other)
+#define BUT(one)           ~(1 << GT_PLACEMENT_##one)
+    enum { ANY = -1, QUEUED = BUT(NONE) & BUT(REFUSED) & BUT(WRITES) };
+    enum { OUT = 1, IN = 2, EITHER = OUT | IN, LEAVES = IN, ENTERS = 4 };
     static const struct {
         const char *reason;
         enum gt_placement_state to;
-        int from, queued;
+        int from, queue;
     } events[] = {
 #define JOB_EVENT(word, to, from, queue, why) {word, GT_PLACEMENT_##to, from, queue},
 #include "scheduler-ext/placement/job_states.def"
 #undef JOB_EVENT
+#undef BUT
+#undef ONE_OF
     };
-    for (size_t i = 0; i < GT_COUNT(events); i++) {
-        int from = events[i].from == CHANGED ? ~(1 << state) : events[i].from;
-        if (events[i].to == state && from & 1 << pjob->state && events[i].queued & 1 << pjob->wait.queued &&
+    int from = 1 << pjob->state, queue = !pjob->wait.queued ? OUT : QUEUED & from ? IN | ENTERS : ENTERS;
+    for (size_t i = 0; i < GT_COUNT(events); i++)
+        if (events[i].to == state && events[i].from & from && events[i].queue & queue &&
             strcmp(events[i].reason, reason) == 0)
             return true;
-    }
     return false;
 }
 
@@ -202,8 +205,7 @@ void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, co
 {
     GT_ASSERT(gt_placement_may_follow(pjob, state, reason));
     if (pjob->state != state) {
-        pjob->report.since_ms = gt_clock_ms();
-        pjob->report.since_s = since_when(pjob, state);
+        pjob->report.since = (struct gt_cache_moment){gt_clock_ms(), since_when(pjob, state)};
         pjob->report.told_ms = 0;
         pjob->placement->jobs.waiting += state == GT_PLACEMENT_WAITS;
         pjob->placement->jobs.waiting -= pjob->state == GT_PLACEMENT_WAITS;
@@ -228,6 +230,14 @@ void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, co
     pjob->report.text = gt_steal(whole);
     pjob->report.reason = reason;
     pjob->report.told_ms = 0;
+}
+
+void gt_placement_leave_queue(struct pjob *pjob)
+{
+    if (pjob->wait.queued)
+        gt_queue_remove(pjob->placement->queue, pjob);
+    pjob->wait.queued = false;
+    pjob->wait.since.ms = 0;
 }
 
 void gt_placement_set_told(struct pjob *pjob)
@@ -287,9 +297,9 @@ void gt_placement_event(struct pjob *pjob, const struct gt_cache_pod *pod, bool 
 void gt_placement_write_refused(struct pjob *pjob, const struct gt_cache_pod *pod, const char *action,
                                 const struct gt_err *error)
 {
-    if (!pjob->lift.refusal_reported)
+    if (!pjob->report.said.refusal)
         gt_placement_event(pjob, pod, true, "WriteRefused", action, gt_err_text(error));
-    pjob->lift.refusal_reported = true;
+    pjob->report.said.refusal = true;
 }
 
 void gt_placement_precedence(const struct gt_cache_job *job, int32_t *ret_priority, uint64_t *ret_created_s)

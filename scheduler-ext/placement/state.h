@@ -82,16 +82,14 @@ enum pjob_list {
 /* A job waits for a place. */
 struct pjob_wait {
     bool queued;
-    bool fits;                 /* by the last gt_placement_look() */
-    bool awaits_admission;     /* it waits for its PodGroup, or the queue of that */
-    bool ended;                /* a plan was found for it that is not in its object yet */
-    bool scattered;            /* there is room for it in all, but not together: moves may help */
-    bool moves_told;           /* an Event has said which pods could move for it */
-    uint64_t preempt_after_ms; /* no pods are chosen to leave for it before */
-    unsigned size;             /* index in gt_wait_size_names; set with `ended` */
-    uint64_t since_ms;         /* since when it waits for room; 0: it does not */
-    int64_t since_s;           /* the same in Unix time, as published: also from earlier leaders */
-    int64_t start_ms;          /* since_s as a time of gt_clock_ms(); below 0: before this machine began */
+    bool fits;                    /* by the last gt_placement_look() */
+    bool awaits_admission;        /* it waits for its PodGroup, or the queue of that */
+    bool ended;                   /* a plan was found for it that is not in its object yet */
+    bool scattered;               /* there is room for it in all, but not together: moves may help */
+    uint64_t preempt_after_ms;    /* no pods are chosen to leave for it before */
+    struct gt_cache_moment since; /* since when it waits for room; ms 0: it does not. unix_s: as published,
+                                     also from earlier leaders */
+    int64_t start_ms; /* since.unix_s as a time of gt_clock_ms(); below 0: before this machine began */
     uint64_t tries;
     uint64_t lacking_gpus;   /* GPUs that it may not reserve now; 0: it does not wait for that */
     uint64_t lacking_digest; /* digest of the limits at that time */
@@ -110,17 +108,15 @@ struct pjob_place {
     uint64_t unbound_ms;    /* when they are to be counted again; 0: not set */
     uint32_t kept_gpus;     /* reserved, or planned for pods that are on no node */
     uint64_t kept_ms;       /* since when it has some, or has none */
-    uint64_t reserved_until_ms; /* end of the node reservation for it; 0: it had none */
-    int64_t reserved_until_s;   /* the same in Unix time, as published: must not vary */
+    struct gt_cache_moment reserved_until; /* end of the node reservation for it; ms 0: it had none. unix_s:
+                                              as published, must not vary */
 };
 
 /* Its pods come, its plan is written and its gates are removed. */
 struct pjob_lift {
-    bool began_in_term;    /* its first pod came in this leader's term */
-    bool adopted;          /* the plan from before this leader's term was taken over */
-    bool object_read;      /* the start of its waiting was taken over, too */
-    bool scheduler_told;   /* it was reported that its pods wait for an unknown scheduler */
-    bool refusal_reported; /* it was reported that the API server refuses a write */
+    bool began_in_term; /* its first pod came in this leader's term */
+    bool adopted;       /* the plan from before this leader's term was taken over */
+    bool object_read;   /* the start of its waiting was taken over, too */
     struct write *writes;
     uint64_t retry_ms;      /* after a failed write: no write before then; 0: none failed */
     uint64_t late_ms;       /* when gates may be removed although pods are missing; 0: not set */
@@ -142,28 +138,33 @@ struct pjob_move {
     uint64_t stays_until_ms; /* until then it does not move for a waiting job: it was not let go */
     uint64_t last_leaves_ms; /* when the last leaving pod is evicted even without a new place; 0: not set */
     struct eviction *evictions;
-    uint64_t unplaced_digest;  /* digest of why its pods stay although they have no plan; 0: not reported */
-    uint64_t unhealthy_digest; /* likewise why they stay although a GPU of them is unhealthy */
-    bool is_sequential;        /* its owner creates the next pod when the last one is ready */
-    bool yielded;              /* it had to give up places for pods that never existed */
-    uint64_t yields_ms;        /* until then it is to give them up; 0: it is not */
+    bool is_sequential; /* its owner creates the next pod when the last one is ready */
+    bool yielded;       /* it had to give up places for pods that never existed */
+    uint64_t yields_ms; /* until then it is to give them up; 0: it is not */
 };
 
 /* What is told about it. */
 struct pjob_report {
-    uint64_t since_ms;  /* since when it is in its state */
-    int64_t since_s;    /* the same in Unix time, as published: also from earlier leaders */
-    const char *reason; /* a literal */
+    struct gt_cache_moment since; /* since when it is in its state. unix_s: as published, also from earlier
+                                     leaders */
+    const char *reason;           /* a literal */
     char *text, *plan;
     const char *next_reason; /* they replace reason and text once these were told for long enough */
     char *next_text;         /* NULL: none do */
-    uint64_t slow_digest;    /* of what was said of slow GPUs; 0: nothing */
     uint64_t told_ms;        /* when reason and text were reported; 0: they were not */
     uint64_t published_ms;   /* when the object was last updated with why it waits */
-    uint64_t digest;         /* the last event */
     bool pending;            /* a condition, or the object, could not be written */
     uint64_t refused_ms; /* since when agents refuse its pods' claims; UINT64_MAX: that was reported; 0: they
                             do not */
+    struct pjob_said {   /* by Events, which say nothing twice; the numbers are digests, 0: nothing */
+        uint64_t state;
+        uint64_t slow;      /* of its slow GPUs */
+        uint64_t unplaced;  /* why its pods stay although they have no plan */
+        uint64_t unhealthy; /* why they stay although a GPU of them is unhealthy */
+        bool moves;         /* which pods could move for it */
+        bool scheduler;     /* that its pods wait for an unknown scheduler */
+        bool refusal;       /* that the API server refuses a write */
+    } said;
 };
 
 struct pjob {
@@ -378,6 +379,8 @@ bool gt_placement_may_follow(const struct pjob *pjob, enum gt_placement_state st
  * the same state wait: everybody reads the same, and not too often something new. */
 void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, const char *reason,
                             const char *text);
+/* Takes it out of the queue of waiting jobs, if it is there: it waits no longer. */
+void gt_placement_leave_queue(struct pjob *pjob);
 /* Its reason and text are reported now. */
 void gt_placement_set_told(struct pjob *pjob);
 /* Takes the reason and the text that wait, if their time has come; else the job is reconciled again then. */

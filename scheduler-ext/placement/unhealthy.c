@@ -85,9 +85,9 @@ static void say_of_gpu(struct pjob *pjob, const struct gt_cache_pod *pod, const 
 static void say_it_stays(struct pjob *pjob, const struct gt_cache_pod *pod, const char *what, const char *why)
 {
     uint64_t digest = gt_digest_keyed(why);
-    if (pjob->move.unhealthy_digest != digest)
+    if (pjob->report.said.unhealthy != digest)
         say_of_gpu(pjob, pod, what, why);
-    pjob->move.unhealthy_digest = digest;
+    pjob->report.said.unhealthy = digest;
 }
 
 void gt_unhealthy_evict(struct reconcile *reconcile)

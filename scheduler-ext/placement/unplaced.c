@@ -85,9 +85,9 @@ static bool stay(struct reconcile *reconcile, const struct unplaced_count *count
     snprintf(text, sizeof(text), "%u of its pods run without a plan, and stay where they are: %s",
              count->unplaced, why);
     uint64_t digest = gt_digest_keyed(why);
-    if (view->job->sizes.recreate && pjob->move.unplaced_digest != digest)
+    if (view->job->sizes.recreate && pjob->report.said.unplaced != digest)
         gt_placement_event(pjob, pjob->job->pods, true, "Unplaced", "Recreate", text);
-    pjob->move.unplaced_digest = digest;
+    pjob->report.said.unplaced = digest;
     if (all)
         gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "Unplaced", text);
     return all;
@@ -184,9 +184,9 @@ void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod 
     const char *warning = reconcile->view->job->units.warning;
     gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "NoGroup",
                            warning ? warning : "no gpu-group-size: there is nothing to plan");
-    if (pjob->report.digest != 1)
+    if (pjob->report.said.state != 1)
         gt_placement_event(pjob, first_gated, warning != NULL, "NoGroup", "Place", pjob->report.text);
-    pjob->report.digest = 1;
+    pjob->report.said.state = 1;
     for (const struct gt_cache_pod *pod = pjob->job->pods; pod; pod = pod->next) {
         struct record *record = pod->state == GT_CACHE_GATED && !pod->deleting
                                     ? gt_record_writable(reconcile->pjob, pod, reconcile->now)

@@ -30,24 +30,19 @@ static unsigned wait_size(const struct gt_job_view *view)
     return size;
 }
 
-void gt_wait_end(struct reconcile *reconcile)
+void gt_wait_count(struct reconcile *reconcile)
 {
-    reconcile->pjob->wait.ended = true;
-    reconcile->pjob->wait.size = wait_size(reconcile->view);
-}
-
-void gt_wait_count(struct pjob *pjob)
-{
+    struct pjob *pjob = reconcile->pjob;
     struct gt_placement_counters *counters = &pjob->placement->counters;
     if (!pjob->wait.ended)
         return;
     pjob->wait.ended = false;
     int64_t waited_ms = (int64_t)gt_clock_ms() - pjob->wait.start_ms;
-    unsigned bucket = 0;
+    unsigned bucket = 0, size = wait_size(reconcile->view);
     while (bucket < GT_WAIT_BUCKETS - 1 && waited_ms > gt_wait_bucket_s[bucket] * INT64_C(1000))
         bucket++;
-    counters->waits[pjob->wait.size][bucket]++;
-    counters->waited_s[pjob->wait.size] += (double)waited_ms * 1e-3;
+    counters->waits[size][bucket]++;
+    counters->waited_s[size] += (double)waited_ms * 1e-3;
 }
 
 /* ---- those that wait now ---- */

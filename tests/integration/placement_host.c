@@ -10,7 +10,9 @@
  * eviction, request, retry), and `without`, that of gt_owner_watch_spec. Orders on standard input, one a
  * line, each answered by one JSON object a line on standard output:
  *
- *     start | stop | counters | job KEY | kept NODE | mutate REVIEW | validate REVIEW
+ *     start | stop | counters | job KEY | kept NODE | mutate REVIEW | validate REVIEW | lack
+ *
+ * `lack`: for the next view of a job there is no memory.
  *
  * Notes come as {"note": ...} lines. Standard input's end ends the program.
  */
@@ -32,6 +34,7 @@
 #include "scheduler-ext/placement/controller.h"
 #include "scheduler-ext/placement/times.h"
 #include "scheduler-ext/webhook/webhook.h"
+#include "tests/integration/placement_events.h"
 #include "tests/unit/core/core_checks.h"
 
 enum { LINE_MAX_BYTES = 16 << 20, TICK_MS = 200 };
@@ -366,6 +369,9 @@ static bool on_line(void *arg, const char *text, size_t len)
         say_job(rest);
     } else if (strcmp(line, "kept") == 0) {
         say_kept(rest);
+    } else if (strcmp(line, "lack") == 0) {
+        placement_events_lack();
+        say(cJSON_CreateObject());
     } else if (strcmp(line, "mutate") == 0 || strcmp(line, "validate") == 0) {
         say_review(rest, line[0] == 'm');
     }

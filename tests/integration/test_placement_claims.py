@@ -14,7 +14,9 @@ from api_double import Raw, Status
 from claim_case import CLAIMS, ClaimCase
 from daemon_driver import wait_for
 from placement_case import SLICES, TOPOLOGIES
-from placement_driver import gates, indexed_pod, planned_node, resource_slice, topology
+from placement_driver import GROUP, apply_patch, gates, indexed_pod, owner, planned_node, pod_spec, resource_slice, template, topology
+
+VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs"
 
 
 class PlacementClaimsTest(ClaimCase):
@@ -48,6 +50,30 @@ class PlacementClaimsTest(ClaimCase):
         self.assertFalse(any(self.is_lifted(name) for name in names))
         self.add_claim("a-2", "gputopo-gpus-8")
         self.wait_checked(*names)
+
+    def test_a_part_waits_for_a_claim(self):
+        """Of a job whose other unit waits for room: its state goes on saying why that does."""
+        self.world(1)
+        self.api.add(VOLCANO_JOBS, "a", spec={"minAvailable": 4, "tasks": [
+            {"name": "worker", "replicas": 8, "template": template(8, 32)}]})
+        self.start()
+        for i in range(8):
+            pod = {"metadata": {"annotations": {GROUP: "32"}, "ownerReferences": [owner("batch.volcano.sh/v1alpha1", "Job", "a", "uid-vc")],
+                                "labels": {"volcano.sh/job-name": "a", "volcano.sh/task-spec": "worker", "volcano.sh/task-index": str(i)}},
+                   "spec": pod_spec(8, gated=False)}
+            self.assertTrue(wait_for(lambda: self.review("mutate", pod)[1]))
+            self.add_pod(f"a-{i}", apply_patch(pod, self.review("mutate", pod)[1]))
+            if i != 2:
+                self.add_claim(f"a-{i}", "gputopo-gpus-8")
+        self.assertTrue(wait_for(lambda: self.results("a-3")), self.host.job("ns/VolcanoJob/a"))
+        self.assertTrue(wait_for(lambda: self.host.job("ns/VolcanoJob/a")["reason"] == "TooFewGPUs"), self.host.job("ns/VolcanoJob/a"))
+        for i in range(20):
+            self.change_pod("a-0", metadata={"labels": {**self.pod("a-0")["metadata"]["labels"], "round": str(i)}})
+            self.assertEqual(self.host.job("ns/VolcanoJob/a")["reason"], "TooFewGPUs")
+            time.sleep(0.05)
+        self.assertFalse(any(self.is_lifted(f"a-{i}") for i in range(8)))
+        self.add_claim("a-2", "gputopo-gpus-8")
+        self.wait_checked(*(f"a-{i}" for i in range(4)))
 
     def test_claim_that_asks_for_something_else(self):
         names = self.begin()

@@ -42,6 +42,15 @@ class Faults(PlacementCase):
                         self.host.counters()))
         self.check_all(**jobs)
 
+    def test_no_memory_for_a_job(self):
+        """It is said, and it is planned later."""
+        self.world(1)
+        self.start()
+        self.host.order("lack")
+        names = self.add_gang("a", 4, 32)
+        self.wait_settled(a=names)
+        self.assertEqual(self.host.counters()["failed"], 1)
+
     # a backup
 
     def backup_after(self, writes):

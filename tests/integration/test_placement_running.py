@@ -403,6 +403,24 @@ class PlacementRunningTest(PlacementCase):
         self.assertTrue(wait_for(lambda: self.condition("a-0")["reason"] != "PlannedAgain"))
         self.assertIn("its scheduler or kubelets have refused 2 nodes", self.condition("a-0")["message"])
 
+    def test_planned_again_while_a_pod_has_a_gate(self):
+        """Its state says what the gate waits for; once the others leave, that they do."""
+        self.world(1)
+        self.start(unschedulable=200)
+        names = self.add_gang("a", 4, 32)
+        self.wait_lifted(*names)
+        self.end("a-0")
+        pod = indexed_pod("a", 0, group=32)
+        pod["spec"]["schedulingGates"].append({"name": "example.com/other"})
+        self.add_pod("a-0", pod)
+        self.assertTrue(wait_for(lambda: (self.condition("a-0") or {}).get("reason") == "OtherGates"), self.pod("a-0"))
+        self.api.budget = lambda name: "not now"
+        self.refuse("a-3")
+        self.assertTrue(wait_for(lambda: self.host.job("ns/Job/a")["reason"] == "PlannedAgain"), self.host.job("ns/Job/a"))
+        self.assertEqual(self.host.job("ns/Job/a")["state"], "plan-lost")
+        self.api.budget = None
+        self.assertTrue(wait_for(lambda: sorted(self.api.evicted) == names[1:]), self.api.evicted)
+
     def test_planned_again_once_all_refusing_nodes_are_known(self):
         """The scheduler refuses all pods, one after the other: the new plan has none of their nodes, and there is one."""
         self.world(1, nodes_each=8)
