@@ -131,6 +131,7 @@ struct gt_cluster {
 
     struct promise *promises;
     uint32_t promise_count, promise_capacity, promise_free;
+    uint64_t now_ms; /* gt_cluster_set_time() */
 
     struct gt_aware_weights weights;
     uint64_t generation;

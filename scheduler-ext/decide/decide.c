@@ -164,8 +164,9 @@ static int decide_commit(struct gt_job_view *view, const struct gt_plan_pod *pod
         if (pods[i].running) {
             view->left_gpus += gt_member_is_open(member) ? view->job->units.units[member->unit].gpus : 0;
         } else if (member->state == GT_MEMBER_TO_RESERVE) {
-            const struct gt_promise promise = {.place = pods[i].place, .requests = pods[i].requests};
-            gt_reservations_reserve(view->reservations, cluster, i, &promise, reserve_until);
+            const struct gt_promise promise = {
+                .place = pods[i].place, .requests = pods[i].requests, .until_ms = reserve_until};
+            gt_reservations_reserve(view->reservations, cluster, i, &promise);
             reserved = true;
         } else if (member->state == GT_MEMBER_TO_PLACE) {
             int r = gt_cache_plan_pod(view->cache, member->pod, pods[i].place.node, pods[i].place.mask, err);

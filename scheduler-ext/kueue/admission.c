@@ -289,7 +289,10 @@ static bool assume(struct gt_cache *cache, struct admission_entry *entry)
     const struct gt_fit_places *places = &entry->places;
     for (uint32_t i = 0; i < places->count; i++) {
         const struct gt_plan_pod *pod = &places->pods[i];
-        const struct gt_promise promise = {GT_PROMISE_ADMITTED, pod->place, 0, pod->requests};
+        const struct gt_promise promise = {.kind = GT_PROMISE_ADMITTED,
+                                           .place = pod->place,
+                                           .requests = pod->requests,
+                                           .until_ms = entry->hold_ms};
         bool room = gt_cache_assume_room(cache, pod->place.node, places->requests[i]);
         if (!room || gt_cluster_promise(gt_cache_cluster(cache), &promise, &places->promises[i], NULL) < 0) {
             if (room)

@@ -401,10 +401,10 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
         return false; /* the current holder goes on */
     }
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    if (placement->nodes.holder)
+    if (placement->nodes.holder && (!found || placement->nodes.holder != pjob))
         gt_cluster_end_promises(cluster, GT_PROMISE_NODE, placement->nodes.holder->job->number);
     if (found)
-        gt_cluster_promise_nodes(cluster, GT_PROMISE_NODE, pjob->job->number, &chosen);
+        gt_cluster_promise_nodes(cluster, GT_PROMISE_NODE, pjob->job->number, &chosen, reserved_until_ms);
     gt_node_set_done(&placement->nodes.reserved);
     placement->nodes.reserved = chosen;
     placement->nodes.holder = found ? pjob : NULL;

@@ -87,7 +87,7 @@ void gt_placement_find_spares(struct gt_placement *placement)
         gt_node_set_clear(&placement->nodes.spares);
     if (had || gt_node_set_next(&placement->nodes.spares, 0) != GT_NONE)
         gt_cluster_promise_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_SPARE, 0,
-                                 &placement->nodes.spares);
+                                 &placement->nodes.spares, 0);
 }
 
 /* In the log and as an Event. */
@@ -127,12 +127,8 @@ void gt_placement_report_spares(struct gt_placement *placement)
 
 void gt_placement_note_reserved(struct gt_placement *placement)
 {
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set nodes = {0};
     bool is_node;
-    if (!gt_cache_has_reserved(placement->spec.cache) ||
-        gt_cache_reserved_nodes(placement->spec.cache, &nodes, NULL) < 0)
-        return; /* without memory what was noted stays */
-    gt_cluster_promise_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_PEOPLE, 0, &nodes);
+    gt_cache_promise_reserved(placement->spec.cache);
     for (const char *name; (name = gt_cache_next_wrong_reserved(placement->spec.cache, &is_node));) {
         const char *text = GT_ANNOTATION_RESERVED
             " is not read: expected a time such as 2026-01-31T12:00:00Z, then from=TIME and "

@@ -144,7 +144,7 @@ static bool fits_there(struct reconcile *reconcile, const struct yielding *list,
     bool fits = gt_decide_fits(reconcile->view, is_holder ? NULL : &placement->nodes.reserved, ret_places);
     for (uint32_t i = 0; i < count; i++) {
         struct gt_reservations *reservations = &list[i].pjob->place.reservations;
-        gt_reservations_reserve(reservations, cluster, list[i].at, &list[i].was.promise, list[i].was.until);
+        gt_reservations_reserve(reservations, cluster, list[i].at, &list[i].was.promise);
         reservations->reservations[list[i].at].offered = list[i].was.offered;
         if (i + 1 == count || list[i + 1].pjob != list[i].pjob)
             gt_reservations_sync(reservations, cluster, 0);

@@ -43,8 +43,10 @@ static void let_go(struct gt_volcano *volcano, const struct volcano_room *room)
 static void volcano_room_hold(struct gt_volcano *volcano, const struct volcano_room *room)
 {
     struct gt_promise_id id;
-    for (uint32_t i = 0; i < room->place_count; i++)
+    for (uint32_t i = 0; i < room->place_count; i++) {
+        room->places[i].promise.until_ms = room->until_ms;
         gt_cluster_promise(gt_cache_cluster(volcano->cache), &room->places[i].promise, &id, NULL);
+    }
 }
 
 static void free_room(struct volcano_room *room)
@@ -214,7 +216,10 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
             room->places[room->place_count++] =
                 (struct volcano_place){gt_digest_keyed(view->members[i].pod->uid),
                                        gt_reservations_node_digest(cluster, plan[i].place.node),
-                                       {GT_PROMISE_VACATED, plan[i].place, room->job->job->number, 0}};
+                                       {.kind = GT_PROMISE_VACATED,
+                                        .place = plan[i].place,
+                                        .owner = room->job->job->number,
+                                        .since_ms = gt_clock_ms()}};
     for (uint32_t i = 0; i < count; i++)
         if (victims->pods[i].chosen && !gt_cache_name_pod(volcano->session.tasks[victims->tasks[i]].pod,
                                                           &room->evicted_pods[room->evicted_pod_count++]))

@@ -607,8 +607,8 @@ static void test_another_place_is_instead_of_the_first(void **state)
     struct gt_reservations reservations = {.owner = 7};
     assert_int_equal(gt_reservations_resize(&reservations, cluster, 1, NULL), 0);
     for (unsigned i = 0; i < 2; i++) {
-        gt_reservations_reserve(&reservations, cluster, 0, &(struct gt_promise){.place = {nodes[i], 0xff}},
-                                1000);
+        gt_reservations_reserve(&reservations, cluster, 0,
+                                &(struct gt_promise){.place = {nodes[i], 0xff}, .until_ms = 1000});
         gt_reservations_sync(&reservations, cluster, 1);
     }
     assert_int_equal(gt_reservations_gpus(&reservations), 8);

@@ -251,19 +251,24 @@ static void test_what_another_replica_reserves(void **state)
     uint32_t n1 = gt_cluster_find_node(cluster, "n1"), n3 = gt_cluster_find_node(cluster, "n3");
     gt_auto_buf struct gt_buf note = GT_BUF(1000);
     struct gt_promise_id id;
+    assert_int_equal(gt_cluster_promise(cluster,
+                                        &(struct gt_promise){GT_PROMISE_RESERVED, {n1, 0x30}, 1, 0, 0, 0},
+                                        &id, NULL),
+                     0);
+    assert_int_equal(gt_cluster_promise(cluster,
+                                        &(struct gt_promise){GT_PROMISE_RESERVED, {n1, 0xc0}, 2, 0, 0, 0},
+                                        &id, NULL),
+                     0);
+    assert_int_equal(gt_cluster_promise(
+                         cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {n3, 1}, 2, 0, 0, 0}, &id, NULL),
+                     0);
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {n1, 0x30}, 1, 0}, &id, NULL),
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, {n3, 2}, 2, 0, 0, 0}, &id, NULL),
         0);
-    assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {n1, 0xc0}, 2, 0}, &id, NULL),
-        0);
-    assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {n3, 1}, 2, 0}, &id, NULL), 0);
-    assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, {n3, 2}, 2, 0}, &id, NULL), 0);
-    assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_NODE, {n3, UINT64_MAX}, 3, 0}, &id, NULL),
-        0);
+    assert_int_equal(gt_cluster_promise(cluster,
+                                        &(struct gt_promise){GT_PROMISE_NODE, {n3, UINT64_MAX}, 3, 0, 0, 0},
+                                        &id, NULL),
+                     0);
     gt_noted_write(cluster, &note);
     assert_string_equal(note.data, "n3=* n1=4-7 n3=0,1");
     gt_cluster_end_promises(cluster, GT_PROMISE_NODE, 3);
