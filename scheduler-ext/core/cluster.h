@@ -219,8 +219,11 @@ void gt_cluster_renew_promises(struct gt_cluster *cluster, enum gt_promise_kind 
  * Without memory, of fewer. */
 void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
                               const struct gt_node_set *nodes, uint64_t until_ms);
-/* Whether the node is left to a waiting job, or to pods that lose theirs. */
-bool gt_cluster_is_reserved(const struct gt_cluster *cluster, uint32_t node);
+/* Why that owner is not to use the node at all: it is left to pods that lose theirs, or to another job that
+ * waits, as this replica or the leading one has it. What people reserve is for those whom they name, and so
+ * asked about by name (gt_cache_may_use()). NULL: it may. Valid until the next change of the ledger. */
+const struct gt_promise *gt_cluster_kept_from(const struct gt_cluster *cluster, uint32_t node,
+                                              uint64_t owner);
 /* The GPUs of a node that are promised in this way. */
 uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, enum gt_promise_kind kind);
 /* The promise of a GPU, before others one that takes it; NULL: it has none. Valid until the next change of
@@ -232,3 +235,5 @@ const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster,
  * times of them. Where no end of what an owner has is known, it says since when.
  */
 void gt_promise_say(const struct gt_promise *promise, const char *whose, uint64_t unix_ms, struct gt_buf *to);
+/* Appends "; 3 nodes are " and that, without an end; nothing where there are none. */
+void gt_promise_say_some(enum gt_promise_kind kind, uint32_t count, const char *what, struct gt_buf *to);

@@ -164,11 +164,17 @@ uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, en
     return mask;
 }
 
-bool gt_cluster_is_reserved(const struct gt_cluster *cluster, uint32_t node)
+const struct gt_promise *gt_cluster_kept_from(const struct gt_cluster *cluster, uint32_t node, uint64_t owner)
 {
-    return gt_cluster_promised(cluster, node, GT_PROMISE_NODE) ||
-           gt_cluster_promised(cluster, node, GT_PROMISE_SPARE) ||
-           gt_cluster_promised(cluster, node, GT_PROMISE_NOTED_NODE);
+    const struct gt_promise *found = NULL;
+    for (uint32_t slot = ledger_first(cluster, node); slot != GT_NONE; slot = cluster->promises[slot].next) {
+        const struct gt_promise *told = &cluster->promises[slot].told;
+        if (told->kind == GT_PROMISE_SPARE)
+            return told;
+        if (told->kind == GT_PROMISE_NOTED_NODE || (told->kind == GT_PROMISE_NODE && told->owner != owner))
+            found = told;
+    }
+    return found;
 }
 
 const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu)
@@ -208,4 +214,12 @@ void gt_promise_say(const struct gt_promise *promise, const char *whose, uint64_
         gt_buf_printf(to, ends ? " until %s" : ", since %s", at);
     if (promise->kind == GT_PROMISE_PEOPLE && whose)
         gt_buf_printf(to, " for %s", whose);
+}
+
+void gt_promise_say_some(enum gt_promise_kind kind, uint32_t count, const char *what, struct gt_buf *to)
+{
+    if (!count)
+        return;
+    gt_buf_printf(to, "; %u %s%s ", count, what, count == 1 ? " is" : "s are");
+    gt_promise_say(&(struct gt_promise){.kind = kind}, NULL, 0, to);
 }

@@ -454,7 +454,7 @@ static void kueue_admission_decide(struct gt_admission *admission, struct gt_fit
 static void avoid_reserved(const struct gt_cluster *cluster, struct gt_node_set *to)
 {
     for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++)
-        if (gt_cluster_is_reserved(cluster, n))
+        if (gt_cluster_kept_from(cluster, n, 0))
             gt_node_set_add(to, n, NULL);
 }
 

@@ -153,12 +153,8 @@ static void say_what_else(const struct gt_fit_spec *spec, const struct verdict_e
     if (excluded->unsuitable)
         gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
                       excluded->unsuitable, gt_plural(excluded->unsuitable));
-    if (excluded->kept)
-        gt_buf_printf(text, "; %u node%s reserved for a job that waits", excluded->kept,
-                      excluded->kept == 1 ? " is" : "s are");
-    if (excluded->by_people)
-        gt_buf_printf(text, "; people have reserved %u node%s", excluded->by_people,
-                      gt_plural(excluded->by_people));
+    gt_promise_say_some(GT_PROMISE_NODE, excluded->kept, "node", text);
+    gt_promise_say_some(GT_PROMISE_PEOPLE, excluded->by_people, "node", text);
     if (spec->held)
         gt_buf_printf(text, "; %u Workload%s let in before that will take GPUs", spec->held,
                       spec->held == 1 ? " was" : "s were");

@@ -185,10 +185,10 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     struct gt_placement *placement = reconcile->placement;
     gt_auto_buf struct gt_buf text = GT_BUF(PLAN_TEXT_MAX);
     struct gt_plan_failure failure = {0};
-    char reserved[PLACEMENT_HOLDER_SIZE];
+    gt_auto_buf struct gt_buf reserved = GT_BUF(PLACEMENT_HOLDER_MAX);
     struct gt_decide_spec spec = {
         .avoid = restricted && placement->nodes.reserved.nodes ? &placement->nodes.reserved : NULL,
-        .avoid_for = reserved,
+        .avoid_for = gt_placement_say_holder(placement, &reserved),
         .reserve_until = reconcile->now + gt_reserve_missing_ms(reconcile),
         .leave = &reconcile->pinned,
         .gpus_max = reconcile->gpus_max,
@@ -203,7 +203,6 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         gt_placement_fail(pjob, gt_err_text(error));
         return GT_QUEUE_FAILED;
     }
-    gt_placement_say_holder(placement, reserved);
     gt_decision_log_set_time(placement->log, gt_clock_wall_ms());
     uint64_t began = gt_clock_ns();
     enum gt_decision decision = gt_decide(reconcile->view, &spec, &failure, &text);

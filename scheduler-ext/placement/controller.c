@@ -518,9 +518,7 @@ bool gt_placement_is_reserved(const struct gt_placement *placement, const struct
 {
     if (gt_placement_is_spare(placement, node))
         return true;
-    const struct pjob *holder = placement->nodes.holder;
-    return gt_cluster_is_reserved(gt_cache_cluster(placement->spec.cache), node) &&
-           !(holder && pod && pod->job->user == holder);
+    return gt_cluster_kept_from(gt_cache_cluster(placement->spec.cache), node, pod ? pod->job->number : 0);
 }
 
 const struct gt_decision_log *gt_placement_decisions(const struct gt_placement *placement)

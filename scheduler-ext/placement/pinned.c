@@ -66,14 +66,16 @@ int gt_placement_spread(const struct reconcile *reconcile, struct gt_node_set *t
     return 0;
 }
 
-void gt_placement_say_holder(const struct gt_placement *placement, char to[static PLACEMENT_HOLDER_SIZE])
+const char *gt_placement_say_holder(const struct gt_placement *placement, struct gt_buf *to)
 {
-    char until[GT_TIME_TEXT_SIZE];
-    *to = '\0';
-    if (!placement->nodes.holder)
-        return;
-    gt_time_text(placement->nodes.holder->place.reserved_until_s, until);
-    snprintf(to, PLACEMENT_HOLDER_SIZE, "%s until %s", placement->nodes.holder->job->key, until);
+    const struct pjob *holder = placement->nodes.holder;
+    if (!holder)
+        return NULL;
+    const struct gt_promise as_published = {.kind = GT_PROMISE_NODE,
+                                            .owner = holder->job->number,
+                                            .until_ms = (uint64_t)holder->place.reserved_until_s * 1000};
+    gt_cache_say_promise(placement->spec.cache, &as_published, 0, to);
+    return to->data;
 }
 
 /* Spare nodes, which only replacements may use. */

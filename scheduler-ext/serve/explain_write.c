@@ -361,6 +361,7 @@ static void add_free_gpus(const struct gt_debug_view *view, const struct gt_clus
 static void add_examples(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                          enum gt_refusal refusal, const struct gt_refused *refused, struct gt_buf *to)
 {
+    const struct gt_extender_pod asking = {.known = pod};
     bool counts = refusal == GT_REFUSED_TOO_FEW || refusal == GT_REFUSED_GPUS_RESERVED;
     gt_buf_puts(to, refused->count > GT_ASSESSED_EXAMPLES ? ", for example " : ": ");
     for (uint32_t i = 0; i < refused->count && i < GT_ASSESSED_EXAMPLES; i++) {
@@ -374,6 +375,11 @@ static void add_examples(const struct gt_debug_view *view, const struct gt_cache
             add_allocatable(view, refused->examples[i], to);
         if (refusal == GT_REFUSED_RESOURCES)
             add_scarcest(view, pod, refused->examples[i], to);
+        if (refusal == GT_REFUSED_NODE_RESERVED) {
+            gt_buf_puts(to, " (");
+            gt_node_say_kept(view->cache, &asking, refused->examples[i], to);
+            gt_buf_puts(to, ")");
+        }
     }
     gt_buf_puts(to, "\n");
 }

@@ -141,7 +141,7 @@ static void filter(struct gt_extender *e, const struct gt_wire_request *request,
         if (feasibility == GT_FEASIBLE)
             continue;
         e->verdicts[i].unresolvable = feasibility == GT_PLANNED_ELSEWHERE;
-        gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reasons);
+        gt_feasibility_reason(e->spec.cache, &pod, node, feasibility, &reasons);
         gt_buf_add(&reasons, "", 1);
     }
     gt_cache_pass(e->spec.cache, pod.namespace_, pod.name, gt_mix_numa_pod(&pod.asked), &passed, now_ms);
@@ -240,7 +240,7 @@ static void predicate(struct gt_extender *e, const struct gt_wire_request *reque
         gt_predicate_answer(to, NULL, GT_VOLCANO_UNSCHEDULABLE);
         return;
     }
-    gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reason);
+    gt_feasibility_reason(e->spec.cache, &pod, node, feasibility, &reason);
     gt_predicate_answer(
         to, reason.data && reason.len ? reason.data : "gputopo has reserved this node for others",
         feasibility == GT_PLANNED_ELSEWHERE ? GT_VOLCANO_UNRESOLVABLE : GT_VOLCANO_UNSCHEDULABLE);

@@ -69,8 +69,11 @@ static void add_notes(const struct gt_cluster_node *found, const struct gt_cache
                       const struct gt_picture_node *node, struct gt_buf *to)
 {
     gt_picture_add_flags(to, node);
-    if (cached->foreign)
-        gt_picture_add_note(to, "%u reserved by the other scheduler", gt_bit_count(cached->foreign));
+    if (cached->foreign) { /* without its end, which moves every few seconds */
+        gt_auto_buf struct gt_buf says = GT_BUF(NOTE_MAX);
+        gt_promise_say(&(struct gt_promise){.kind = GT_PROMISE_FOREIGN}, NULL, 0, &says);
+        gt_picture_add_note(to, "%u %s", gt_bit_count(cached->foreign), says.data ? says.data : "");
+    }
     if (cached->offered >= 0 && cached->offered < gt_bit_count(found->healthy))
         gt_picture_add_note(to, "its Node offers %lld of %u GPUs", (long long)cached->offered, node->gpus);
     if (found->slow & found->healthy) {

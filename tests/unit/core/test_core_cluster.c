@@ -171,9 +171,10 @@ static void assumptions_end(void **state)
     assert_int_equal(node.available, 0x03);
     assert_int_equal(gt_cluster_promise_of(cluster, 0, 1)->kind, GT_PROMISE_NODE);
     assert_int_equal(gt_cluster_promise_of(cluster, 0, 3)->kind, GT_PROMISE_RESERVED);
-    assert_true(gt_cluster_is_reserved(cluster, 0));
+    assert_int_equal(gt_cluster_kept_from(cluster, 0, 6)->kind, GT_PROMISE_NODE);
+    assert_null(gt_cluster_kept_from(cluster, 0, 7));
     gt_cluster_end_promise(cluster, whole);
-    assert_false(gt_cluster_is_reserved(cluster, 0));
+    assert_null(gt_cluster_kept_from(cluster, 0, 6));
     struct gt_node_set nodes = {0};
     assert_int_equal(gt_node_set_add(&nodes, 0, NULL), 0);
     gt_cluster_promise_nodes(cluster, GT_PROMISE_SPARE, 0, &nodes, 0);

@@ -552,17 +552,17 @@ static void test_selector_and_kept_nodes(void **state)
              .spec = "\"nodeSelector\":{\"hall\":\"b\"},");
     assert_int_equal(gt_node_set_add(&kept, gt_cluster_find_node(gt_cache_cluster(cache), "s2-n1"), NULL), 0);
     const struct gt_decide_spec avoiding = {
-        .avoid = &kept, .avoid_for = "ns/Job/b until 12:00", .reserve_until = 1000};
+        .avoid = &kept, .avoid_for = "reserved for job ns/Job/b until 12:00", .reserve_until = 1000};
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &avoiding, &text), GT_DECISION_WAITS);
     assert_non_null(strstr(text.data, "exclude 8 nodes"));
     assert_non_null(strstr(text.data, "it would fit"));
-    assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved by ns/Job/b until 12:00"));
+    assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved for job ns/Job/b until 12:00"));
     gt_buf_consume(&text, text.len);
     /* what is reserved counts all the same */
     give_topology(cache, TOPOLOGY(.name = node_name(2, 0), .gpus = 8, .unnamed = 0xff), 1);
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &avoiding, &text), GT_DECISION_WAITS);
     assert_non_null(strstr(text.data, "32 GPUs are needed in all, the cluster has 24"));
-    assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved by ns/Job/b until 12:00"));
+    assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved for job ns/Job/b until 12:00"));
     give_topology(cache, TOPOLOGY(.name = node_name(2, 0), .gpus = 8), 1);
     assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8); /* all are eligible again */
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);

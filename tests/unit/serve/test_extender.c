@@ -235,7 +235,7 @@ static void test_what_another_replica_reserves(void **state)
     assert_string_equal(failed_text(answer, "FailedNodes", "n1"),
                         "6 of the free GPUs are reserved for planned or starting pods, 2 are left, 4 needed");
     assert_string_equal(failed_text(answer, "FailedNodes", "n2"),
-                        "gputopo has reserved this node for a larger job that has waited for long");
+                        "this node is reserved by the leading replica for a waiting job");
     cJSON_Delete(answer);
     give_pod(host->cache, POD(.name = "planned", .gpus = 4, .plan_node = "n1", .plan_mask = 0x0f));
     answer = post(host, "/kube-scheduler/filter", ARGS("planned", "4", "\"n1\",\"n3\""));
