@@ -591,6 +591,18 @@ static void test_promises_of_a_node(void **state)
         assert_says(cache, "node=n", 200, line.data);
         gt_cluster_end_promise(cluster, id);
     }
+    /* A job of the same name is another one. */
+    struct gt_promise_id of_gone;
+    const struct gt_promise left = {.kind = GT_PROMISE_RESERVED,
+                                    .place = {gt_cluster_find_node(cluster, "n"), 1},
+                                    .owner = gt_cache_find_job(cache, "ns/Owned/ReplicaSet/j")->number,
+                                    .until_ms = 70000};
+    assert_int_equal(gt_cluster_promise(cluster, &left, &of_gone, NULL), 0);
+    assert_says(cache, "node=n", 200, "GPU 0: reserved for pods to come of job ns/Owned/ReplicaSet/j until ");
+    gt_cache_pod_deleted(cache, "ns", "j-0");
+    give_pod(cache, POD(.name = "j-0", .job = "j", .gpus = 1, .gated = true));
+    assert_says(cache, "node=n", 200, "GPU 0: reserved for pods to come of a job that has ended until ");
+    gt_cluster_end_promise(cluster, of_gone);
     cJSON *node = world_node(NODE(.name = "n"));
     cJSON *annotations = cJSON_AddObjectToObject(cJSON_GetObjectItem(node, "metadata"), "annotations");
     cJSON_AddStringToObject(annotations, GT_ANNOTATION_RESERVED, "2126-01-01T00:00:00Z for=ml");
