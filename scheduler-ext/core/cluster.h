@@ -224,6 +224,9 @@ void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind k
  * asked about by name (gt_cache_may_use()). NULL: it may. Valid until the next change of the ledger. */
 const struct gt_promise *gt_cluster_kept_from(const struct gt_cluster *cluster, uint32_t node,
                                               uint64_t owner);
+/* The nodes with promises of this kind, one of those that take no GPUs. The set is the cluster's, and changes
+ * with the ledger. */
+const struct gt_node_set *gt_cluster_kept_nodes(const struct gt_cluster *cluster, enum gt_promise_kind kind);
 /* The GPUs of a node that are promised in this way. */
 uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, enum gt_promise_kind kind);
 /* The promise of a GPU, before others one that takes it; NULL: it has none. Valid until the next change of

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/time_text.h"
 #include "scheduler-ext/core/internal.h"
@@ -38,12 +39,14 @@ int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *prom
                        cluster->node_names.text[node], (unsigned long long)promise->place.mask,
                        (unsigned long long)cluster->available[node]);
     uint32_t slot = cluster->promise_free;
+    if (slot == GT_NONE && cluster->promise_count == cluster->promise_capacity)
+        GT_TRY(grow_ledger(cluster, err));
+    if (promise->kind >= GT_PROMISE_NODE)
+        GT_TRY(gt_node_set_add(&cluster->kept[promise->kind - GT_PROMISE_NODE], node, err));
     if (slot != GT_NONE)
         cluster->promise_free = cluster->promises[slot].next;
-    else {
-        GT_TRY(cluster->promise_count == cluster->promise_capacity ? grow_ledger(cluster, err) : 0);
+    else
         slot = cluster->promise_count++;
-    }
     uint32_t first = cluster->first_promise[node], generation = cluster->promises[slot].generation + 1;
     cluster->promises[slot] = (struct promise){*promise, taken, first, GT_NONE, generation};
     if (!promise->since_ms)
@@ -67,6 +70,8 @@ void gt_core_end_promise(struct gt_cluster *cluster, uint32_t slot)
         cluster->first_promise[node] = promise->next;
     if (promise->next != GT_NONE)
         cluster->promises[promise->next].previous = promise->previous;
+    if (promise->told.kind >= GT_PROMISE_NODE && !gt_cluster_promised(cluster, node, promise->told.kind))
+        gt_node_set_remove(&cluster->kept[promise->told.kind - GT_PROMISE_NODE], node);
     cluster->assumed[node] &= ~promise->taken;
     gt_core_refresh(cluster, node);
     promise->told.place.node = GT_NONE;
@@ -162,6 +167,12 @@ uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, en
     for (uint32_t slot = ledger_first(cluster, node); slot != GT_NONE; slot = cluster->promises[slot].next)
         mask |= cluster->promises[slot].told.kind == kind ? cluster->promises[slot].told.place.mask : 0;
     return mask;
+}
+
+const struct gt_node_set *gt_cluster_kept_nodes(const struct gt_cluster *cluster, enum gt_promise_kind kind)
+{
+    GT_ASSERT(kind >= GT_PROMISE_NODE);
+    return &cluster->kept[kind - GT_PROMISE_NODE];
 }
 
 const struct gt_promise *gt_cluster_kept_from(const struct gt_cluster *cluster, uint32_t node, uint64_t owner)

@@ -402,8 +402,6 @@ void gt_placement_free(struct gt_placement *placement)
         gt_write_close(&placement->lines[i]);
     if (placement->queue)
         gt_queue_free(placement->queue);
-    gt_node_set_done(&placement->nodes.reserved);
-    gt_node_set_done(&placement->nodes.spares);
     gt_node_set_done(&placement->nodes.leaving);
     gt_brake_done(&placement->nodes.brake);
     gt_source_free(placement->round.timer);
@@ -504,20 +502,12 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     ret->behind = before ? before->job : NULL;
 }
 
-bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node)
+const struct gt_promise *gt_placement_kept_from(const struct gt_placement *placement,
+                                                const struct gt_cache_pod *pod, uint32_t node)
 {
-    if (!placement->spec.options.spare_nodes && !gt_cache_has_spares(placement->spec.cache))
-        return false;
-    if (gt_clock_ms() >= placement->nodes.spares_ms + SPARES_MS)
+    bool spares = placement->spec.options.spare_nodes || gt_cache_has_spares(placement->spec.cache);
+    if (spares && gt_clock_ms() >= placement->nodes.spares_ms + SPARES_MS)
         gt_placement_find_spares((struct gt_placement *)(uintptr_t)placement);
-    return gt_node_set_has(&placement->nodes.spares, node);
-}
-
-bool gt_placement_is_reserved(const struct gt_placement *placement, const struct gt_cache_pod *pod,
-                              uint32_t node)
-{
-    if (gt_placement_is_spare(placement, node))
-        return true;
     return gt_cluster_kept_from(gt_cache_cluster(placement->spec.cache), node, pod ? pod->job->number : 0);
 }
 

@@ -235,13 +235,13 @@ static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec
 {
     struct gt_placement *placement = reconcile->placement;
     struct pjob *pjob = reconcile->pjob;
-    const struct gt_node_set *reserved_nodes = &placement->nodes.reserved;
+    const struct gt_node_set *reserved_nodes = gt_placement_kept_nodes(pjob);
     struct gt_queue_entry entry = {
         .job = pjob, .share = &pjob->tenant->share, .number = pjob->job->number, .partial = true};
     gt_node_set_clear(&reconcile->pinned);
     int r = gt_placement_pinned(pjob, &reconcile->pinned, err);
     spec->leave = &reconcile->pinned;
-    if (!reserved_nodes->nodes || placement->nodes.holder == pjob)
+    if (!reserved_nodes)
         return r;
     gt_placement_precedence(pjob->job, &entry.priority, &entry.created_s);
     if (gt_queue_is_behind_holder(placement->queue, &entry))

@@ -82,14 +82,15 @@ const char *gt_placement_say_holder(const struct gt_placement *placement, struct
 
 void gt_placement_find_spares(struct gt_placement *placement)
 {
-    bool had = gt_node_set_next(&placement->nodes.spares, 0) != GT_NONE;
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set spares = {0};
+    struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     placement->nodes.spares_ms = gt_clock_ms();
-    if (gt_cache_spares(placement->spec.cache, (uint32_t)placement->spec.options.spare_nodes,
-                        &placement->nodes.spares, NULL) < 0)
-        gt_node_set_clear(&placement->nodes.spares);
-    if (had || gt_node_set_next(&placement->nodes.spares, 0) != GT_NONE)
-        gt_cluster_promise_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_SPARE, 0,
-                                 &placement->nodes.spares, 0);
+    if (gt_cache_spares(placement->spec.cache, (uint32_t)placement->spec.options.spare_nodes, &spares, NULL) <
+        0)
+        gt_node_set_clear(&spares);
+    if (gt_node_set_next(gt_cluster_kept_nodes(cluster, GT_PROMISE_SPARE), 0) != GT_NONE ||
+        gt_node_set_next(&spares, 0) != GT_NONE)
+        gt_cluster_promise_nodes(cluster, GT_PROMISE_SPARE, 0, &spares, 0);
 }
 
 /* In the log and as an Event. */

@@ -147,10 +147,9 @@ static bool find_moves(struct reconcile *reconcile, struct gt_movable_pods *pods
 {
     struct gt_placement *placement = reconcile->placement;
     struct gt_cache *cache = placement->spec.cache;
-    bool restricted = placement->nodes.holder && placement->nodes.holder != reconcile->pjob;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set moves_avoid = {0}, by_people = {0};
-    const struct gt_node_set *kept[] = {&placement->nodes.spares,
-                                        restricted ? &placement->nodes.reserved : NULL, &by_people};
+    const struct gt_node_set *kept[] = {gt_cluster_kept_nodes(gt_cache_cluster(cache), GT_PROMISE_SPARE),
+                                        gt_placement_kept_nodes(reconcile->pjob), &by_people};
     if (gt_cache_reserved_nodes(cache, &by_people, NULL) < 0)
         return false;
     for (unsigned i = 0; i < GT_COUNT(kept); i++)

@@ -18,6 +18,8 @@ void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod 
 /* Tries to place a waiting job. */
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);
 /* Chooses and reserves nodes for a waiting job; `pjob` NULL: ends the reservation. */
+/* The nodes that are reserved for another job; NULL: none are. */
+const struct gt_node_set *gt_placement_kept_nodes(const struct pjob *pjob);
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms);
 /* Sets `fits` of jobs that wait for something else than room. */
 void gt_placement_look(struct gt_placement *placement);

@@ -41,7 +41,7 @@ bool gt_node_is_kept(const struct gt_cache *cache, const struct gt_placement *pl
                      const struct gt_extender_pod *pod, uint32_t node)
 {
     return is_by_people(cache, pod, node) ||
-           (placement && gt_placement_is_reserved(placement, pod->known, node));
+           (placement && gt_placement_kept_from(placement, pod->known, node));
 }
 
 enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_placement *placement,

@@ -95,9 +95,10 @@ void gt_model_draw_node(const struct gt_debug_view *view, uint32_t id, struct gt
     if (!gt_cluster_get_node(gt_cache_cluster(view->cache), id, &found))
         return;
     gt_cache_get_node(view->cache, id, &cached);
-    bool spare = view->placement && gt_placement_is_spare(view->placement, id);
-    bool reserved = !spare && (!gt_cache_may_use(view->cache, NULL, id) ||
-                               (view->placement && gt_placement_is_reserved(view->placement, NULL, id)));
+    const struct gt_promise *kept =
+        view->placement ? gt_placement_kept_from(view->placement, NULL, id) : NULL;
+    bool spare = kept && kept->kind == GT_PROMISE_SPARE;
+    bool reserved = !spare && (kept || !gt_cache_may_use(view->cache, NULL, id));
     *ret = (struct gt_picture_node){
         .name = found.name,
         .product = cached.product,

@@ -184,20 +184,6 @@ bool gt_volcano_room_is_used(struct gt_volcano *volcano, const struct volcano_jo
     return false;
 }
 
-void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uint8_t *may_use, uint32_t count)
-{
-    const struct volcano_session *session = &volcano->session;
-    for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
-        for (uint32_t i = 0; i < room->place_count; i++) {
-            uint32_t id = room->places[i].promise.place.node;
-            uint32_t at = id < session->ids ? session->node_of[id] : GT_VOLCANO_NO_NODE;
-            struct gt_cluster_node node;
-            if (at < count && gt_cluster_get_node(gt_cache_cluster(volcano->cache), id, &node) &&
-                gt_bit_count(gt_node_available(&node, 0)) < gpus)
-                may_use[at] = 0;
-        }
-}
-
 /* ---- making room ---- */
 
 /* Makes the room of a plan: its places, and the pods that are evicted from them or leave anyway. */
