@@ -398,6 +398,7 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     if (placement->nodes.holder && (!found || placement->nodes.holder != pjob))
         gt_cluster_end_promises(cluster, GT_PROMISE_NODE, placement->nodes.holder->job->number);
+    gt_cluster_end_promises(cluster, GT_PROMISE_NOTED_NODE, 0); /* of the last leader */
     if (found)
         gt_cluster_promise_nodes(cluster, GT_PROMISE_NODE, pjob->job->number, chosen, reserved_until_ms);
     placement->nodes.holder = found ? pjob : NULL;

@@ -288,6 +288,7 @@ static void on_round(void *arg)
         gt_queue_wake(placement->queue);
         mark_reserving(placement);
         gt_placement_sync_parked(placement);
+        gt_cluster_end_promises(gt_cache_cluster(placement->spec.cache), GT_PROMISE_NOTED_NODE, 0);
         placement->round.wake_ms = now + placement->times.retry_ms;
         placement->jobs.has_orphans = true;
     }
@@ -426,7 +427,9 @@ void gt_placement_start(struct gt_placement *placement)
     size_t slot = 0;
     for (struct record *record; (record = gt_index_next(&placement->pods, &slot));)
         record->own_fence = 0;
-    gt_noted_read(gt_cache_cluster(placement->spec.cache), "");
+    /* Objects say for whom the places of the note are. Its nodes are chosen again, and left alone until then.
+     */
+    gt_cluster_end_promises(gt_cache_cluster(placement->spec.cache), GT_PROMISE_NOTED, 0);
     placement->round.due_ms = placement->round.yield_ms = UINT64_MAX;
     placement->round.no_gpus_ms = 0;
     placement->round.wake_ms = gt_clock_ms() + placement->times.retry_ms;
