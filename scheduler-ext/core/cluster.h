@@ -175,7 +175,7 @@ struct gt_running_pod {
 enum gt_promise_kind {
     GT_PROMISE_PLANNED,  /* to a pod that is planned, by the number of its job */
     GT_PROMISE_RESERVED, /* to pods of that job that are to come, or wait for more room */
-    GT_PROMISE_ADMITTED, /* to Workloads that Kueue has let in */
+    GT_PROMISE_ADMITTED, /* to Workloads that Kueue has let in, while it is decided on others */
     GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others: takes those that are available */
     GT_PROMISE_FOREIGN,  /* by another scheduler */
     /* These take no GPUs, and may overlap others. */

@@ -25,10 +25,13 @@ struct admission_entry {
     struct gt_workload *workload;
     uint64_t waits_ms; /* since when it has quota and does not fit; 0: not tried */
     uint64_t rest_ms;  /* no decision before then */
-    uint64_t hold_ms;  /* until when its places are held; 0: not held */
-    bool whole;        /* what its claims ask for is known */
-    bool decided;      /* this version of it */
-    uint32_t assumed;  /* so many of its places are, for this round */
+    /* Until when its places are held; 0: not held. Only from other Workloads: they are in the ledger while
+     * these are decided on, and not between, since its own job is planned then, as all others are, wherever
+     * there is room. */
+    uint64_t hold_ms;
+    bool whole;       /* what its claims ask for is known */
+    bool decided;     /* this version of it */
+    uint32_t assumed; /* so many of its places are, for this round */
     struct gt_fit_places places;
 };
 
