@@ -296,15 +296,13 @@ bool gt_cache_pod_lost_gpu(const struct gt_cache *cache, const struct gt_cache_p
  * annotation says, else `standard`; none of a supernode that has fewer nodes. */
 int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_node_set *ret,
                     struct gt_err **err);
-/* What people reserve (GT_ANNOTATION_RESERVED): whether the pod may use the node now,
- * NULL: any pod; the nodes that are reserved now; and until when a node is, and for whom: false where it is
- * not. */
+/* What people reserve (GT_ANNOTATION_RESERVED): whether the pod may use the node now, NULL: any pod. */
 bool gt_cache_may_use(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node);
 /* The same for the pods of a job: its key, or its namespace where no more is known. */
 bool gt_cache_job_may_use(const struct gt_cache *cache, const char *job, uint32_t node);
 /* Tells the ledger of them, in place of what it was told before. */
 void gt_cache_promise_reserved(struct gt_cache *cache);
-int gt_cache_reserved_nodes(const struct gt_cache *cache, struct gt_node_set *ret, struct gt_err **err);
+/* Until when the node is, and for whom; false where it is not. */
 bool gt_cache_say_reserved(const struct gt_cache *cache, uint32_t node, struct gt_buf *to);
 /* gt_promise_say() with its owner's name. */
 void gt_cache_say_promise(struct gt_cache *cache, const struct gt_promise *promise, uint64_t unix_ms,

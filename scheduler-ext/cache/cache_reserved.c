@@ -4,12 +4,11 @@
 #include "api/movable.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/time_text.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
 /* What people reserve: Nodes and Supernodes, also those above. It begins and ends by the time of day. And
  * what is said of promises. */
-enum { KEY_MAX = 1024 };
+enum { WHOSE_MAX = 1024 };
 
 void gt_cache_set_reserved(struct gt_cache *cache, struct cache_reserved *at, const char *text)
 {
@@ -49,15 +48,6 @@ bool gt_cache_job_may_use(const struct gt_cache *cache, const char *job, uint32_
 bool gt_cache_may_use(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node)
 {
     return gt_cache_job_may_use(cache, pod ? pod->job->key : NULL, node);
-}
-
-int gt_cache_reserved_nodes(const struct gt_cache *cache, struct gt_node_set *ret, struct gt_err **err)
-{
-    gt_node_set_clear(ret);
-    for (uint32_t n = 0; cache->has_reserved && n < gt_cluster_nodes(cache->cluster); n++)
-        if (!gt_cache_may_use(cache, NULL, n))
-            GT_TRY(gt_node_set_add(ret, n, err));
-    return 0;
 }
 
 /* In Unix time. */
@@ -101,7 +91,7 @@ void gt_cache_say_promise(struct gt_cache *cache, const struct gt_promise *promi
                           struct gt_buf *to)
 {
     const struct gt_cache_job *job = promise->owner ? gt_cache_numbered_job(cache, promise->owner) : NULL;
-    gt_auto_buf struct gt_buf whose = GT_BUF(KEY_MAX);
+    gt_auto_buf struct gt_buf whose = GT_BUF(WHOSE_MAX);
     if (promise->kind == GT_PROMISE_PEOPLE && gt_cache_say_reserved(cache, promise->place.node, to))
         return; /* their own words have it to the second, and for whom */
     if (job)

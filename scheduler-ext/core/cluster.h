@@ -215,8 +215,8 @@ uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kin
 void gt_cluster_renew_promise(struct gt_cluster *cluster, struct gt_promise_id id, uint64_t until_ms);
 void gt_cluster_renew_promises(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
                                uint64_t until_ms);
-/* Makes promises of these whole nodes, in place of those of this kind to that owner; what stays is renewed.
- * Without memory, of fewer. */
+/* Makes promises of these whole nodes, in place of those of this kind, which only that owner has; what stays
+ * is renewed. Without memory, of fewer. */
 void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
                               const struct gt_node_set *nodes, uint64_t until_ms);
 /* Why that owner is not to use the node at all: it is left to pods that lose theirs, or to another job that

@@ -131,17 +131,6 @@ static uint32_t ledger_first(const struct gt_cluster *cluster, uint32_t node)
     return gt_core_has_node(cluster, node) ? cluster->first_promise[node] : GT_NONE;
 }
 
-/* Whether the node has one of this kind to that owner. */
-static bool ledger_has(const struct gt_cluster *cluster, uint32_t node, enum gt_promise_kind kind,
-                       uint64_t owner)
-{
-    uint32_t slot = ledger_first(cluster, node);
-    while (slot != GT_NONE &&
-           (cluster->promises[slot].told.kind != kind || cluster->promises[slot].told.owner != owner))
-        slot = cluster->promises[slot].next;
-    return slot != GT_NONE;
-}
-
 void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
                               const struct gt_node_set *nodes, uint64_t until_ms)
 {
@@ -156,7 +145,7 @@ void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind k
     }
     for (uint32_t n = gt_node_set_next(nodes, 0); n != GT_NONE; n = gt_node_set_next(nodes, n + 1)) {
         promise.place.node = n;
-        if (!ledger_has(cluster, n, kind, owner))
+        if (!gt_node_set_has(gt_cluster_kept_nodes(cluster, kind), n))
             gt_cluster_promise(cluster, &promise, &id, NULL);
     }
 }

@@ -454,13 +454,6 @@ static void kueue_admission_decide(struct gt_admission *admission, struct gt_fit
     }
 }
 
-static void avoid_reserved(const struct gt_cluster *cluster, struct gt_node_set *to)
-{
-    for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++)
-        if (gt_cluster_kept_from(cluster, n, 0))
-            gt_node_set_add(to, n, NULL);
-}
-
 /* Collects the due Workloads; `*ret_due`: when the next one is due. */
 static uint32_t kueue_admission_collect(const struct gt_admission *admission, struct admission_entry **to,
                                         uint64_t now_ms, uint64_t *ret_due)
@@ -486,12 +479,9 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
         calloc((size_t)admission->entries.table.count + 1, sizeof(struct admission_entry *));
     if (!entries)
         return now_ms + AGAIN_MS;
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
-    avoid_reserved(gt_cache_cluster(admission->spec.cache), &avoid);
     struct gt_fit_spec fit = {.cache = admission->spec.cache,
                               .flavors = admission->flavors,
-                              .flavor_count = admission->flavor_count,
-                              .avoid = &avoid};
+                              .flavor_count = admission->flavor_count};
     uint64_t end = kueue_admission_assume_holds(admission, &fit, now_ms, now_s);
     uint32_t count = kueue_admission_collect(admission, entries, now_ms, &due);
     for (uint32_t i = 0; i < count && i < ROUND_MAX; i++) {

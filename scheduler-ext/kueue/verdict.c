@@ -217,16 +217,15 @@ static int exclude_all(const struct gt_fit_spec *spec, const struct gt_workload 
             GT_TRY(verdict_exclude(spec, &workload->pod_sets[i], to, err));
     }
     ret->unsuitable = gt_node_set_count(to);
-    for (uint32_t n = gt_node_set_next(spec->avoid, 0); n != UINT32_MAX;
-         n = gt_node_set_next(spec->avoid, n + 1)) {
-        ret->kept += !gt_node_set_has(to, n);
+    const struct gt_cluster *cluster = gt_cache_cluster(spec->cache);
+    for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++) {
+        bool kept = gt_cluster_kept_from(cluster, n, 0), is_new = !gt_node_set_has(to, n);
+        if (!kept && gt_cache_job_may_use(spec->cache, spec->job, n))
+            continue;
+        ret->kept += is_new && kept;
+        ret->by_people += is_new && !kept;
         GT_TRY(gt_node_set_add(to, n, err));
     }
-    for (uint32_t n = 0; n < gt_cluster_nodes(gt_cache_cluster(spec->cache)); n++)
-        if (!gt_cache_job_may_use(spec->cache, spec->job, n)) {
-            ret->by_people += !gt_node_set_has(to, n);
-            GT_TRY(gt_node_set_add(to, n, err));
-        }
     return 0;
 }
 

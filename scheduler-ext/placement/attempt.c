@@ -327,14 +327,6 @@ void gt_placement_look(struct gt_placement *placement)
 
 /* ---- nodes reserved for the job that has waited longest ---- */
 
-const struct gt_node_set *gt_placement_kept_nodes(const struct pjob *pjob)
-{
-    const struct gt_placement *placement = pjob->placement;
-    return placement->nodes.holder && placement->nodes.holder != pjob
-               ? gt_cluster_kept_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_NODE)
-               : NULL;
-}
-
 static uint64_t digest_of_kept(const struct gt_placement *placement)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);

@@ -497,8 +497,6 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     ret->plan = pjob->report.plan ? pjob->report.plan : "";
     ret->holds_until_ms = placement->nodes.holder == pjob ? pjob->place.reserved_until_ms : 0;
     ret->reserved_gpus = gt_reservations_gpus(&pjob->place.reservations);
-    uint64_t end = gt_reservations_reserved_end(&pjob->place.reservations);
-    ret->reserved_until_ms = end == UINT64_MAX ? 0 : end;
     ret->tries = pjob->wait.tries;
     ret->place = gt_queue_place(placement->queue, pjob);
     const struct pjob *before = gt_queue_before(placement->queue, pjob);

@@ -217,7 +217,6 @@ struct gt_placement_job { /* texts are valid until the controller runs again; ""
     const struct gt_cache_job *behind; /* the job before it; NULL: none */
     uint64_t holds_until_ms; /* until when nodes are reserved for it, a time of gt_clock_ms(); 0: none are */
     uint32_t reserved_gpus;  /* reserved for pods that do not exist */
-    uint64_t reserved_until_ms; /* the end of that; 0: none, or not known */
     uint64_t tries;
 };
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,

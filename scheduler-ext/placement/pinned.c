@@ -66,6 +66,14 @@ int gt_placement_spread(const struct reconcile *reconcile, struct gt_node_set *t
     return 0;
 }
 
+const struct gt_node_set *gt_placement_kept_nodes(const struct pjob *pjob)
+{
+    const struct gt_placement *placement = pjob->placement;
+    return placement->nodes.holder && placement->nodes.holder != pjob
+               ? gt_cluster_kept_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_NODE)
+               : NULL;
+}
+
 const char *gt_placement_say_holder(const struct gt_placement *placement, struct gt_buf *to)
 {
     const struct pjob *holder = placement->nodes.holder;

@@ -18,8 +18,6 @@ void gt_reconcile_let_go(struct reconcile *reconcile, const struct gt_cache_pod 
 /* Tries to place a waiting job. */
 enum gt_queue_result gt_placement_try(struct pjob *pjob, bool restricted);
 /* Chooses and reserves nodes for a waiting job; `pjob` NULL: ends the reservation. */
-/* The nodes that are reserved for another job; NULL: none are. */
-const struct gt_node_set *gt_placement_kept_nodes(const struct pjob *pjob);
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms);
 /* Sets `fits` of jobs that wait for something else than room. */
 void gt_placement_look(struct gt_placement *placement);
@@ -76,6 +74,8 @@ uint64_t gt_wait_age_s(const struct pjob *pjob);
 int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct gt_err **err);
 /* Adds the nodes of the supernodes where other jobs of its object lie, where these are to be spread. */
 int gt_placement_spread(const struct reconcile *reconcile, struct gt_node_set *to, struct gt_err **err);
+/* The nodes that are reserved for another job; NULL: none are. */
+const struct gt_node_set *gt_placement_kept_nodes(const struct pjob *pjob);
 enum { PLACEMENT_HOLDER_MAX = GT_GPU_PLACEMENT_JOB_MAX + GT_TIME_TEXT_SIZE + 64 };
 /* "reserved for job KEY until TIME", of the job that nodes are reserved for, in the buffer; NULL: none is. */
 const char *gt_placement_say_holder(const struct gt_placement *placement, struct gt_buf *to);

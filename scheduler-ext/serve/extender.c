@@ -189,7 +189,7 @@ static bool look_at_preemption(const struct gt_extender *e, const struct gt_exte
     if ((pod->planned != GT_NONE && pod->planned != id) ||
         gt_node_is_kept(e->spec.cache, e->spec.placement, pod, id))
         return false;
-    uint64_t available = gt_node_available(&node, gt_cluster_promised(cluster, id, GT_PROMISE_NOTED));
+    uint64_t available = gt_node_available(cluster, id, &node);
     for (unsigned gpu = 0; gpu < gt_class_gpus(node.class); gpu++) {
         const struct gt_cache_pod *user = gt_cache_gpu_user(e->spec.cache, id, gpu);
         if (!user || !is_victim(request->victims[at], user))

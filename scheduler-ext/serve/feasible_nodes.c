@@ -56,11 +56,10 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
         return GT_FEASIBLE;
     if (gt_node_is_kept(cache, placement, pod, node))
         return GT_NODE_RESERVED;
-    uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
-    return gt_node_gpus_are_reserved(&known, remote, pod->gpus)                         ? GT_GPUS_RESERVED
-           : gt_node_kubelet_refuses(cache, node, remote, gt_mix_numa_pod(&pod->asked)) ? GT_NUMA_REFUSED
-           : gt_node_slow_refuses(cache, node, remote, &pod->asked)                     ? GT_SLOW_REFUSED
-                                                                                        : GT_FEASIBLE;
+    return gt_node_gpus_are_reserved(gt_cache_cluster(cache), node, &known, pod->gpus) ? GT_GPUS_RESERVED
+           : gt_node_kubelet_refuses(cache, node, gt_mix_numa_pod(&pod->asked))        ? GT_NUMA_REFUSED
+           : gt_node_slow_refuses(cache, node, &pod->asked)                            ? GT_SLOW_REFUSED
+                                                                                       : GT_FEASIBLE;
 }
 
 void gt_node_say_kept(struct gt_cache *cache, const struct gt_extender_pod *pod, uint32_t node,
@@ -80,8 +79,8 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_extender_pod 
     uint32_t shown = feasibility == GT_PLANNED_ELSEWHERE ? pod->planned : node;
     if (!gt_cluster_get_node(gt_cache_cluster(cache), shown, &known))
         return;
-    uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
-    unsigned left = gt_bit_count(gt_node_available(&known, remote));
+    uint64_t available = gt_node_available(gt_cache_cluster(cache), node, &known);
+    unsigned left = gt_bit_count(available);
     const struct gt_numa *numa = gt_class_numa(known.class);
     if (feasibility == GT_PLANNED_ELSEWHERE)
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
@@ -106,14 +105,13 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_extender_pod 
             pod->gpus);
     else if (feasibility == GT_SLOW_REFUSED)
         gt_buf_printf(to, "%u of the free GPUs are slow or suspect, which the pod never takes, %u needed",
-                      gt_bit_count(gt_node_available(&known, remote) & known.slow), pod->gpus);
+                      gt_bit_count(available & known.slow), pod->gpus);
     else if (feasibility == GT_GPUS_RESERVED) {
-        gt_buf_printf(to,
-                      "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
-                      gt_bit_count(known.assumed | (remote & known.free)), left, pod->gpus);
-        struct gt_cache_node cached;
-        if (gt_cache_get_node(cache, node, &cached))
-            gt_promise_say_some(GT_PROMISE_FOREIGN, gt_bit_count(cached.foreign), "GPU", to);
+        gt_buf_printf(
+            to, "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
+            gt_bit_count(known.assumed | (known.free & known.healthy & ~available)), left, pod->gpus);
+        uint64_t foreign = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_FOREIGN);
+        gt_promise_say_some(GT_PROMISE_FOREIGN, gt_bit_count(foreign), "GPU", to);
     }
 }
 
@@ -144,8 +142,7 @@ uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extende
         is_out(view, pod->known, &node, id, ret))
         return 0;
     enum gt_feasibility feasibility = gt_node_feasibility(view->cache, view->placement, pod, id);
-    uint64_t remote = gt_cluster_promised(gt_cache_cluster(view->cache), id, GT_PROMISE_NOTED);
-    uint64_t available = gt_node_available(&node, remote);
+    uint64_t available = gt_node_available(gt_cache_cluster(view->cache), id, &node);
     const struct gt_promise *kept = kept_from(view->cache, pod, id);
     bool spare = feasibility == GT_NODE_RESERVED && kept && kept->kind == GT_PROMISE_SPARE;
     *ret = spare                                                                    ? GT_REFUSED_SPARE

@@ -39,7 +39,7 @@ struct volcano_room { /* see room.c */
     struct gt_cache_pod_name *evicted_pods;
     uint32_t place_count, evicted_pod_count;
     uint64_t made_in;  /* session */
-    uint64_t until_ms; /* its promises end, and are made anew, in every session */
+    uint64_t until_ms; /* its promises are made again in every session */
     bool lasts;        /* made by the current action; outlives the session if its evictions are carried out */
     struct volcano_room *next;
 };

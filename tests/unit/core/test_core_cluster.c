@@ -194,7 +194,7 @@ static void assumptions_end(void **state)
     gt_cluster_free(cluster);
 }
 
-/* A promise is since the time when it was made, also when it is renewed, and made anew with others. */
+/* A promise is since the time when it was made, also when it is renewed, alone or with others. */
 static void times_of_promises(void **state)
 {
     struct gt_cluster *cluster = world_new();
