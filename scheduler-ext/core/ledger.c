@@ -209,9 +209,10 @@ void gt_promise_say(const struct gt_promise *promise, const char *whose, uint64_
     uint64_t at_ms = ends ? promise->until_ms : unknown ? promise->since_ms : 0;
     char at[GT_TIME_TEXT_SIZE];
     gt_buf_printf(to, "%s%s", words[promise->kind].what, !unknown ? "" : whose ? whose : unknown);
-    gt_time_text((int64_t)((at_ms + unix_ms) / 1000), at);
-    if (at_ms)
+    if (at_ms) {
+        gt_time_text((int64_t)((at_ms + unix_ms) / 1000), at);
         gt_buf_printf(to, ends ? " until %s" : ", since %s", at);
+    }
     if (promise->kind == GT_PROMISE_PEOPLE && whose)
         gt_buf_printf(to, " for %s", whose);
 }
