@@ -35,10 +35,8 @@ static bool promise_place(struct gt_cluster *cluster, struct gt_relocate_move *m
 
 static void end_promises(struct gt_cluster *cluster, struct gt_relocate_move *moves, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         gt_cluster_end_promise(cluster, moves[i].promise);
-        moves[i].promise = (struct gt_promise_id){0};
-    }
 }
 
 static bool exclude_places(const struct relocator *r, const struct move_item *item, struct gt_node_set *to)

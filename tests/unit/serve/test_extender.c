@@ -285,7 +285,8 @@ static void test_what_another_replica_reserves(void **state)
     assert_int_equal(gt_cluster_promised(cluster, gt_cluster_find_node(cluster, "n4"), GT_PROMISE_NOTED), 0);
     gt_noted_read(cluster, "");
     assert_int_equal(gt_cluster_promised(cluster, n1, GT_PROMISE_NOTED), 0);
-    /* When it leads itself, objects say what places are reserved; nodes are chosen again, and left until then. */
+    /* When it leads itself, objects say what places are reserved; nodes are chosen again, and left alone
+     * until then. */
     gt_placement_read_note(placement, "n1=4-7 n2=*");
     gt_placement_start(placement);
     assert_int_equal(gt_cluster_promised(cluster, n1, GT_PROMISE_NOTED), 0);
