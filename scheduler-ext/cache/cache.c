@@ -80,6 +80,7 @@ void gt_cache_tick(struct gt_cache *cache, uint64_t now_ms)
 {
     if (now_ms > cache->now_ms)
         cache->now_ms = now_ms;
+    gt_cluster_set_time(cache->cluster, cache->now_ms);
     if (cache->foreign_note && cache->now_ms >= cache->foreign_until_ms)
         gt_cache_set_foreign(cache, "", 0);
     gt_cache_end_passed(cache, NULL, NULL);

@@ -237,6 +237,7 @@ const struct gt_cache_pod *gt_cache_named_pod(const struct gt_cache *cache,
 /* For a job that has no pods yet. */
 uint64_t gt_cache_new_job_number(struct gt_cache *cache);
 struct gt_cache_job *gt_cache_find_job(const struct gt_cache *cache, const char *key);
+struct gt_cache_job *gt_cache_numbered_job(struct gt_cache *cache, uint64_t number); /* NULL: it is gone */
 /* Iterate in no order: NULL begins, and is returned at the end. No object may be added meanwhile. */
 struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struct gt_cache_pod *pod);
 struct gt_cache_job *gt_cache_next_job(const struct gt_cache *cache, const struct gt_cache_job *job);
@@ -295,15 +296,17 @@ bool gt_cache_pod_lost_gpu(const struct gt_cache *cache, const struct gt_cache_p
  * annotation says, else `standard`; none of a supernode that has fewer nodes. */
 int gt_cache_spares(const struct gt_cache *cache, uint32_t standard, struct gt_node_set *ret,
                     struct gt_err **err);
-/* What people reserve (GT_ANNOTATION_RESERVED): whether they ever did; whether the pod may use the node now,
- * NULL: any pod; the nodes that are reserved now; and until when a node is, and for whom: nothing where it is
- * not. */
-bool gt_cache_has_reserved(const struct gt_cache *cache);
+/* What people reserve (GT_ANNOTATION_RESERVED): whether the pod may use the node now, NULL: any pod. */
 bool gt_cache_may_use(const struct gt_cache *cache, const struct gt_cache_pod *pod, uint32_t node);
 /* The same for the pods of a job: its key, or its namespace where no more is known. */
 bool gt_cache_job_may_use(const struct gt_cache *cache, const char *job, uint32_t node);
-int gt_cache_reserved_nodes(const struct gt_cache *cache, struct gt_node_set *ret, struct gt_err **err);
-void gt_cache_say_reserved(const struct gt_cache *cache, uint32_t node, struct gt_buf *to);
+/* Tells the ledger of them, in place of what it was told before. */
+void gt_cache_promise_reserved(struct gt_cache *cache);
+/* Until when the node is, and for whom; false where it is not. */
+bool gt_cache_say_reserved(const struct gt_cache *cache, uint32_t node, struct gt_buf *to);
+/* gt_promise_say() with its owner's name. */
+void gt_cache_say_promise(struct gt_cache *cache, const struct gt_promise *promise, uint64_t unix_ms,
+                          struct gt_buf *to);
 /* The next Node, or Supernode, whose annotation cannot be read and was not returned yet; NULL: none. */
 const char *gt_cache_next_wrong_reserved(struct gt_cache *cache, bool *ret_is_node);
 

@@ -454,6 +454,7 @@ struct gt_cache {
     struct gt_mix *mix; /* of all pods added so far */
     struct gt_class_cache *classes;
     uint64_t seed, now_ms, next_job;
+    struct gt_cache_job *numbered; /* that was asked for by its number last; NULL: none */
     struct gt_table texts, nodes, supernodes, pods, jobs, namespaces, constraints, taints, requests, peers;
     struct gt_table claims, claims_of_pods; /* ResourceClaims, by name and by pod */
     struct gt_table slices, related;

@@ -70,6 +70,16 @@ struct gt_cache_job *gt_cache_next_job(const struct gt_cache *cache, const struc
     return gt_table_after(&cache->jobs, hash, job);
 }
 
+struct gt_cache_job *gt_cache_numbered_job(struct gt_cache *cache, uint64_t number)
+{
+    struct gt_cache_job *job = cache->numbered; /* node after node is asked about */
+    if (job && job->number == number)
+        return job;
+    for (job = gt_cache_next_job(cache, NULL); job && job->number != number;)
+        job = gt_cache_next_job(cache, job);
+    return cache->numbered = job;
+}
+
 uint32_t gt_cache_job_gpus(const struct gt_cache_job *job)
 {
     uint32_t gpus = 0;
@@ -132,6 +142,8 @@ void gt_cache_drop_job(struct gt_cache *cache, struct gt_cache_job *pub)
     if (pub->pod_count)
         return;
     cache_sizes_report(cache, job, job->reported, gt_chain_gone);
+    if (cache->numbered == pub)
+        cache->numbered = NULL;
     gt_cache_remove_record(cache, &cache->jobs, job->hash, job);
 }
 

@@ -418,10 +418,10 @@ static bool recompute_promise(const struct scene *scene, const struct gt_promise
 static void recompute_assume_holds(const struct scene *scene)
 {
     for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next) {
-        const struct gt_promise promise = {GT_PROMISE_PLANNED,
-                                           {scene->node->id, pod->next_hold},
-                                           pod->pub.job->number,
-                                           pod->pub.meta.requests};
+        const struct gt_promise promise = {.kind = GT_PROMISE_PLANNED,
+                                           .place = {scene->node->id, pod->next_hold},
+                                           .owner = pod->pub.job->number,
+                                           .requests = pod->pub.meta.requests};
         if (gt_cache_promised(scene->cache, pod) != pod->next_hold &&
             !recompute_promise(scene, &promise, &pod->pub.promise))
             scene->cache->refused++;
@@ -431,7 +431,9 @@ static void recompute_assume_holds(const struct scene *scene)
 /* GPUs that pods have or are planned for do not count as reserved by the other scheduler. */
 static void hold_foreign(const struct scene *scene, uint64_t hold)
 {
-    const struct gt_promise promise = {.kind = GT_PROMISE_FOREIGN, .place = {scene->node->id, hold}};
+    const struct gt_promise promise = {.kind = GT_PROMISE_FOREIGN,
+                                       .place = {scene->node->id, hold},
+                                       .until_ms = scene->cache->foreign_until_ms};
     if (hold && recompute_promise(scene, &promise, &scene->node->foreign_promise))
         scene->cache->foreign_gpus += gt_bit_count(hold);
 }

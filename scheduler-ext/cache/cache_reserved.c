@@ -4,10 +4,11 @@
 #include "api/movable.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/time_text.h"
 #include "scheduler-ext/cache/cache_internal.h"
 
-/* What people reserve: Nodes and Supernodes, also those above. It begins and ends by the time of day. */
+/* What people reserve: Nodes and Supernodes, also those above. It begins and ends by the time of day. And
+ * what is said of promises. */
+enum { WHOSE_MAX = 1024 };
 
 void gt_cache_set_reserved(struct gt_cache *cache, struct cache_reserved *at, const char *text)
 {
@@ -38,11 +39,6 @@ static bool find_reserved(const struct gt_cache *cache, const char *job, uint32_
     return false;
 }
 
-bool gt_cache_has_reserved(const struct gt_cache *cache)
-{
-    return cache->has_reserved;
-}
-
 bool gt_cache_job_may_use(const struct gt_cache *cache, const char *job, uint32_t node)
 {
     struct gt_reserved reserved;
@@ -54,25 +50,53 @@ bool gt_cache_may_use(const struct gt_cache *cache, const struct gt_cache_pod *p
     return gt_cache_job_may_use(cache, pod ? pod->job->key : NULL, node);
 }
 
-int gt_cache_reserved_nodes(const struct gt_cache *cache, struct gt_node_set *ret, struct gt_err **err)
+/* In Unix time. */
+static struct gt_promise promise_of_people(const struct gt_reserved *reserved, uint32_t node)
 {
-    gt_node_set_clear(ret);
-    for (uint32_t n = 0; cache->has_reserved && n < gt_cluster_nodes(cache->cluster); n++)
-        if (!gt_cache_may_use(cache, NULL, n))
-            GT_TRY(gt_node_set_add(ret, n, err));
-    return 0;
+    return (struct gt_promise){.kind = GT_PROMISE_PEOPLE,
+                               .place = {node, UINT64_MAX},
+                               .since_ms = (uint64_t)reserved->from_s * 1000,
+                               .until_ms = (uint64_t)reserved->until_s * 1000};
 }
 
-void gt_cache_say_reserved(const struct gt_cache *cache, uint32_t node, struct gt_buf *to)
+void gt_cache_promise_reserved(struct gt_cache *cache)
+{
+    uint64_t unix_ms = gt_clock_wall_ms() - gt_clock_ms();
+    if (cache->has_reserved)
+        gt_cluster_end_promises(cache->cluster, GT_PROMISE_PEOPLE, 0);
+    for (uint32_t n = 0; cache->has_reserved && n < gt_cluster_nodes(cache->cluster); n++) {
+        struct gt_reserved reserved;
+        struct gt_promise_id id;
+        if (!find_reserved(cache, NULL, n, &reserved))
+            continue;
+        struct gt_promise promise = promise_of_people(&reserved, n);
+        promise.since_ms = promise.since_ms > unix_ms ? promise.since_ms - unix_ms : 0;
+        promise.until_ms -= unix_ms;
+        gt_cluster_promise(cache->cluster, &promise, &id, NULL);
+    }
+}
+
+bool gt_cache_say_reserved(const struct gt_cache *cache, uint32_t node, struct gt_buf *to)
 {
     struct gt_reserved reserved;
-    char until[GT_TIME_TEXT_SIZE];
     if (!find_reserved(cache, NULL, node, &reserved))
-        return;
-    gt_time_text(reserved.until_s, until);
-    gt_buf_printf(to, "reserved by people until %s", until);
-    if (reserved.for_len)
-        gt_buf_printf(to, " for %.*s", (int)reserved.for_len, reserved.for_);
+        return false;
+    const struct gt_promise promise = promise_of_people(&reserved, node);
+    gt_auto_free char *whose = reserved.for_len ? strndup(reserved.for_, reserved.for_len) : NULL;
+    gt_promise_say(&promise, whose, 0, to);
+    return true;
+}
+
+void gt_cache_say_promise(struct gt_cache *cache, const struct gt_promise *promise, uint64_t unix_ms,
+                          struct gt_buf *to)
+{
+    const struct gt_cache_job *job = promise->owner ? gt_cache_numbered_job(cache, promise->owner) : NULL;
+    gt_auto_buf struct gt_buf whose = GT_BUF(WHOSE_MAX);
+    if (promise->kind == GT_PROMISE_PEOPLE && gt_cache_say_reserved(cache, promise->place.node, to))
+        return; /* their own words have it to the second, and for whom */
+    if (job)
+        gt_buf_printf(&whose, "job %s", job->key);
+    gt_promise_say(promise, whose.data, unix_ms, to);
 }
 
 static bool cache_reserved_is_wrong(struct cache_reserved *at)

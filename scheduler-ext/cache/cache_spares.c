@@ -91,6 +91,7 @@ void gt_cache_set_foreign(struct gt_cache *cache, const char *note, uint64_t unt
     struct gt_lease_note_word word;
     uint64_t digest = *note && strlen(note) <= GT_LEASE_NOTE_MAX ? gt_digest_mix_text(cache->seed, note) : 0;
     cache->foreign_until_ms = until_ms;
+    gt_cluster_renew_promises(cache->cluster, GT_PROMISE_FOREIGN, 0, until_ms);
     if (digest == cache->foreign_note)
         return;
     cache->foreign_note = digest;

@@ -39,6 +39,8 @@ void gt_cluster_free(struct gt_cluster *cluster)
         free(cluster->slots[t]);
         free(cluster->whole[t]);
     }
+    for (size_t i = 0; i < GT_COUNT(cluster->kept); i++)
+        gt_node_set_done(&cluster->kept[i]);
     void *const arrays[] = {cluster->free,        cluster->healthy,       cluster->total,
                             cluster->assumed,     cluster->available,     cluster->count,
                             cluster->size,        cluster->usable,        cluster->class,

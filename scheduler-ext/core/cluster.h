@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "scheduler-ext/core/node_set.h"
 #include "topology/model/loss.h"
@@ -166,11 +167,15 @@ struct gt_running_pod {
 /*
  * The ledger: GPUs that are promised to somebody and not used yet. They are not available to others until the
  * promise ends; that ends, too, when its node is removed.
+ *
+ * An owner is a handle of the caller: the number of a job, which no other job ever gets, or 0 where nobody
+ * has a number. So what is left of an owner that is gone belongs to nobody else, and a caller needs no
+ * numbers of its own for what it promises for a moment: it ends these by their ids.
  */
 enum gt_promise_kind {
     GT_PROMISE_PLANNED,  /* to a pod that is planned, by the number of its job */
     GT_PROMISE_RESERVED, /* to pods of that job that are to come, or wait for more room */
-    GT_PROMISE_ADMITTED, /* to Workloads that Kueue has let in */
+    GT_PROMISE_ADMITTED, /* to Workloads that Kueue has let in, while it is decided on others */
     GT_PROMISE_VACATED,  /* to that job, for which Volcano evicts others: takes those that are available */
     GT_PROMISE_FOREIGN,  /* by another scheduler */
     /* These take no GPUs, and may overlap others. */
@@ -185,13 +190,18 @@ enum gt_promise_kind {
 struct gt_promise {
     enum gt_promise_kind kind;
     struct gt_place place;
-    uint64_t owner;    /* a number of the caller */
+    uint64_t owner;
     uint64_t requests; /* of the pod, where it is for one (struct gt_numa_pod) */
+    /* Times of the caller. since_ms 0: from gt_cluster_set_time() on; until_ms 0: no end is known;
+     * UINT64_MAX: it has none. The ledger ends nothing by itself. */
+    uint64_t since_ms, until_ms;
 };
 /* Names one promise, and no later one; {0}: none. */
 struct gt_promise_id {
     uint32_t slot, generation;
 };
+/* The time since when the next promises are. */
+void gt_cluster_set_time(struct gt_cluster *cluster, uint64_t now_ms);
 /* -EBUSY when a GPU of the mask is not available; then nothing has changed. */
 int gt_cluster_promise(struct gt_cluster *cluster, const struct gt_promise *promise,
                        struct gt_promise_id *ret, struct gt_err **err);
@@ -201,14 +211,32 @@ const struct gt_promise *gt_cluster_find_promise(const struct gt_cluster *cluste
 void gt_cluster_end_promise(struct gt_cluster *cluster, struct gt_promise_id id);
 /* All of this kind to that owner; returns how many. */
 uint32_t gt_cluster_end_promises(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner);
-/* Makes promises of these whole nodes, in place of those of this kind to that owner. Without memory, of
- * fewer. */
+/* Another end: of one promise, unless it has ended, or of all of this kind to that owner. */
+void gt_cluster_renew_promise(struct gt_cluster *cluster, struct gt_promise_id id, uint64_t until_ms);
+void gt_cluster_renew_promises(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
+                               uint64_t until_ms);
+/* Makes promises of these whole nodes, in place of those of this kind, which only that owner has; what stays
+ * is renewed. Without memory, of fewer. */
 void gt_cluster_promise_nodes(struct gt_cluster *cluster, enum gt_promise_kind kind, uint64_t owner,
-                              const struct gt_node_set *nodes);
-/* Whether the node is left to a waiting job, or to pods that lose theirs. */
-bool gt_cluster_is_reserved(const struct gt_cluster *cluster, uint32_t node);
+                              const struct gt_node_set *nodes, uint64_t until_ms);
+/* Why that owner is not to use the node at all: it is left to pods that lose theirs, or to another job that
+ * waits, as this replica or the leading one has it. What people reserve is for those whom they name, and so
+ * asked about by name (gt_cache_may_use()). NULL: it may. Valid until the next change of the ledger. */
+const struct gt_promise *gt_cluster_kept_from(const struct gt_cluster *cluster, uint32_t node,
+                                              uint64_t owner);
+/* The nodes with promises of this kind, one of those that take no GPUs. The set is the cluster's, and changes
+ * with the ledger. */
+const struct gt_node_set *gt_cluster_kept_nodes(const struct gt_cluster *cluster, enum gt_promise_kind kind);
 /* The GPUs of a node that are promised in this way. */
 uint64_t gt_cluster_promised(const struct gt_cluster *cluster, uint32_t node, enum gt_promise_kind kind);
 /* The promise of a GPU, before others one that takes it; NULL: it has none. Valid until the next change of
  * the ledger. */
 const struct gt_promise *gt_cluster_promise_of(const struct gt_cluster *cluster, uint32_t node, unsigned gpu);
+/*
+ * Appends what is promised, as it follows "GPUs 0-3: " or "the node is ": "reserved for job KEY until TIME".
+ * `whose`: to whom, as in "job KEY"; NULL: it is not known. `unix_ms` is added to its times to make Unix
+ * times of them. Where no end of what an owner has is known, it says since when.
+ */
+void gt_promise_say(const struct gt_promise *promise, const char *whose, uint64_t unix_ms, struct gt_buf *to);
+/* Appends "; 3 nodes are " and that, without an end; nothing where there are none. */
+void gt_promise_say_some(enum gt_promise_kind kind, uint32_t count, const char *what, struct gt_buf *to);

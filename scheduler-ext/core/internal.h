@@ -131,6 +131,9 @@ struct gt_cluster {
 
     struct promise *promises;
     uint32_t promise_count, promise_capacity, promise_free;
+    uint64_t now_ms;                                                      /* gt_cluster_set_time() */
+    struct gt_node_set kept[GT_PROMISE_NOTED_NODE - GT_PROMISE_NODE + 1]; /* [kind] the nodes of those that
+                                                                       take no GPUs */
 
     struct gt_aware_weights weights;
     uint64_t generation;

@@ -23,6 +23,12 @@ int gt_node_set_add(struct gt_node_set *set, uint32_t node, struct gt_err **err)
     return 0;
 }
 
+void gt_node_set_remove(struct gt_node_set *set, uint32_t node)
+{
+    if (gt_node_set_has(set, node))
+        set->bits[node / 64] &= ~(UINT64_C(1) << node % 64);
+}
+
 uint32_t gt_node_set_next(const struct gt_node_set *set, uint32_t from)
 {
     uint32_t words = set ? set->nodes / 64 : 0, word = from / 64;

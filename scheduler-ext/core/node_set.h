@@ -17,6 +17,7 @@ static inline bool gt_node_set_has(const struct gt_node_set *set, uint32_t node)
     return set && node < set->nodes && (set->bits[node / 64] >> node % 64 & 1);
 }
 int gt_node_set_add(struct gt_node_set *set, uint32_t node, struct gt_err **err);
+void gt_node_set_remove(struct gt_node_set *set, uint32_t node);
 /* The lowest id of the set that is at least `from`; UINT32_MAX: none. */
 uint32_t gt_node_set_next(const struct gt_node_set *set, uint32_t from);
 uint32_t gt_node_set_count(const struct gt_node_set *set);

@@ -24,9 +24,10 @@ struct gt_relocation {
     bool exact;    /* nothing else costs less, or there is no solution; false: the search was cut short, or
                       kubelets refuse pods that are spread over NUMA nodes */
     struct gt_relocate_move {
-        uint32_t pod, node; /* index of the pod; its new node */
-        uint64_t mask;      /* its new GPUs */
-    } * moves;              /* by index of the pod; NULL where there are none */
+        uint32_t pod, node;           /* index of the pod; its new node */
+        uint64_t mask;                /* its new GPUs */
+        struct gt_promise_id promise; /* of them, between the calls of gt_relocate_promise() */
+    } * moves;                        /* by index of the pod; NULL where there are none */
     uint32_t count, jobs, gpus;
     uint64_t cost;
 };

@@ -8,8 +8,6 @@
 
 /* The planner's places for the moves that the search has found, and for the job. */
 
-#define RELOCATE_OWNER UINT64_MAX
-
 /* Where the search has found room for an item. */
 static bool limit_places(const struct relocator *r, const struct move_item *item, const uint32_t *places,
                          struct gt_plan_limit *limits, struct gt_node_set *excluded,
@@ -29,12 +27,16 @@ static bool limit_places(const struct relocator *r, const struct move_item *item
     return true;
 }
 
-static bool promise_place(struct gt_cluster *cluster, uint32_t node, uint64_t mask)
+static bool promise_place(struct gt_cluster *cluster, struct gt_relocate_move *move)
 {
-    const struct gt_promise promise = {
-        .place.node = node, .owner = RELOCATE_OWNER, .place.mask = mask, .kind = GT_PROMISE_RESERVED};
-    struct gt_promise_id id;
-    return gt_cluster_promise(cluster, &promise, &id, NULL) >= 0;
+    const struct gt_promise promise = {.place = {move->node, move->mask}, .kind = GT_PROMISE_RESERVED};
+    return gt_cluster_promise(cluster, &promise, &move->promise, NULL) >= 0;
+}
+
+static void end_promises(struct gt_cluster *cluster, struct gt_relocate_move *moves, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        gt_cluster_end_promise(cluster, moves[i].promise);
 }
 
 static bool exclude_places(const struct relocator *r, const struct move_item *item, struct gt_node_set *to)
@@ -62,10 +64,10 @@ static bool plan_item(struct relocator *r, const struct move_item *item, const u
         return false;
     for (uint32_t i = 0; i < item->pods; i++) {
         uint32_t member = r->members[item->first + i];
-        if (!relocate_may_go(r, member, pods[i].place.node) ||
-            !promise_place(r->cluster, pods[i].place.node, pods[i].place.mask))
+        moves[i] =
+            (struct gt_relocate_move){.pod = member, .node = pods[i].place.node, .mask = pods[i].place.mask};
+        if (!relocate_may_go(r, member, moves[i].node) || !promise_place(r->cluster, &moves[i]))
             return false;
-        moves[i] = (struct gt_relocate_move){member, pods[i].place.node, pods[i].place.mask};
     }
     return true;
 }
@@ -108,7 +110,7 @@ static bool plan_all(struct relocator *r, bool limited, struct gt_relocate_move 
     for (uint32_t i = 0, done = 0; i < r->best_count && planned; done += r->best[i++]->pods)
         planned = plan_item(r, r->best[i], limited ? r->best_places + done : NULL, moves + done);
     planned = planned && plan_job(r);
-    gt_cluster_end_promises(r->cluster, GT_PROMISE_RESERVED, RELOCATE_OWNER);
+    end_promises(r->cluster, moves, r->best_pods);
     return planned;
 }
 
@@ -140,8 +142,8 @@ bool gt_relocate_promise(struct gt_cluster *cluster, const struct gt_relocation 
 {
     bool promised = !undo;
     for (uint32_t i = 0; i < relocation->count && promised; i++)
-        promised = promise_place(cluster, relocation->moves[i].node, relocation->moves[i].mask);
+        promised = promise_place(cluster, &relocation->moves[i]);
     if (!promised)
-        gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, RELOCATE_OWNER);
+        end_promises(cluster, relocation->moves, relocation->count);
     return promised;
 }

@@ -164,8 +164,9 @@ static int decide_commit(struct gt_job_view *view, const struct gt_plan_pod *pod
         if (pods[i].running) {
             view->left_gpus += gt_member_is_open(member) ? view->job->units.units[member->unit].gpus : 0;
         } else if (member->state == GT_MEMBER_TO_RESERVE) {
-            const struct gt_promise promise = {.place = pods[i].place, .requests = pods[i].requests};
-            gt_reservations_reserve(view->reservations, cluster, i, &promise, reserve_until);
+            const struct gt_promise promise = {
+                .place = pods[i].place, .requests = pods[i].requests, .until_ms = reserve_until};
+            gt_reservations_reserve(view->reservations, cluster, i, &promise);
             reserved = true;
         } else if (member->state == GT_MEMBER_TO_PLACE) {
             int r = gt_cache_plan_pod(view->cache, member->pod, pods[i].place.node, pods[i].place.mask, err);
@@ -215,9 +216,7 @@ static enum gt_decision explain(const struct gt_job_view *view, const struct gt_
     if (attempt->unsuitable)
         gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
                       attempt->unsuitable, gt_plural(attempt->unsuitable));
-    if (attempt->by_people)
-        gt_buf_printf(text, "; people have reserved %u node%s", attempt->by_people,
-                      gt_plural(attempt->by_people));
+    gt_promise_say_some(GT_PROMISE_PEOPLE, attempt->by_people, "node", text);
     if (attempt->partly)
         gt_buf_printf(text, "; %u node%s not for all of its pods", attempt->partly,
                       attempt->partly == 1 ? " is" : "s are");
@@ -226,22 +225,18 @@ static enum gt_decision explain(const struct gt_job_view *view, const struct gt_
     if (attempt->refused)
         gt_buf_printf(text, "; its scheduler or kubelets have refused %u node%s", attempt->refused,
                       gt_plural(attempt->refused));
-    if (attempt->spares)
-        gt_buf_printf(text, "; %u node%s", attempt->spares,
-                      attempt->spares == 1 ? " is a spare" : "s are spares");
+    gt_promise_say_some(GT_PROMISE_SPARE, attempt->spares, "node", text);
     if (attempt->reserved_nodes)
-        gt_buf_printf(text, "; %u free GPU%s on %u node%s %s reserved by %s", attempt->reserved_gpus,
+        gt_buf_printf(text, "; %u free GPU%s on %u node%s %s %s", attempt->reserved_gpus,
                       gt_plural(attempt->reserved_gpus), attempt->reserved_nodes,
                       gt_plural(attempt->reserved_nodes), attempt->reserved_gpus == 1 ? "is" : "are",
-                      spec->avoid_for ? spec->avoid_for : "another job");
+                      spec->avoid_for ? spec->avoid_for : "reserved for another job");
     uint32_t outlived = gt_cache_outlived_nodes(view->cache);
     if (outlived)
         gt_buf_printf(text, "; the report%s of %u node%s %s not believed: written for %s of the same name",
                       gt_plural(outlived), outlived, gt_plural(outlived), outlived == 1 ? "is" : "are",
                       outlived == 1 ? "an earlier Node" : "earlier Nodes");
-    if (gt_cache_foreign_gpus(view->cache))
-        gt_buf_printf(text, "; the other scheduler has reserved %u for pods to come",
-                      gt_cache_foreign_gpus(view->cache));
+    gt_promise_say_some(GT_PROMISE_FOREIGN, gt_cache_foreign_gpus(view->cache), "GPU", text);
     return GT_DECISION_WAITS;
 }
 

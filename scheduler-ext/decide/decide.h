@@ -25,7 +25,7 @@ enum gt_decision {
 
 struct gt_decide_spec {
     const struct gt_node_set *avoid; /* nodes that are reserved for another job; NULL: none */
-    const char *avoid_for;           /* text: for whom, and until when */
+    const char *avoid_for;           /* text: what they are, as gt_promise_say() has it; NULL: not known */
     const struct gt_node_set *leave; /* nodes to use only where others are not enough; NULL: none */
     uint64_t reserve_until;          /* end of reservations for pods that do not exist yet */
     uint64_t gpus_max;               /* most GPUs for a job of which a part may run; 0: no limit */

@@ -8,20 +8,21 @@
 #include "base/bits.h"
 #include "scheduler-ext/core/numa_room.h"
 
-uint64_t gt_node_available(const struct gt_cluster_node *node, uint64_t remote)
+uint64_t gt_node_available(const struct gt_cluster *cluster, uint32_t id, const struct gt_cluster_node *node)
 {
-    return node->free & node->healthy & ~node->assumed & ~remote;
+    return node->free & node->healthy & ~node->assumed & ~gt_cluster_promised(cluster, id, GT_PROMISE_NOTED);
 }
 
-bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus)
+bool gt_node_gpus_are_reserved(const struct gt_cluster *cluster, uint32_t id,
+                               const struct gt_cluster_node *node, unsigned gpus)
 {
     /* Where there is no room even without reservations, the scheduler detects it itself, or knows of GPUs
      * that have become free since the last report. */
-    return gt_bit_count(gt_node_available(node, remote)) < gpus &&
-           gt_bit_count(node->free & node->healthy) >= gpus && node->assumed | remote;
+    return gt_bit_count(node->free & node->healthy) >= gpus &&
+           gt_bit_count(gt_node_available(cluster, id, node)) < gpus;
 }
 
-bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t id, uint64_t remote, struct gt_numa_pod pod)
+bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t id, struct gt_numa_pod pod)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     struct gt_cluster_node node;
@@ -29,17 +30,16 @@ bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t id, uint64_t remot
     if (!pod.gpus || !gt_numa_judges(cluster, id) || !gt_cluster_get_node(cluster, id, &node) ||
         (gt_cache_get_node(cache, id, &cached) && cached.stale))
         return false;
-    return !gt_numa_pods(cluster, id, gt_node_available(&node, remote), pod);
+    return !gt_numa_pods(cluster, id, gt_node_available(cluster, id, &node), pod);
 }
 
-bool gt_node_slow_refuses(struct gt_cache *cache, uint32_t id, uint64_t remote,
-                          const struct gt_mix_amounts *asked)
+bool gt_node_slow_refuses(struct gt_cache *cache, uint32_t id, const struct gt_mix_amounts *asked)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(cache);
     struct gt_cluster_node node;
     if (asked->slow != GT_SLOW_NEVER || !gt_cluster_get_node(cluster, id, &node))
         return false;
-    uint64_t available = gt_node_available(&node, remote);
+    uint64_t available = gt_node_available(cluster, id, &node);
     return available & node.slow &&
            (gt_numa_judges(cluster, id) || gt_bit_count(available & ~node.slow) < asked->gpus);
 }

@@ -6,18 +6,18 @@
 
 /* The values of nodes for a pod, and the scores that each scheduler expects. No I/O. */
 
-/* The free GPUs of a node that are not reserved for a job, also on a node that is not eligible for plans: a
- * scheduler may use it. `remote`: GPUs that are reserved as reported by another replica. */
-uint64_t gt_node_available(const struct gt_cluster_node *node, uint64_t remote);
-/* Whether the free GPUs would be enough for a pod of `gpus` GPUs if they were not reserved for others. */
-bool gt_node_gpus_are_reserved(const struct gt_cluster_node *node, uint64_t remote, unsigned gpus);
+/* The free GPUs of a node that are not promised, also as the leading replica has noted it, and also on a node
+ * that is not eligible for plans: a scheduler may use it. */
+uint64_t gt_node_available(const struct gt_cluster *cluster, uint32_t id, const struct gt_cluster_node *node);
+/* Whether the free GPUs would be enough for a pod of `gpus` GPUs if they were not promised to others. */
+bool gt_node_gpus_are_reserved(const struct gt_cluster *cluster, uint32_t id,
+                               const struct gt_cluster_node *node, unsigned gpus);
 
 /* Whether the kubelet of the node may refuse the pod, since the free GPUs are spread over NUMA nodes, or its
  * agent has not yet told of enough free GPUs. */
-bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t node, uint64_t remote, struct gt_numa_pod pod);
+bool gt_node_kubelet_refuses(struct gt_cache *cache, uint32_t node, struct gt_numa_pod pod);
 /* Whether a pod that never takes slow GPUs might get some there. */
-bool gt_node_slow_refuses(struct gt_cache *cache, uint32_t node, uint64_t remote,
-                          const struct gt_mix_amounts *asked);
+bool gt_node_slow_refuses(struct gt_cache *cache, uint32_t node, const struct gt_mix_amounts *asked);
 
 /*
  * The values of nodes, in the order of the names: the gpu-aware value (score.h) for the pod; where it has a

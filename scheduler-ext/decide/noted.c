@@ -6,8 +6,9 @@
 void gt_noted_write(const struct gt_cluster *cluster, struct gt_buf *to)
 {
     struct gt_cluster_node node;
-    for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++)
-        if (gt_cluster_promised(cluster, id, GT_PROMISE_NODE) && gt_cluster_get_node(cluster, id, &node))
+    const struct gt_node_set *kept = gt_cluster_kept_nodes(cluster, GT_PROMISE_NODE);
+    for (uint32_t id = gt_node_set_next(kept, 0); id != GT_NONE; id = gt_node_set_next(kept, id + 1))
+        if (gt_cluster_get_node(cluster, id, &node))
             gt_lease_note_add(to, node.name, 0);
     for (uint32_t id = 0; id < gt_cluster_nodes(cluster); id++) {
         uint64_t mask = gt_cluster_promised(cluster, id, GT_PROMISE_RESERVED) |

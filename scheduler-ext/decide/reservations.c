@@ -101,7 +101,7 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
         const struct gt_reservation *reservation = &reservations->reservations[i];
         if (!is_reserved(reservation) && reservation->state != GT_RESERVATION_WANTED)
             continue;
-        if (reservation->until <= now || gt_reservations_node(reservations, cluster, i) == GT_NONE)
+        if (reservation->promise.until_ms <= now || gt_reservations_node(reservations, cluster, i) == GT_NONE)
             room = gt_reservations_release(reservations, cluster, i) || room;
         else
             reservations_keep(reservations, cluster, i);
@@ -110,15 +110,16 @@ bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluste
 }
 
 void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at,
-                             const struct gt_promise *promise, uint64_t until)
+                             const struct gt_promise *promise)
 {
     GT_ASSERT(promise->place.node != GT_NONE);
     gt_reservations_release(reservations, cluster, at);
-    reservations->reservations[at] = (struct gt_reservation){
-        .promise = {GT_PROMISE_RESERVED, promise->place, reservations->owner, promise->requests},
-        .node_digest = gt_reservations_node_digest(cluster, promise->place.node),
-        .until = until,
-        .offered_ms = reservations->reservations[at].offered_ms};
+    reservations->reservations[at] =
+        (struct gt_reservation){.promise = *promise,
+                                .node_digest = gt_reservations_node_digest(cluster, promise->place.node),
+                                .offered_ms = reservations->reservations[at].offered_ms};
+    reservations->reservations[at].promise.kind = GT_PROMISE_RESERVED;
+    reservations->reservations[at].promise.owner = reservations->owner;
     set_reserved(reservations, at, true);
 }
 
@@ -149,13 +150,22 @@ void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t a
     set_reserved(reservations, at, reserved);
 }
 
-void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until)
+void gt_reservations_extend_one(const struct gt_reservations *reservations, struct gt_cluster *cluster,
+                                uint32_t at, uint64_t until)
 {
-    for (uint32_t i = 0; i < reservations->count; i++) {
-        struct gt_reservation *reservation = &reservations->reservations[i];
-        if (is_reserved(reservation) && !reservation->returns && reservation->until < until)
-            reservation->until = until;
-    }
+    struct gt_reservation *reservation = &reservations->reservations[at];
+    if (reservation->promise.until_ms >= until)
+        return;
+    reservation->promise.until_ms = until;
+    gt_cluster_renew_promise(cluster, reservation->entry, until);
+}
+
+void gt_reservations_extend(const struct gt_reservations *reservations, struct gt_cluster *cluster,
+                            uint64_t until)
+{
+    for (uint32_t i = 0; i < reservations->count; i++)
+        if (is_reserved(&reservations->reservations[i]) && !reservations->reservations[i].returns)
+            gt_reservations_extend_one(reservations, cluster, i, until);
 }
 
 uint32_t gt_reservations_gpus(const struct gt_reservations *reservations)
@@ -182,8 +192,8 @@ static uint64_t first_end(const struct gt_reservations *reservations, bool of_re
     for (uint32_t i = 0; i < reservations->count; i++) {
         const struct gt_reservation *reservation = &reservations->reservations[i];
         bool ends = is_reserved(reservation) || reservation->state == GT_RESERVATION_WANTED;
-        if (ends && (of_returning || !reservation->returns) && reservation->until < end)
-            end = reservation->until;
+        if (ends && (of_returning || !reservation->returns) && reservation->promise.until_ms < end)
+            end = reservation->promise.until_ms;
     }
     return end;
 }

@@ -17,12 +17,12 @@ enum gt_reservation_state {
 
 struct gt_reservation {
     enum gt_reservation_state state : 8;
-    bool moves;                /* it is for the successor of a pod that has to leave its place */
-    bool returns;              /* likewise, of a pod that has left: its end does not change */
-    bool offered;              /* to a pod that is being created, at offered_ms */
-    struct gt_promise promise; /* as in the ledger while it is HELD */
-    uint64_t node_digest;      /* of the node's name, since ids are reused */
-    uint64_t until;            /* HELD, WANTED: its end, a time of the caller; UINT64_MAX: none */
+    bool moves;   /* it is for the successor of a pod that has to leave its place */
+    bool returns; /* likewise, of a pod that has left: its end does not change */
+    bool offered; /* to a pod that is being created, at offered_ms */
+    /* HELD: as in the ledger; also of one that is WANTED, and in no ledger. Its times are of the caller. */
+    struct gt_promise promise;
+    uint64_t node_digest; /* of the node's name, since ids are reused */
     uint64_t
         offered_ms; /* when a place of this rank was last offered (admit.c), also an earlier one; 0: never */
     struct gt_promise_id entry; /* HELD: of the ledger */
@@ -56,14 +56,18 @@ int gt_reservations_resize(struct gt_reservations *reservations, struct gt_clust
 /* Gives up reservations whose end has passed, makes those that became possible, and drops those that became
  * impossible. True where GPUs became available. */
 bool gt_reservations_sync(struct gt_reservations *reservations, struct gt_cluster *cluster, uint64_t now);
-/* Sets or replaces the reservation of a place, which has a node, a mask and requests; gt_reservations_sync()
- * makes the promise. */
+/* Sets or replaces the reservation of a place, which has a node, a mask, requests and an end;
+ * gt_reservations_sync() makes the promise. */
 void gt_reservations_reserve(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t at,
-                             const struct gt_promise *promise, uint64_t until);
+                             const struct gt_promise *promise);
+/* Extends a reservation to `until` at least. */
+void gt_reservations_extend_one(const struct gt_reservations *reservations, struct gt_cluster *cluster,
+                                uint32_t at, uint64_t until);
 /* From now on the place's reservation is for the successor of the pod that has to leave. */
 void gt_reservations_set_moving(struct gt_reservations *reservations, uint32_t at);
 /* Extends reservations for pods that never existed to `until` at least. */
-void gt_reservations_extend(struct gt_reservations *reservations, uint64_t until);
+void gt_reservations_extend(const struct gt_reservations *reservations, struct gt_cluster *cluster,
+                            uint64_t until);
 /* When a place of this rank was last offered; 0: never. */
 uint64_t gt_reservations_offered_ms(const struct gt_reservations *reservations, uint32_t at);
 /* Gives up one place now; true where GPUs were reserved there. */

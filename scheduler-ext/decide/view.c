@@ -165,8 +165,8 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
         struct gt_reservation *reservation = &reservations->reservations[i];
         const struct gt_cache_pod *pod = view->members[i].pod;
         uint64_t until = spec->wanted_until;
-        if (reservation->moves && reservation->until < spec->moving_until)
-            reservation->until = spec->moving_until;
+        if (reservation->moves)
+            gt_reservations_extend_one(reservations, cluster, i, spec->moving_until);
         if (view->members[i].state == GT_MEMBER_MOVING)
             continue;
         if (pod && (pod->state >= GT_CACHE_BOUND || pod->plan == GT_CACHE_PLAN_ASSUMED)) {
@@ -178,7 +178,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
             gt_reservations_release(reservations, cluster, i);
         else if (reservation->state == GT_RESERVATION_POD && reservation->promise.place.mask &&
                  (view->states[GT_MEMBER_PLACED] || reservation->moves) &&
-                 view->members[i].state != GT_MEMBER_LOST) /* which may still exist, and get it again */
+                 view->members[i].state != GT_MEMBER_LOST) { /* which may still exist, and get it again */
             *reservation = (struct gt_reservation){
                 .state = GT_RESERVATION_WANTED,
                 .promise = reservation->promise,
@@ -186,10 +186,11 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
                 .moves = reservation->moves,
                 .returns =
                     !spec->owner || !spec->owner->sequential, /* otherwise missing pods always get places */
-                .until = reservation->moves && until < spec->moving_until ? spec->moving_until : until,
                 .offered_ms = reservation->offered_ms};
-        else if (reservation->state == GT_RESERVATION_POD ||
-                 (reservation->state == GT_RESERVATION_WANTED && view->whole && !reservation->moves))
+            reservation->promise.until_ms =
+                reservation->moves && until < spec->moving_until ? spec->moving_until : until;
+        } else if (reservation->state == GT_RESERVATION_POD ||
+                   (reservation->state == GT_RESERVATION_WANTED && view->whole && !reservation->moves))
             gt_reservations_release(reservations, cluster, i);
     }
 }
@@ -437,7 +438,7 @@ int gt_job_view_make(struct gt_cache *cache, struct gt_cache_job *job, const str
         set_units(view);
         find_moving(view, given, reservations);
         update_reservations(view, given, reservations, cluster);
-        gt_reservations_extend(reservations, given->missing_until);
+        gt_reservations_extend(reservations, cluster, given->missing_until);
         gt_reservations_sync(reservations, cluster, given->now);
         judge_missing(view, given, reservations);
         for (uint32_t i = 0; i < view->count; i++)

@@ -25,10 +25,13 @@ struct admission_entry {
     struct gt_workload *workload;
     uint64_t waits_ms; /* since when it has quota and does not fit; 0: not tried */
     uint64_t rest_ms;  /* no decision before then */
-    uint64_t hold_ms;  /* until when its places are held; 0: not held */
-    bool whole;        /* what its claims ask for is known */
-    bool decided;      /* this version of it */
-    uint32_t assumed;  /* so many of its places are, for this round */
+    /* Until when its places are held; 0: not held. Only from other Workloads: they are in the ledger while
+     * these are decided on, and not between, since its own job is planned then, as all others are, wherever
+     * there is room. */
+    uint64_t hold_ms;
+    bool whole;       /* what its claims ask for is known */
+    bool decided;     /* this version of it */
+    uint32_t assumed; /* so many of its places are, for this round */
     struct gt_fit_places places;
 };
 
@@ -289,7 +292,10 @@ static bool assume(struct gt_cache *cache, struct admission_entry *entry)
     const struct gt_fit_places *places = &entry->places;
     for (uint32_t i = 0; i < places->count; i++) {
         const struct gt_plan_pod *pod = &places->pods[i];
-        const struct gt_promise promise = {GT_PROMISE_ADMITTED, pod->place, 0, pod->requests};
+        const struct gt_promise promise = {.kind = GT_PROMISE_ADMITTED,
+                                           .place = pod->place,
+                                           .requests = pod->requests,
+                                           .until_ms = entry->hold_ms};
         bool room = gt_cache_assume_room(cache, pod->place.node, places->requests[i]);
         if (!room || gt_cluster_promise(gt_cache_cluster(cache), &promise, &places->promises[i], NULL) < 0) {
             if (room)
@@ -448,13 +454,6 @@ static void kueue_admission_decide(struct gt_admission *admission, struct gt_fit
     }
 }
 
-static void avoid_reserved(const struct gt_cluster *cluster, struct gt_node_set *to)
-{
-    for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++)
-        if (gt_cluster_is_reserved(cluster, n))
-            gt_node_set_add(to, n, NULL);
-}
-
 /* Collects the due Workloads; `*ret_due`: when the next one is due. */
 static uint32_t kueue_admission_collect(const struct gt_admission *admission, struct admission_entry **to,
                                         uint64_t now_ms, uint64_t *ret_due)
@@ -480,12 +479,9 @@ uint64_t gt_admission_decide(struct gt_admission *admission, uint64_t now_ms, in
         calloc((size_t)admission->entries.table.count + 1, sizeof(struct admission_entry *));
     if (!entries)
         return now_ms + AGAIN_MS;
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set avoid = {0};
-    avoid_reserved(gt_cache_cluster(admission->spec.cache), &avoid);
     struct gt_fit_spec fit = {.cache = admission->spec.cache,
                               .flavors = admission->flavors,
-                              .flavor_count = admission->flavor_count,
-                              .avoid = &avoid};
+                              .flavor_count = admission->flavor_count};
     uint64_t end = kueue_admission_assume_holds(admission, &fit, now_ms, now_s);
     uint32_t count = kueue_admission_collect(admission, entries, now_ms, &due);
     for (uint32_t i = 0; i < count && i < ROUND_MAX; i++) {

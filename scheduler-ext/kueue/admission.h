@@ -76,9 +76,8 @@ struct gt_fit_spec {
     struct gt_cache *cache;
     const struct gt_resource_flavor *flavors;
     unsigned flavor_count;
-    const struct gt_node_set *avoid; /* nodes that are reserved for others */
-    const char *job;                 /* its key, or its namespace: what people reserve may be for it */
-    uint32_t held;                   /* Workloads with reserved places, only for the text */
+    const char *job; /* its key, or its namespace: what people reserve may be for it */
+    uint32_t held;   /* Workloads with reserved places, only for the text */
 };
 
 enum gt_fit {

@@ -105,12 +105,8 @@ static void say_what_else(const struct gt_fit_spec *spec, const struct verdict_e
     if (excluded->unsuitable)
         gt_buf_printf(text, "; its node selector, affinity or tolerations exclude %u node%s",
                       excluded->unsuitable, gt_plural(excluded->unsuitable));
-    if (excluded->kept)
-        gt_buf_printf(text, "; %u node%s reserved for a job that waits", excluded->kept,
-                      excluded->kept == 1 ? " is" : "s are");
-    if (excluded->by_people)
-        gt_buf_printf(text, "; people have reserved %u node%s", excluded->by_people,
-                      gt_plural(excluded->by_people));
+    gt_promise_say_some(GT_PROMISE_NODE, excluded->kept, "node", text);
+    gt_promise_say_some(GT_PROMISE_PEOPLE, excluded->by_people, "node", text);
     if (spec->held)
         gt_buf_printf(text, "; %u Workload%s let in before that will take GPUs", spec->held,
                       spec->held == 1 ? " was" : "s were");
@@ -179,16 +175,15 @@ static int exclude_reserved(const struct gt_fit_spec *spec, struct gt_node_set *
                             struct verdict_excluded *ret, struct gt_err **err)
 {
     ret->unsuitable = gt_node_set_count(to);
-    for (uint32_t n = gt_node_set_next(spec->avoid, 0); n != UINT32_MAX;
-         n = gt_node_set_next(spec->avoid, n + 1)) {
-        ret->kept += !gt_node_set_has(to, n);
+    const struct gt_cluster *cluster = gt_cache_cluster(spec->cache);
+    for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++) {
+        bool kept = gt_cluster_kept_from(cluster, n, 0), is_new = !gt_node_set_has(to, n);
+        if (!kept && gt_cache_job_may_use(spec->cache, spec->job, n))
+            continue;
+        ret->kept += is_new && kept;
+        ret->by_people += is_new && !kept;
         GT_TRY(gt_node_set_add(to, n, err));
     }
-    for (uint32_t n = 0; n < gt_cluster_nodes(gt_cache_cluster(spec->cache)); n++)
-        if (!gt_cache_job_may_use(spec->cache, spec->job, n)) {
-            ret->by_people += !gt_node_set_has(to, n);
-            GT_TRY(gt_node_set_add(to, n, err));
-        }
     return 0;
 }
 

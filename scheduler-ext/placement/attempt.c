@@ -185,10 +185,10 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
     struct gt_placement *placement = reconcile->placement;
     gt_auto_buf struct gt_buf text = GT_BUF(PLAN_TEXT_MAX);
     struct gt_plan_failure failure = {0};
-    char reserved[PLACEMENT_HOLDER_SIZE];
+    gt_auto_buf struct gt_buf reserved = GT_BUF(PLACEMENT_HOLDER_MAX);
     struct gt_decide_spec spec = {
-        .avoid = restricted && placement->nodes.reserved.nodes ? &placement->nodes.reserved : NULL,
-        .avoid_for = reserved,
+        .avoid = restricted ? gt_placement_kept_nodes(pjob) : NULL,
+        .avoid_for = gt_placement_say_holder(placement, &reserved),
         .reserve_until = reconcile->now + gt_reserve_missing_ms(reconcile),
         .leave = &reconcile->pinned,
         .gpus_max = reconcile->gpus_max,
@@ -203,7 +203,6 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         gt_placement_fail(pjob, gt_err_text(error));
         return GT_QUEUE_FAILED;
     }
-    gt_placement_say_holder(placement, reserved);
     gt_decision_log_set_time(placement->log, gt_clock_wall_ms());
     uint64_t began = gt_clock_ns();
     enum gt_decision decision = gt_decide(reconcile->view, &spec, &failure, &text);
@@ -308,11 +307,10 @@ static bool fits_now(struct pjob *pjob)
     struct gt_placement *placement = pjob->placement;
     auto_reconcile struct reconcile reconcile = {.pjob = pjob, .placement = placement, .now = gt_clock_ms()};
     gt_auto_free struct gt_plan_pod *places = NULL;
-    bool restricted = placement->nodes.holder && placement->nodes.holder != pjob;
     if (pjob->state == GT_PLACEMENT_WRITES) /* it has places just now */
         return true;
     return gt_reconcile_make(&reconcile, NULL) == 0 &&
-           gt_decide_fits(reconcile.view, restricted ? &placement->nodes.reserved : NULL, &places);
+           gt_decide_fits(reconcile.view, gt_placement_kept_nodes(pjob), &places);
 }
 
 /* The others are tried so often anyway, or have a plan. */
@@ -332,16 +330,14 @@ void gt_placement_look(struct gt_placement *placement)
 static uint64_t digest_of_kept(const struct gt_placement *placement)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
+    const struct gt_node_set *kept = gt_cluster_kept_nodes(cluster, GT_PROMISE_NODE);
     uint64_t digest = GT_DIGEST_EMPTY;
-    for (uint32_t n = gt_node_set_next(&placement->nodes.reserved, 0); n != GT_NONE;
-         n = gt_node_set_next(&placement->nodes.reserved, n + 1)) {
+    for (uint32_t n = gt_node_set_next(kept, 0); n != GT_NONE; n = gt_node_set_next(kept, n + 1)) {
         struct gt_cluster_node node;
         bool there = gt_cluster_get_node(cluster, n, &node);
         digest = gt_digest_number(digest, there ? gt_digest_keyed(node.name) : 0);
         digest = gt_digest_number(digest, there && node.eligible ? node.healthy : 0);
-        /* an entry ends when its node leaves the cluster, also only to come back with other links */
-        digest = gt_digest_number(digest, gt_cluster_promised(cluster, n, GT_PROMISE_NODE));
-    }
+    } /* a node that has left the cluster is none of them, also where it has come back with other links */
     return digest;
 }
 
@@ -365,14 +361,6 @@ static uint32_t beyond_limit(const struct gt_placement *placement, const struct 
     return fits || gt_node_set_count(nodes) <= 1 ? 0 : gpus;
 }
 
-static bool hold_copy_nodes(const struct gt_node_set *from, struct gt_node_set *to)
-{
-    int r = 0;
-    for (uint32_t n = gt_node_set_next(from, 0); r >= 0 && n != GT_NONE; n = gt_node_set_next(from, n + 1))
-        r = gt_node_set_add(to, n, NULL);
-    return r >= 0;
-}
-
 /* The chosen nodes stay reserved as long as they are suitable: if others were chosen again and again, none
  * would ever become empty. */
 bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64_t reserved_until_ms)
@@ -382,34 +370,33 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
     if (pjob && placement->nodes.holder == pjob && !makes_room &&
         placement->nodes.reserved_digest == digest_of_kept(placement))
         return true;
-    struct gt_node_set chosen = {0};
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set drained = {0};
     bool found = false;
     bool preempts = pjob && placement->preempt.job == pjob;
     const struct gt_node_set *known = preempts                           ? &placement->preempt.nodes
                                       : placement->moves.waiting == pjob ? &placement->moves.room
                                                                          : NULL;
     if (pjob && gt_reconcile_make(&reconcile, NULL) == 0)
-        found = known ? hold_copy_nodes(known, &chosen) : gt_decide_drain(reconcile.view, &chosen);
+        found = known || gt_decide_drain(reconcile.view, &drained);
+    const struct gt_node_set *chosen = known ? known : &drained;
     if (pjob)
-        pjob->place.too_many_gpus = found && !preempts ? beyond_limit(placement, &chosen) : 0;
+        pjob->place.too_many_gpus = found && !preempts ? beyond_limit(placement, chosen) : 0;
     found = found && !pjob->place.too_many_gpus;
-    if (!found)
-        gt_node_set_done(&chosen);
     if (pjob && !found && placement->nodes.holder != pjob) {
         if (preempts)
             gt_preempt_end(placement);
         return false; /* the current holder goes on */
     }
     struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
-    if (placement->nodes.holder)
+    if (placement->nodes.holder && (!found || placement->nodes.holder != pjob))
         gt_cluster_end_promises(cluster, GT_PROMISE_NODE, placement->nodes.holder->job->number);
+    gt_cluster_end_promises(cluster, GT_PROMISE_NOTED_NODE, 0); /* of the last leader */
     if (found)
-        gt_cluster_promise_nodes(cluster, GT_PROMISE_NODE, pjob->job->number, &chosen);
-    gt_node_set_done(&placement->nodes.reserved);
-    placement->nodes.reserved = chosen;
+        gt_cluster_promise_nodes(cluster, GT_PROMISE_NODE, pjob->job->number, chosen, reserved_until_ms);
     placement->nodes.holder = found ? pjob : NULL;
     placement->nodes.reserved_digest = digest_of_kept(placement);
-    placement->counters.reserved_node_count = gt_node_set_count(&placement->nodes.reserved);
+    placement->counters.reserved_node_count =
+        gt_node_set_count(gt_cluster_kept_nodes(cluster, GT_PROMISE_NODE));
     if (placement->preempt.job && placement->preempt.job != placement->nodes.holder)
         gt_preempt_end(placement);
     if (found) {

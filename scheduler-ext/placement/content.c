@@ -291,9 +291,9 @@ static bool adopt_place(const struct adoption *to, uint32_t at, uint32_t node, u
     struct gt_cluster_node info;
     if (!gt_cluster_get_node(to->cluster, node, &info) || mask & ~info.available)
         return false;
-    const struct gt_promise promise = {.place = {node, mask},
-                                       .requests = to->view->job->members[at].gpus.requests};
-    gt_reservations_reserve(to->view->reservations, to->cluster, at, &promise, until);
+    const struct gt_promise promise = {
+        .place = {node, mask}, .requests = to->view->job->members[at].gpus.requests, .until_ms = until};
+    gt_reservations_reserve(to->view->reservations, to->cluster, at, &promise);
     gt_job_view_set_state(to->view, at, GT_MEMBER_RESERVED);
     return true;
 }

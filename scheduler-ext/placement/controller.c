@@ -288,6 +288,7 @@ static void on_round(void *arg)
         gt_queue_wake(placement->queue);
         mark_reserving(placement);
         gt_placement_sync_parked(placement);
+        gt_cluster_end_promises(gt_cache_cluster(placement->spec.cache), GT_PROMISE_NOTED_NODE, 0);
         placement->round.wake_ms = now + placement->times.retry_ms;
         placement->jobs.has_orphans = true;
     }
@@ -402,8 +403,6 @@ void gt_placement_free(struct gt_placement *placement)
         gt_write_close(&placement->lines[i]);
     if (placement->queue)
         gt_queue_free(placement->queue);
-    gt_node_set_done(&placement->nodes.reserved);
-    gt_node_set_done(&placement->nodes.spares);
     gt_node_set_done(&placement->nodes.leaving);
     gt_brake_done(&placement->nodes.brake);
     gt_source_free(placement->round.timer);
@@ -428,7 +427,9 @@ void gt_placement_start(struct gt_placement *placement)
     size_t slot = 0;
     for (struct record *record; (record = gt_index_next(&placement->pods, &slot));)
         record->own_fence = 0;
-    gt_noted_read(gt_cache_cluster(placement->spec.cache), "");
+    /* Objects say for whom the places of the note are. Its nodes are chosen again, and left alone until then.
+     */
+    gt_cluster_end_promises(gt_cache_cluster(placement->spec.cache), GT_PROMISE_NOTED, 0);
     placement->round.due_ms = placement->round.yield_ms = UINT64_MAX;
     placement->round.no_gpus_ms = 0;
     placement->round.wake_ms = gt_clock_ms() + placement->times.retry_ms;
@@ -496,31 +497,19 @@ void gt_placement_job(const struct gt_placement *placement, const struct gt_cach
     ret->plan = pjob->report.plan ? pjob->report.plan : "";
     ret->holds_until_ms = placement->nodes.holder == pjob ? pjob->place.reserved_until.ms : 0;
     ret->reserved_gpus = gt_reservations_gpus(&pjob->place.reservations);
-    uint64_t end = gt_reservations_reserved_end(&pjob->place.reservations);
-    ret->reserved_until_ms = end == UINT64_MAX ? 0 : end;
     ret->tries = pjob->wait.tries;
     ret->place = gt_queue_place(placement->queue, pjob);
     const struct pjob *before = gt_queue_before(placement->queue, pjob);
     ret->behind = before ? before->job : NULL;
 }
 
-bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node)
+const struct gt_promise *gt_placement_kept_from(const struct gt_placement *placement,
+                                                const struct gt_cache_pod *pod, uint32_t node)
 {
-    if (!placement->spec.options.spare_nodes && !gt_cache_has_spares(placement->spec.cache))
-        return false;
-    if (gt_clock_ms() >= placement->nodes.spares_ms + SPARES_MS)
+    bool spares = placement->spec.options.spare_nodes || gt_cache_has_spares(placement->spec.cache);
+    if (spares && gt_clock_ms() >= placement->nodes.spares_ms + SPARES_MS)
         gt_placement_find_spares((struct gt_placement *)(uintptr_t)placement);
-    return gt_node_set_has(&placement->nodes.spares, node);
-}
-
-bool gt_placement_is_reserved(const struct gt_placement *placement, const struct gt_cache_pod *pod,
-                              uint32_t node)
-{
-    if (gt_placement_is_spare(placement, node))
-        return true;
-    const struct pjob *holder = placement->nodes.holder;
-    return gt_cluster_is_reserved(gt_cache_cluster(placement->spec.cache), node) &&
-           !(holder && pod && pod->job->user == holder);
+    return gt_cluster_kept_from(gt_cache_cluster(placement->spec.cache), node, pod ? pod->job->number : 0);
 }
 
 const struct gt_decision_log *gt_placement_decisions(const struct gt_placement *placement)

@@ -217,7 +217,6 @@ struct gt_placement_job { /* texts are valid until the controller runs again; ""
     const struct gt_cache_job *behind; /* the job before it; NULL: none */
     uint64_t holds_until_ms; /* until when nodes are reserved for it, a time of gt_clock_ms(); 0: none are */
     uint32_t reserved_gpus;  /* reserved for pods that do not exist */
-    uint64_t reserved_until_ms; /* the end of that; 0: none, or not known */
     uint64_t tries;
 };
 void gt_placement_job(const struct gt_placement *placement, const struct gt_cache_job *job,
@@ -244,11 +243,9 @@ bool gt_movable_pods_may_go(const void *arg, uint32_t pod, uint32_t node);
 void gt_placement_add_texts(const struct gt_placement *placement, const struct gt_cache_pod *pod,
                             struct gt_job_texts *texts);
 
-/* Whether a node is a spare node, as found by the last search. */
-bool gt_placement_is_spare(const struct gt_placement *placement, uint32_t node);
-/* Whether this pod should not use the node, since it is a spare or reserved for a waiting job. */
-bool gt_placement_is_reserved(const struct gt_placement *placement, const struct gt_cache_pod *pod,
-                              uint32_t node);
+/* gt_cluster_kept_from() for the job of this pod, NULL: for any; with spares that are up to date. */
+const struct gt_promise *gt_placement_kept_from(const struct gt_placement *placement,
+                                                const struct gt_cache_pod *pod, uint32_t node);
 
 /*
  * The note about what only the leader knows: places reserved for pods that do not exist, and nodes reserved

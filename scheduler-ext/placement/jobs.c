@@ -200,11 +200,9 @@ static void keep_moving(struct pjob *pjob, uint64_t now)
     const struct reconcile reconcile = {.pjob = pjob, .placement = pjob->placement, .now = now};
     struct gt_reservations *reservations = &pjob->place.reservations;
     uint64_t until = gt_node_loss_until(&reconcile);
-    for (uint32_t i = 0; i < reservations->count; i++) {
-        struct gt_reservation *reservation = &reservations->reservations[i];
-        if (reservation->moves && reservation->until < until)
-            reservation->until = until;
-    }
+    for (uint32_t i = 0; i < reservations->count; i++)
+        if (reservations->reservations[i].moves)
+            gt_reservations_extend_one(reservations, gt_cache_cluster(pjob->placement->spec.cache), i, until);
 }
 
 /* A new leader reserves what the object of a job without pods has promised their successors. Which member has
@@ -221,13 +219,12 @@ static void adopt_moving(struct pjob *pjob, uint64_t now)
         return;
     for (uint32_t i = 0; i < reservations->count; i++) {
         struct gt_cluster_node node;
-        struct gt_promise promise = {0};
+        struct gt_promise promise = {.until_ms = now + 2 * placement->spec.options.reserve.missing_ms};
         promise.place.node =
             gt_cluster_find_node(cluster, gt_placement_plan_at(&plan, i, &promise.place.mask));
         if (!gt_cluster_get_node(cluster, promise.place.node, &node) || promise.place.mask & ~node.available)
             continue;
-        gt_reservations_reserve(reservations, cluster, i, &promise,
-                                now + 2 * placement->spec.options.reserve.missing_ms);
+        gt_reservations_reserve(reservations, cluster, i, &promise);
         gt_reservations_set_moving(reservations, i);
     }
     gt_reservations_sync(reservations, cluster, now);

@@ -235,13 +235,13 @@ static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec
 {
     struct gt_placement *placement = reconcile->placement;
     struct pjob *pjob = reconcile->pjob;
-    const struct gt_node_set *reserved_nodes = &placement->nodes.reserved;
+    const struct gt_node_set *reserved_nodes = gt_placement_kept_nodes(pjob);
     struct gt_queue_entry entry = {
         .job = pjob, .share = &pjob->tenant->share, .number = pjob->job->number, .partial = true};
     gt_node_set_clear(&reconcile->pinned);
     int r = gt_placement_pinned(pjob, &reconcile->pinned, err);
     spec->leave = &reconcile->pinned;
-    if (!reserved_nodes->nodes || placement->nodes.holder == pjob)
+    if (!reserved_nodes)
         return r;
     gt_placement_precedence(pjob->job, &entry.priority, &entry.created_s);
     if (gt_queue_is_behind_holder(placement->queue, &entry))
@@ -297,7 +297,7 @@ static int only_there(const struct reconcile *reconcile, uint32_t first, uint32_
             return -ENOMEM;
     }
     spec->avoid = there;
-    spec->avoid_for = "nobody: these are not the nodes that people ask for";
+    spec->avoid_for = "reserved by nobody: these are not the nodes that people ask for";
     return 0;
 }
 
@@ -322,10 +322,11 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
     enum gt_on_node_loss policy = reconcile->view->job->sizes.loss;
     gt_auto_buf struct gt_buf text = GT_BUF(MOVE_TEXT_MAX);
     struct gt_plan_failure failure = {0};
-    char why[SAID_MAX], holder[PLACEMENT_HOLDER_SIZE], braked[GT_BRAKE_WHY_SIZE];
+    gt_auto_buf struct gt_buf holder = GT_BUF(PLACEMENT_HOLDER_MAX);
+    char why[SAID_MAX], braked[GT_BRAKE_WHY_SIZE];
     struct gt_decide_spec spec = {.reserve_until =
                                       reconcile->now + placement->spec.options.reserve.missing_ms,
-                                  .avoid_for = holder,
+                                  .avoid_for = gt_placement_say_holder(placement, &holder),
                                   .log = placement->log,
                                   .name = pjob->job->key};
     const char *no_place = "no pod is evicted while there is no other place for the unit: ";
@@ -341,7 +342,6 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
                   : losses->asked ? "people ask for it (" GT_ANNOTATION_MOVE_TO ")"
                                   : NULL,
                   why);
-    gt_placement_say_holder(placement, holder);
     gt_decision_log_set_time(placement->log, gt_clock_wall_ms());
     if (leave_others(reconcile, &spec, &error) < 0) {
         gt_buf_puts(&text, gt_err_text(error));

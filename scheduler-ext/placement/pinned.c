@@ -66,28 +66,39 @@ int gt_placement_spread(const struct reconcile *reconcile, struct gt_node_set *t
     return 0;
 }
 
-void gt_placement_say_holder(const struct gt_placement *placement, char to[static PLACEMENT_HOLDER_SIZE])
+const struct gt_node_set *gt_placement_kept_nodes(const struct pjob *pjob)
 {
-    char until[GT_TIME_TEXT_SIZE];
-    *to = '\0';
-    if (!placement->nodes.holder)
-        return;
-    gt_time_text(placement->nodes.holder->place.reserved_until.unix_s, until);
-    snprintf(to, PLACEMENT_HOLDER_SIZE, "%s until %s", placement->nodes.holder->job->key, until);
+    const struct gt_placement *placement = pjob->placement;
+    return placement->nodes.holder && placement->nodes.holder != pjob
+               ? gt_cluster_kept_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_NODE)
+               : NULL;
+}
+
+const char *gt_placement_say_holder(const struct gt_placement *placement, struct gt_buf *to)
+{
+    const struct pjob *holder = placement->nodes.holder;
+    if (!holder)
+        return NULL;
+    const struct gt_promise as_published = {.kind = GT_PROMISE_NODE,
+                                            .owner = holder->job->number,
+                                            .until_ms = (uint64_t)holder->place.reserved_until.unix_s * 1000};
+    gt_cache_say_promise(placement->spec.cache, &as_published, 0, to);
+    return to->data;
 }
 
 /* Spare nodes, which only replacements may use. */
 
 void gt_placement_find_spares(struct gt_placement *placement)
 {
-    bool had = gt_node_set_next(&placement->nodes.spares, 0) != GT_NONE;
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set spares = {0};
+    struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     placement->nodes.spares_ms = gt_clock_ms();
-    if (gt_cache_spares(placement->spec.cache, (uint32_t)placement->spec.options.spare_nodes,
-                        &placement->nodes.spares, NULL) < 0)
-        gt_node_set_clear(&placement->nodes.spares);
-    if (had || gt_node_set_next(&placement->nodes.spares, 0) != GT_NONE)
-        gt_cluster_promise_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_SPARE, 0,
-                                 &placement->nodes.spares);
+    if (gt_cache_spares(placement->spec.cache, (uint32_t)placement->spec.options.spare_nodes, &spares, NULL) <
+        0)
+        gt_node_set_clear(&spares);
+    if (gt_node_set_next(gt_cluster_kept_nodes(cluster, GT_PROMISE_SPARE), 0) != GT_NONE ||
+        gt_node_set_next(&spares, 0) != GT_NONE)
+        gt_cluster_promise_nodes(cluster, GT_PROMISE_SPARE, 0, &spares, 0);
 }
 
 /* In the log and as an Event. */
@@ -127,12 +138,8 @@ void gt_placement_report_spares(struct gt_placement *placement)
 
 void gt_placement_note_reserved(struct gt_placement *placement)
 {
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set nodes = {0};
     bool is_node;
-    if (!gt_cache_has_reserved(placement->spec.cache) ||
-        gt_cache_reserved_nodes(placement->spec.cache, &nodes, NULL) < 0)
-        return; /* without memory what was noted stays */
-    gt_cluster_promise_nodes(gt_cache_cluster(placement->spec.cache), GT_PROMISE_PEOPLE, 0, &nodes);
+    gt_cache_promise_reserved(placement->spec.cache);
     for (const char *name; (name = gt_cache_next_wrong_reserved(placement->spec.cache, &is_node));) {
         const char *text = GT_ANNOTATION_RESERVED
             " is not read: expected a time such as 2026-01-31T12:00:00Z, then from=TIME and "

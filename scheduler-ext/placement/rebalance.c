@@ -147,17 +147,14 @@ static bool find_moves(struct reconcile *reconcile, struct gt_movable_pods *pods
 {
     struct gt_placement *placement = reconcile->placement;
     struct gt_cache *cache = placement->spec.cache;
-    bool restricted = placement->nodes.holder && placement->nodes.holder != reconcile->pjob;
-    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set moves_avoid = {0}, by_people = {0};
-    const struct gt_node_set *kept[] = {&placement->nodes.spares,
-                                        restricted ? &placement->nodes.reserved : NULL, &by_people};
-    if (gt_cache_reserved_nodes(cache, &by_people, NULL) < 0)
-        return false;
-    for (unsigned i = 0; i < GT_COUNT(kept); i++)
-        for (uint32_t n = gt_node_set_next(kept[i], 0); n != GT_NONE; n = gt_node_set_next(kept[i], n + 1))
-            if (gt_node_set_add(&moves_avoid, n, NULL) < 0)
-                return false;
-    const struct gt_decide_moves spec = {.avoid = kept[1],
+    __attribute__((cleanup(gt_node_set_done))) struct gt_node_set moves_avoid = {0};
+    const struct gt_cluster *cluster = gt_cache_cluster(cache);
+    for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++)
+        if ((gt_cluster_kept_from(cluster, n, reconcile->pjob->job->number) ||
+             !gt_cache_may_use(cache, NULL, n)) &&
+            gt_node_set_add(&moves_avoid, n, NULL) < 0)
+            return false;
+    const struct gt_decide_moves spec = {.avoid = gt_placement_kept_nodes(reconcile->pjob),
                                          .moves_avoid = &moves_avoid,
                                          .pods = pods->running,
                                          .count = pods->count,

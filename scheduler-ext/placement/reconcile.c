@@ -92,7 +92,7 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
         .owner = reconcile->owner,
         .ranks = &reconcile->placement->jobs.ranks,
         .refused = &reconcile->refused,
-        .spares = &reconcile->placement->nodes.spares,
+        .spares = gt_cluster_kept_nodes(cluster, GT_PROMISE_SPARE),
         .is_lifted = is_lifted,
         .arg = reconcile,
         .now = reconcile->now,

@@ -72,9 +72,11 @@ uint64_t gt_wait_age_s(const struct pjob *pjob);
 int gt_placement_pinned(const struct pjob *pjob, struct gt_node_set *to, struct gt_err **err);
 /* Adds the nodes of the supernodes where other jobs of its object lie, where these are to be spread. */
 int gt_placement_spread(const struct reconcile *reconcile, struct gt_node_set *to, struct gt_err **err);
-enum { PLACEMENT_HOLDER_SIZE = GT_GPU_PLACEMENT_JOB_MAX + GT_TIME_TEXT_SIZE + 16 };
-/* "NAMESPACE/KIND/NAME until TIME" for the job that nodes are reserved for; "": none. */
-void gt_placement_say_holder(const struct gt_placement *placement, char to[static PLACEMENT_HOLDER_SIZE]);
+/* The nodes that are reserved for another job; NULL: none are. */
+const struct gt_node_set *gt_placement_kept_nodes(const struct pjob *pjob);
+enum { PLACEMENT_HOLDER_MAX = GT_GPU_PLACEMENT_JOB_MAX + GT_TIME_TEXT_SIZE + 64 };
+/* "reserved for job KEY until TIME", of the job that nodes are reserved for, in the buffer; NULL: none is. */
+const char *gt_placement_say_holder(const struct gt_placement *placement, struct gt_buf *to);
 
 /* ---- kept.c ---- */
 /* Counts the GPUs that the job keeps from others without running on them. */

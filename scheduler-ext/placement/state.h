@@ -224,10 +224,8 @@ struct placement_nodes {
     uint64_t unhealthy_next_ms; /* when it is the next node's turn */
     struct gt_brake brake;
     struct gt_node_set leaving; /* scratch: those that are asked about */
-    struct gt_node_set spares;
-    uint64_t spares_ms; /* time of the last search for them */
-    struct pjob *holder;
-    struct gt_node_set reserved;
+    uint64_t spares_ms;         /* time of the last search for them */
+    struct pjob *holder;        /* to which the nodes of GT_PROMISE_NODE are promised; NULL: none are */
     uint64_t reserved_digest;
 };
 

@@ -61,11 +61,7 @@ static bool fits_as_whole(struct reconcile *reconcile)
             freed[pod->node] |= gt_cache_pod_gpus(cache, pod);
         gt_job_view_set_state(view, i, GT_MEMBER_TO_RESERVE);
     }
-    const struct gt_decide_victims spec = {.avoid = placement->nodes.holder &&
-                                                            placement->nodes.holder != reconcile->pjob
-                                                        ? &placement->nodes.reserved
-                                                        : NULL,
-                                           .freed = freed};
+    const struct gt_decide_victims spec = {.avoid = gt_placement_kept_nodes(reconcile->pjob), .freed = freed};
     view->whole = true;
     bool fits = gt_decide_victims(view, &spec, &places);
     view->whole = whole;

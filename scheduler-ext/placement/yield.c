@@ -138,13 +138,12 @@ static bool fits_there(struct reconcile *reconcile, const struct yielding *list,
     const struct gt_placement *placement = reconcile->placement;
     struct gt_cache *cache = placement->spec.cache;
     struct gt_cluster *cluster = gt_cache_cluster(cache);
-    bool is_holder = !placement->nodes.holder || placement->nodes.holder == reconcile->pjob;
     for (uint32_t i = 0; i < count; i++)
         gt_reservations_release(&list[i].pjob->place.reservations, cluster, list[i].at);
-    bool fits = gt_decide_fits(reconcile->view, is_holder ? NULL : &placement->nodes.reserved, ret_places);
+    bool fits = gt_decide_fits(reconcile->view, gt_placement_kept_nodes(reconcile->pjob), ret_places);
     for (uint32_t i = 0; i < count; i++) {
         struct gt_reservations *reservations = &list[i].pjob->place.reservations;
-        gt_reservations_reserve(reservations, cluster, list[i].at, &list[i].was.promise, list[i].was.until);
+        gt_reservations_reserve(reservations, cluster, list[i].at, &list[i].was.promise);
         reservations->reservations[list[i].at].offered = list[i].was.offered;
         if (i + 1 == count || list[i + 1].pjob != list[i].pjob)
             gt_reservations_sync(reservations, cluster, 0);

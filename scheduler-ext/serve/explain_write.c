@@ -361,6 +361,7 @@ static void add_free_gpus(const struct gt_debug_view *view, const struct gt_clus
 static void add_examples(const struct gt_debug_view *view, const struct gt_cache_pod *pod,
                          enum gt_refusal refusal, const struct gt_refused *refused, struct gt_buf *to)
 {
+    const struct gt_extender_pod asking = {.known = pod};
     bool counts = refusal == GT_REFUSED_TOO_FEW || refusal == GT_REFUSED_GPUS_RESERVED;
     gt_buf_puts(to, refused->count > GT_ASSESSED_EXAMPLES ? ", for example " : ": ");
     for (uint32_t i = 0; i < refused->count && i < GT_ASSESSED_EXAMPLES; i++) {
@@ -374,6 +375,11 @@ static void add_examples(const struct gt_debug_view *view, const struct gt_cache
             add_allocatable(view, refused->examples[i], to);
         if (refusal == GT_REFUSED_RESOURCES)
             add_scarcest(view, pod, refused->examples[i], to);
+        if (refusal == GT_REFUSED_NODE_RESERVED) {
+            gt_buf_puts(to, " (");
+            gt_node_say_kept(view->cache, &asking, refused->examples[i], to);
+            gt_buf_puts(to, ")");
+        }
     }
     gt_buf_puts(to, "\n");
 }
@@ -486,85 +492,31 @@ void gt_explain_pod_text(const struct gt_debug_view *view, const struct gt_cache
 
 /* Who has each GPU of a node, or to whom it is promised. */
 
-static const struct gt_cache_job *job_numbered(const struct gt_cache *cache, uint64_t number)
-{
-    const struct gt_cache_job *job = gt_cache_next_job(cache, NULL);
-    while (job && job->number != number)
-        job = gt_cache_next_job(cache, job);
-    return job;
-}
-
-static void say_reserved(const struct gt_debug_view *view, const struct gt_promise *promise,
-                         struct gt_buf *to)
-{
-    const struct gt_cache_job *job = job_numbered(view->cache, promise->owner);
-    bool is_node = promise->kind == GT_PROMISE_NODE;
-    struct gt_placement_job info;
-    char until[GT_TIME_TEXT_SIZE];
-    gt_buf_printf(to, "reserved for %s%s%s", is_node ? "" : "pods to come of ",
-                  job ? "job " : "a job that has ended", job ? job->key : "");
-    if (!job)
-        return;
-    gt_placement_job(view->placement, job, &info);
-    uint64_t end = is_node ? info.holds_until_ms : info.reserved_until_ms;
-    if (end < view->now_ms)
-        return;
-    gt_time_text((int64_t)((view->wall_ms + end - view->now_ms) / 1000), until);
-    gt_buf_printf(to, " until %s", until);
-}
-
-static void say_promise(const struct gt_debug_view *view, const struct gt_promise *promise, struct gt_buf *to)
-{
-    const struct gt_cache_job *job;
-    switch (promise->kind) {
-    case GT_PROMISE_RESERVED:
-    case GT_PROMISE_NODE:
-        say_reserved(view, promise, to);
-        return;
-    case GT_PROMISE_SPARE:
-        gt_buf_puts(to, "left free as a spare node, for pods that lose theirs");
-        return;
-    case GT_PROMISE_PEOPLE:
-        gt_cache_say_reserved(view->cache, promise->place.node, to);
-        return;
-    case GT_PROMISE_ADMITTED:
-        gt_buf_puts(to, "reserved for a Workload that Kueue has let in");
-        return;
-    case GT_PROMISE_FOREIGN:
-        gt_buf_puts(to, "reserved by the other scheduler");
-        return;
-    case GT_PROMISE_NOTED:
-        gt_buf_puts(to, "reserved by the leading replica for pods to come");
-        return;
-    case GT_PROMISE_NOTED_NODE:
-        gt_buf_puts(to, "reserved by the leading replica for a waiting job");
-        return;
-    case GT_PROMISE_PLANNED:
-    case GT_PROMISE_VACATED:
-        job = job_numbered(view->cache, promise->owner);
-        gt_buf_printf(to, "planned for %s%s", job ? "job " : "a job that has ended", job ? job->key : "");
-    }
-}
-
 static void say_holder(const struct gt_debug_view *view, uint32_t id, const struct gt_cluster_node *node,
                        unsigned gpu, struct gt_buf *to)
 {
-    uint64_t bit = UINT64_C(1) << gpu;
+    uint64_t bit = UINT64_C(1) << gpu, unix_ms = view->wall_ms - view->now_ms;
     const struct gt_cache_pod *user = gt_cache_gpu_user(view->cache, id, gpu);
-    const struct gt_promise *promise;
+    const struct gt_promise *promise =
+        node->free & bit ? gt_cluster_promise_of(gt_cache_cluster(view->cache), id, gpu) : NULL;
     if (node->healthy & node->slow & bit)
         gt_buf_puts(to, "slow or suspect, ");
     if (!(node->healthy & bit))
         gt_buf_puts(to, node->free & ~node->assumed & bit ? "unhealthy" : "unhealthy, ");
-    if (user && (!(node->free & bit) || node->assumed & bit))
-        gt_buf_printf(to, "%s pod %s/%s of job %s", node->free & bit ? "planned for" : "used by",
-                      user->meta.namespace_, user->meta.name, user->job->key);
-    else if (!(node->free & bit))
+    if (user && (!(node->free & bit) || node->assumed & bit)) {
+        gt_auto_buf struct gt_buf whose = GT_BUF(HOLDER_MAX);
+        gt_buf_printf(&whose, "pod %s/%s of job %s", user->meta.namespace_, user->meta.name, user->job->key);
+        if (promise)
+            gt_promise_say(promise, whose.data, unix_ms, to);
+        else
+            gt_buf_printf(to, "used by %s", whose.data ? whose.data : "a pod");
+    } else if (!(node->free & bit)) {
         gt_buf_puts(to, "used by a pod that is not known here");
-    else if ((promise = gt_cluster_promise_of(gt_cache_cluster(view->cache), id, gpu)))
-        say_promise(view, promise, to);
-    else if (node->healthy & bit)
+    } else if (promise) {
+        gt_cache_say_promise(view->cache, promise, unix_ms, to);
+    } else if (node->healthy & bit) {
         gt_buf_puts(to, node->eligible ? "free" : "not used, but nothing is placed here");
+    }
 }
 
 static void explain_node_end_line(uint64_t mask, const struct gt_buf *says, struct gt_buf *to)

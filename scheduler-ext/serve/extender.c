@@ -141,7 +141,7 @@ static void filter(struct gt_extender *e, const struct gt_wire_request *request,
         if (feasibility == GT_FEASIBLE)
             continue;
         e->verdicts[i].unresolvable = feasibility == GT_PLANNED_ELSEWHERE;
-        gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reasons);
+        gt_feasibility_reason(e->spec.cache, &pod, node, feasibility, &reasons);
         gt_buf_add(&reasons, "", 1);
     }
     gt_cache_pass(e->spec.cache, pod.namespace_, pod.name, gt_mix_numa_pod(&pod.asked), &passed, now_ms);
@@ -189,7 +189,7 @@ static bool look_at_preemption(const struct gt_extender *e, const struct gt_exte
     if ((pod->planned != GT_NONE && pod->planned != id) ||
         gt_node_is_kept(e->spec.cache, e->spec.placement, pod, id))
         return false;
-    uint64_t available = gt_node_available(&node, gt_cluster_promised(cluster, id, GT_PROMISE_NOTED));
+    uint64_t available = gt_node_available(cluster, id, &node);
     for (unsigned gpu = 0; gpu < gt_class_gpus(node.class); gpu++) {
         const struct gt_cache_pod *user = gt_cache_gpu_user(e->spec.cache, id, gpu);
         if (!user || !is_victim(request->victims[at], user))
@@ -240,7 +240,7 @@ static void predicate(struct gt_extender *e, const struct gt_wire_request *reque
         gt_predicate_answer(to, NULL, GT_VOLCANO_UNSCHEDULABLE);
         return;
     }
-    gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reason);
+    gt_feasibility_reason(e->spec.cache, &pod, node, feasibility, &reason);
     gt_predicate_answer(
         to, reason.data && reason.len ? reason.data : "gputopo has reserved this node for others",
         feasibility == GT_PLANNED_ELSEWHERE ? GT_VOLCANO_UNRESOLVABLE : GT_VOLCANO_UNSCHEDULABLE);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "scheduler-ext/cache/resources.h"
 #include "scheduler-ext/core/numa_room.h"
@@ -30,11 +31,17 @@ static bool is_by_people(const struct gt_cache *cache, const struct gt_extender_
     return !gt_cache_job_may_use(cache, pod->known ? pod->known->job->key : pod->namespace_, node);
 }
 
+static const struct gt_promise *kept_from(struct gt_cache *cache, const struct gt_extender_pod *pod,
+                                          uint32_t node)
+{
+    return gt_cluster_kept_from(gt_cache_cluster(cache), node, pod->known ? pod->known->job->number : 0);
+}
+
 bool gt_node_is_kept(const struct gt_cache *cache, const struct gt_placement *placement,
                      const struct gt_extender_pod *pod, uint32_t node)
 {
     return is_by_people(cache, pod, node) ||
-           (placement && gt_placement_is_reserved(placement, pod->known, node));
+           (placement && gt_placement_kept_from(placement, pod->known, node));
 }
 
 enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_placement *placement,
@@ -49,34 +56,38 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
         return GT_FEASIBLE;
     if (gt_node_is_kept(cache, placement, pod, node))
         return GT_NODE_RESERVED;
-    uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
-    return gt_node_gpus_are_reserved(&known, remote, pod->gpus)                         ? GT_GPUS_RESERVED
-           : gt_node_kubelet_refuses(cache, node, remote, gt_mix_numa_pod(&pod->asked)) ? GT_NUMA_REFUSED
-           : gt_node_slow_refuses(cache, node, remote, &pod->asked)                     ? GT_SLOW_REFUSED
-                                                                                        : GT_FEASIBLE;
+    return gt_node_gpus_are_reserved(gt_cache_cluster(cache), node, &known, pod->gpus) ? GT_GPUS_RESERVED
+           : gt_node_kubelet_refuses(cache, node, gt_mix_numa_pod(&pod->asked))        ? GT_NUMA_REFUSED
+           : gt_node_slow_refuses(cache, node, &pod->asked)                            ? GT_SLOW_REFUSED
+                                                                                       : GT_FEASIBLE;
 }
 
-void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *placement,
-                           const struct gt_extender_pod *pod, uint32_t node, enum gt_feasibility feasibility,
-                           struct gt_buf *to)
+void gt_node_say_kept(struct gt_cache *cache, const struct gt_extender_pod *pod, uint32_t node,
+                      struct gt_buf *to)
+{
+    const struct gt_promise *promise = kept_from(cache, pod, node);
+    if (promise && !is_by_people(cache, pod, node))
+        gt_cache_say_promise(cache, promise, gt_clock_wall_ms() - gt_clock_ms(), to);
+    else
+        gt_cache_say_reserved(cache, node, to);
+}
+
+void gt_feasibility_reason(struct gt_cache *cache, const struct gt_extender_pod *pod, uint32_t node,
+                           enum gt_feasibility feasibility, struct gt_buf *to)
 {
     struct gt_cluster_node known;
     uint32_t shown = feasibility == GT_PLANNED_ELSEWHERE ? pod->planned : node;
     if (!gt_cluster_get_node(gt_cache_cluster(cache), shown, &known))
         return;
-    uint64_t remote = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_NOTED);
-    unsigned left = gt_bit_count(gt_node_available(&known, remote));
+    uint64_t available = gt_node_available(gt_cache_cluster(cache), node, &known);
+    unsigned left = gt_bit_count(available);
     const struct gt_numa *numa = gt_class_numa(known.class);
     if (feasibility == GT_PLANNED_ELSEWHERE)
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
-    else if (feasibility == GT_NODE_RESERVED && is_by_people(cache, pod, node)) {
+    else if (feasibility == GT_NODE_RESERVED) {
         gt_buf_puts(to, "this node is ");
-        gt_cache_say_reserved(cache, node, to);
-    } else if (feasibility == GT_NODE_RESERVED && gt_placement_is_spare(placement, node))
-        gt_buf_puts(to, "this node is a spare: it waits for pods whose nodes are lost");
-    else if (feasibility == GT_NODE_RESERVED)
-        gt_buf_puts(to, "gputopo has reserved this node for a larger job that has waited for long");
-    else if (feasibility == GT_NUMA_REFUSED && left < pod->gpus)
+        gt_node_say_kept(cache, pod, node, to);
+    } else if (feasibility == GT_NUMA_REFUSED && left < pod->gpus)
         gt_buf_printf(
             to,
             "by its last report %u GPUs are free, %u needed: it is not known yet on which NUMA nodes "
@@ -94,15 +105,13 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *pl
             pod->gpus);
     else if (feasibility == GT_SLOW_REFUSED)
         gt_buf_printf(to, "%u of the free GPUs are slow or suspect, which the pod never takes, %u needed",
-                      gt_bit_count(gt_node_available(&known, remote) & known.slow), pod->gpus);
+                      gt_bit_count(available & known.slow), pod->gpus);
     else if (feasibility == GT_GPUS_RESERVED) {
-        gt_buf_printf(to,
-                      "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
-                      gt_bit_count(known.assumed | (remote & known.free)), left, pod->gpus);
-        struct gt_cache_node cached;
-        if (gt_cache_get_node(cache, node, &cached) && cached.foreign)
-            gt_buf_printf(to, "; the other scheduler has reserved %u for pods to come",
-                          gt_bit_count(cached.foreign));
+        gt_buf_printf(
+            to, "%u of the free GPUs are reserved for planned or starting pods, %u are left, %u needed",
+            gt_bit_count(known.assumed | (known.free & known.healthy & ~available)), left, pod->gpus);
+        uint64_t foreign = gt_cluster_promised(gt_cache_cluster(cache), node, GT_PROMISE_FOREIGN);
+        gt_promise_say_some(GT_PROMISE_FOREIGN, gt_bit_count(foreign), "GPU", to);
     }
 }
 
@@ -133,10 +142,9 @@ uint32_t gt_node_slots(const struct gt_debug_view *view, const struct gt_extende
         is_out(view, pod->known, &node, id, ret))
         return 0;
     enum gt_feasibility feasibility = gt_node_feasibility(view->cache, view->placement, pod, id);
-    uint64_t remote = gt_cluster_promised(gt_cache_cluster(view->cache), id, GT_PROMISE_NOTED);
-    uint64_t available = gt_node_available(&node, remote);
-    bool spare =
-        feasibility == GT_NODE_RESERVED && view->placement && gt_placement_is_spare(view->placement, id);
+    uint64_t available = gt_node_available(gt_cache_cluster(view->cache), id, &node);
+    const struct gt_promise *kept = kept_from(view->cache, pod, id);
+    bool spare = feasibility == GT_NODE_RESERVED && kept && kept->kind == GT_PROMISE_SPARE;
     *ret = spare                                                                    ? GT_REFUSED_SPARE
            : feasibility == GT_NODE_RESERVED                                        ? GT_REFUSED_NODE_RESERVED
            : feasibility == GT_GPUS_RESERVED                                        ? GT_REFUSED_GPUS_RESERVED
@@ -282,8 +290,7 @@ static const struct {
     [GT_REFUSED_GPUS_RESERVED] = {"gpusReserved", "has", "have",
                                   .what =
                                       "too few left: free GPUs are reserved for planned or starting pods"},
-    [GT_REFUSED_NODE_RESERVED] = {"nodeReserved", "is", "are",
-                                  .what = "reserved for a larger job that has waited for long, or by people"},
+    [GT_REFUSED_NODE_RESERVED] = {"nodeReserved", "is", "are", .what = "reserved"},
     [GT_REFUSED_NUMA] = {"numa", "has", "have", "enough GPUs free, but spread over NUMA nodes so that ",
                          "its kubelet", "their kubelets", " would refuse the pod"},
     [GT_REFUSED_SLOW] = {"slow", "has", "have",
@@ -291,8 +298,7 @@ static const struct {
                              "enough GPUs free, but some are slow or suspect, and the pod never takes these"},
     [GT_REFUSED_RESOURCES] = {"tooFewResources", "has", "have",
                               .what = "too little besides GPUs left for the pod"},
-    [GT_REFUSED_SPARE] = {"spare", "is", "are", "", "a spare", "spares",
-                          ": left to pods whose nodes are lost"},
+    [GT_REFUSED_SPARE] = {"spare", "is", "are", .what = "spare, left free for pods that lose their nodes"},
     [GT_REFUSED_UNSUITED] = {"unsuited", "does not", "do not",
                              "suit the pod: its node selector, affinity or tolerations rule ", "it", "them",
                              " out"},

@@ -16,7 +16,7 @@
  * waited for long; and so are nodes whose kubelets would refuse the pod. A node without a NodeGPUTopology is
  * unknown: it is feasible, with the lowest score.
  */
-enum { GT_FEASIBILITY_REASON_MAX = 192 };
+enum { GT_FEASIBILITY_REASON_MAX = 512 };
 
 enum gt_feasibility {
     GT_FEASIBLE,
@@ -49,10 +49,13 @@ enum gt_feasibility gt_node_feasibility(struct gt_cache *cache, const struct gt_
 bool gt_node_is_kept(const struct gt_cache *cache, const struct gt_placement *placement,
                      const struct gt_extender_pod *pod, uint32_t node);
 
+/* Appends for whom such a node is reserved, and until when. */
+void gt_node_say_kept(struct gt_cache *cache, const struct gt_extender_pod *pod, uint32_t node,
+                      struct gt_buf *to);
+
 /* Appends one sentence on a feasibility other than GT_FEASIBLE. */
-void gt_feasibility_reason(struct gt_cache *cache, const struct gt_placement *placement,
-                           const struct gt_extender_pod *pod, uint32_t node, enum gt_feasibility feasibility,
-                           struct gt_buf *to);
+void gt_feasibility_reason(struct gt_cache *cache, const struct gt_extender_pod *pod, uint32_t node,
+                           enum gt_feasibility feasibility, struct gt_buf *to);
 
 /* For explanations: the values of all nodes for a pod without a place, or why a node is refused. */
 

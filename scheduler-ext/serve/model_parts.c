@@ -69,8 +69,11 @@ static void add_notes(const struct gt_cluster_node *found, const struct gt_cache
                       const struct gt_picture_node *node, struct gt_buf *to)
 {
     gt_picture_add_flags(to, node);
-    if (cached->foreign)
-        gt_picture_add_note(to, "%u reserved by the other scheduler", gt_bit_count(cached->foreign));
+    if (cached->foreign) { /* without its end, which moves every few seconds */
+        gt_auto_buf struct gt_buf says = GT_BUF(NOTE_MAX);
+        gt_promise_say(&(struct gt_promise){.kind = GT_PROMISE_FOREIGN}, NULL, 0, &says);
+        gt_picture_add_note(to, "%u %s", gt_bit_count(cached->foreign), says.data ? says.data : "");
+    }
     if (cached->offered >= 0 && cached->offered < gt_bit_count(found->healthy))
         gt_picture_add_note(to, "its Node offers %lld of %u GPUs", (long long)cached->offered, node->gpus);
     if (found->slow & found->healthy) {
@@ -92,9 +95,10 @@ void gt_model_draw_node(const struct gt_debug_view *view, uint32_t id, struct gt
     if (!gt_cluster_get_node(gt_cache_cluster(view->cache), id, &found))
         return;
     gt_cache_get_node(view->cache, id, &cached);
-    bool spare = view->placement && gt_placement_is_spare(view->placement, id);
-    bool reserved = !spare && (!gt_cache_may_use(view->cache, NULL, id) ||
-                               (view->placement && gt_placement_is_reserved(view->placement, NULL, id)));
+    const struct gt_promise *kept =
+        view->placement ? gt_placement_kept_from(view->placement, NULL, id) : NULL;
+    bool spare = kept && kept->kind == GT_PROMISE_SPARE;
+    bool reserved = !spare && (kept || !gt_cache_may_use(view->cache, NULL, id));
     *ret = (struct gt_picture_node){
         .name = found.name,
         .product = cached.product,

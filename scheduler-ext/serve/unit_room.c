@@ -111,8 +111,7 @@ static struct gt_obstacle obstacle_at(const struct gt_debug_view *view, uint32_t
 static void unit_room_read_gpus(struct unit_search *search, const struct gt_cluster_node *node,
                                 struct unit_node *to)
 {
-    uint64_t available = gt_node_available(
-        node, gt_cluster_promised(gt_cache_cluster(search->view->cache), to->id, GT_PROMISE_NOTED));
+    uint64_t available = gt_node_available(gt_cache_cluster(search->view->cache), to->id, node);
     to->class = node->class;
     for (unsigned gpu = 0; gpu < gt_class_gpus(to->class); gpu++) {
         to->by[gpu] = NOBODY;

@@ -22,7 +22,7 @@ static const char *node_word(enum gt_refusal refusal)
         [GT_REFUSED_STALE] = "stale",
         [GT_REFUSED_OUTLIVED] = "with a report of an earlier Node",
         [GT_REFUSED_UNSUITED] = "that its selector, affinity or tolerations exclude",
-        [GT_REFUSED_NODE_RESERVED] = "reserved for a larger job",
+        [GT_REFUSED_NODE_RESERVED] = "reserved for others",
         [GT_REFUSED_SPARE] = "spare",
         [GT_REFUSED_LEFT_ALONE] = "left alone",
         [GT_REFUSED_NO_NODE] = "without a Node object",

@@ -38,9 +38,9 @@ struct volcano_room { /* see room.c */
     struct volcano_place *places;
     struct gt_cache_pod_name *evicted_pods;
     uint32_t place_count, evicted_pod_count;
-    uint64_t made_in; /* session */
-    uint64_t until_ms;
-    bool lasts; /* made by the current action; outlives the session if its evictions are carried out */
+    uint64_t made_in;  /* session */
+    uint64_t until_ms; /* its promises are made again in every session */
+    bool lasts;        /* made by the current action; outlives the session if its evictions are carried out */
     struct volcano_room *next;
 };
 
@@ -164,10 +164,6 @@ bool gt_volcano_room_place(const struct gt_volcano *volcano, const struct volcan
                            const struct gt_cache_pod *pod, uint32_t *ret_node);
 /* Whether a task was allocated in the room, with GPUs that are not free yet. */
 bool gt_volcano_room_is_used(struct gt_volcano *volcano, const struct volcano_job *job);
-/* Clears may_use[node] where a pod of `gpus` GPUs would take reserved GPUs, or GPUs that are becoming
- * free. */
-void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uint8_t *may_use,
-                            uint32_t count);
 /* A running task was evicted, or its eviction was undone. */
 void gt_volcano_evicted(struct gt_volcano *volcano, struct volcano_task *task, bool is);
 /* Running pods that may leave, and their tasks. */

@@ -43,8 +43,10 @@ static void let_go(struct gt_volcano *volcano, const struct volcano_room *room)
 static void volcano_room_hold(struct gt_volcano *volcano, const struct volcano_room *room)
 {
     struct gt_promise_id id;
-    for (uint32_t i = 0; i < room->place_count; i++)
+    for (uint32_t i = 0; i < room->place_count; i++) {
+        room->places[i].promise.until_ms = room->until_ms;
         gt_cluster_promise(gt_cache_cluster(volcano->cache), &room->places[i].promise, &id, NULL);
+    }
 }
 
 static void free_room(struct volcano_room *room)
@@ -182,20 +184,6 @@ bool gt_volcano_room_is_used(struct gt_volcano *volcano, const struct volcano_jo
     return false;
 }
 
-void gt_volcano_room_forbid(const struct gt_volcano *volcano, unsigned gpus, uint8_t *may_use, uint32_t count)
-{
-    const struct volcano_session *session = &volcano->session;
-    for (const struct volcano_room *room = volcano->rooms; room; room = room->next)
-        for (uint32_t i = 0; i < room->place_count; i++) {
-            uint32_t id = room->places[i].promise.place.node;
-            uint32_t at = id < session->ids ? session->node_of[id] : GT_VOLCANO_NO_NODE;
-            struct gt_cluster_node node;
-            if (at < count && gt_cluster_get_node(gt_cache_cluster(volcano->cache), id, &node) &&
-                gt_bit_count(gt_node_available(&node, 0)) < gpus)
-                may_use[at] = 0;
-        }
-}
-
 /* ---- making room ---- */
 
 /* Makes the room of a plan: its places, and the pods that are evicted from them or leave anyway. */
@@ -214,7 +202,10 @@ static int fill_room(struct gt_volcano *volcano, struct volcano_room *room, cons
             room->places[room->place_count++] =
                 (struct volcano_place){gt_digest_keyed(view->members[i].pod->uid),
                                        gt_reservations_node_digest(cluster, plan[i].place.node),
-                                       {GT_PROMISE_VACATED, plan[i].place, room->job->job->number, 0}};
+                                       {.kind = GT_PROMISE_VACATED,
+                                        .place = plan[i].place,
+                                        .owner = room->job->job->number,
+                                        .since_ms = gt_clock_ms()}};
     for (uint32_t i = 0; i < count; i++)
         if (victims->pods[i].chosen && !gt_cache_name_pod(volcano->session.tasks[victims->tasks[i]].pod,
                                                           &room->evicted_pods[room->evicted_pod_count++]))

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -359,10 +360,11 @@ void gt_volcano_may_use(struct gt_volcano *volcano, uint32_t number, uint8_t *re
         struct gt_cluster_node node;
         uint32_t at = session->node_of[id];
         if (at < node_count && gt_cluster_get_node(cluster, id, &node))
-            ret[at] = !gt_node_gpus_are_reserved(&node, 0, task->pod->gpus) &&
-                      !gt_node_kubelet_refuses(volcano->cache, id, 0, gt_mix_numa_pod(&asked)) &&
-                      !gt_node_slow_refuses(volcano->cache, id, 0, &asked);
+            ret[at] = !gt_node_gpus_are_reserved(cluster, id, &node, task->pod->gpus) &&
+                      (!gt_cluster_promised(cluster, id, GT_PROMISE_VACATED) ||
+                       gt_bit_count(gt_node_available(cluster, id, &node)) >=
+                           task->pod->gpus) && /* also of those to come */
+                      !gt_node_kubelet_refuses(volcano->cache, id, gt_mix_numa_pod(&asked)) &&
+                      !gt_node_slow_refuses(volcano->cache, id, &asked);
     }
-    if (task && task->pod)
-        gt_volcano_room_forbid(volcano, task->pod->gpus, ret, node_count);
 }

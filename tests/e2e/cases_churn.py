@@ -204,7 +204,7 @@ class ChurnCases:
             shape = self.alive[name][1]
             if reason in NO_ROOM and len(waiting) == shape[0] and self.fits(told, *shape):
                 wrong.append(f"{name} {shape} waits for {reason}: {text}")
-            elif reason == "Reserved" and not all(map(all_waiting.get, re.findall(r"reserved by default/\w+/([^ ,]+)", text) or [""])):
+            elif reason == "Reserved" and not all(map(all_waiting.get, re.findall(r"reserved for job default/\w+/([^ ,]+)", text) or [""])):
                 wrong.append(f"{name} {shape} waits for {reason}, by a job that does not wait: {text}")
             elif reason == "NotAdmitted" and not self.queue_waits(waiting):
                 wrong.append(f"{name} {shape} waits for its queue, which has let it in: {text}")

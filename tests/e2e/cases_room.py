@@ -72,7 +72,7 @@ class RoomCases(NodeLossCases):
                 racks = sorted(rack_of(pod["spec"].get("nodeName") or "hollow-?") for pod in pods.values())
                 return racks == ["1", "4"] or (False, racks)
             until("one of them to go to the only node that is free and not reserved", where)
-            self.placed.event("NodeLost", "people ask for it", "people have reserved")
+            self.placed.event("NodeLost", "people ask for it", "reserved by people")
         finally:
             self.cluster.kubectl("annotate", "supernode", "rack-5", "metax-tech.com/reserved-until-")
         try:

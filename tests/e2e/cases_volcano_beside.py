@@ -122,7 +122,7 @@ class BesideCases:
             self.plugins_lease()["metadata"].get("annotations", {}).get("topology.metax-tech.com/note", "")))
         nodes = {word.split("=")[0] for word in kept.split()}
         self.placed.create(self.job("five", 5, 8, 40, True, nodeSelector={"rack": "3"}))
-        self.placed.waits("volcano.sh/job-name=five", "TooFewGPUs", "the other scheduler has reserved 24 for pods to come")
+        self.placed.waits("volcano.sh/job-name=five", "TooFewGPUs", "24 GPUs are reserved by the other scheduler for pods to come")
         self.cluster.kubectl("delete", "jobs.batch.volcano.sh", "five", "--wait=true")
         self.placed.create(self.job("four", 4, 8, 32, True, nodeSelector={"rack": "3"}))
         self.others_come(made, nodes)

@@ -119,8 +119,8 @@ static void assume(struct world *world, struct input *input)
     enum gt_promise_kind kind = (enum gt_promise_kind)(next(input) % (GT_PROMISE_NOTED_NODE + 1));
     struct gt_promise_id id;
     if (node != GT_NONE && world->assumption_count < ASSUMPTIONS &&
-        gt_cluster_promise(world->cluster, &(struct gt_promise){kind, {node, mask}, owner, 0}, &id, &err) ==
-            0)
+        gt_cluster_promise(world->cluster, &(struct gt_promise){kind, {node, mask}, owner, 0, 0, 0}, &id,
+                           &err) == 0)
         world->assumptions[world->assumption_count++] = id;
 }
 

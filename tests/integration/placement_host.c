@@ -326,7 +326,7 @@ static void say_kept(const char *name)
 {
     uint32_t node = gt_cluster_find_node(gt_cache_cluster(host.cache), name);
     cJSON *json = cJSON_CreateObject();
-    cJSON_AddBoolToObject(json, "kept", gt_placement_is_reserved(host.placement, NULL, node));
+    cJSON_AddBoolToObject(json, "kept", gt_placement_kept_from(host.placement, NULL, node) != NULL);
     say(json);
 }
 

@@ -376,7 +376,7 @@ class OtherScheduler(Case):
         self.assertTrue(wait_for(companion.leads))
         self.assertEqual(self.answer(FILTER, args(asking_pod("other", 8), "n1", "n2", "n3"))["NodeNames"], ["n3"])
         notes = {node["name"]: node.get("note", "") for node in json.loads(companion.get("/debug/model")[1])["nodes"]}
-        self.assertEqual(notes, {"n1": "8 reserved by the other scheduler", "n2": "2 reserved by the other scheduler", "n3": ""})
+        self.assertEqual(notes, {"n1": "8 reserved by the other scheduler for pods to come", "n2": "2 reserved by the other scheduler for pods to come", "n3": ""})
         self.api.add(SUPERNODES, "s1", status=supernode_status(["n1", "n2", "n3"]))
         self.api.add(self.JOBS, "big", metadata={"uid": "uid-big"}, spec={
             "parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": template(8, 16)})
@@ -384,7 +384,7 @@ class OtherScheduler(Case):
             self.api.add(PODS, f"big-{i}", status={"phase": "Pending"}, **indexed_pod("big", i, uid="uid-big", group=16))
         def explained():
             return companion.get("/explain?job=ns/Job/big")[1]
-        self.assertTrue(wait_for(lambda: "the other scheduler has reserved 10 for pods to come" in explained()), explained())
+        self.assertTrue(wait_for(lambda: "10 GPUs are reserved by the other scheduler for pods to come" in explained()), explained())
         self.keep("n1=0-7")
         self.assertTrue(wait_for(lambda: "It is placed" in explained()), explained())
         self.assertEqual(sorted(planned_node(self.api.objects[self.api.place(PODS)[0], f"big-{i}"]) for i in range(2)), ["n2", "n3"])

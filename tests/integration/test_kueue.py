@@ -193,7 +193,7 @@ class Kueue(unittest.TestCase):
         self.start("placement,kueue")
         self.add_workload("theirs", ago=60)
         self.assertTrue(wait_for(lambda: self.check("theirs").get("state") == "Retry"), self.check("theirs"))
-        self.assertIn("; people have reserved 4 nodes", self.check("theirs")["message"])
+        self.assertIn("; 4 nodes are reserved by people", self.check("theirs")["message"])
         self.add_workload("ours")
         self.assertTrue(wait_for(lambda: self.check("ours").get("state") == "Ready"), self.check("ours"))
 

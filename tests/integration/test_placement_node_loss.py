@@ -461,7 +461,7 @@ class NodeLoss(PlacementCase):
         self.add_job("c", 3, 24)
         for rank in range(3):
             self.add_pod(f"c-{rank}", indexed_pod("c", rank, group=24))
-        self.assertTrue(wait_for(lambda: "1 node is a spare" in self.host.job("ns/Job/c").get("text", "")), self.host.job("ns/Job/c"))
+        self.assertTrue(wait_for(lambda: "1 node is spare, left free" in self.host.job("ns/Job/c").get("text", "")), self.host.job("ns/Job/c"))
         self.play()
         self.break_node(self.first["a-1"])
         self.wait_settled(lambda places: places[1] == "s0-n4")

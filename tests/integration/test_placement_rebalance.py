@@ -536,7 +536,7 @@ class Rebalance(RebalanceCase):
         self.reserve(f"{self.at(8)} for=ns/Job/a")
         self.start(patience=300, retry=200)
         self.add_gang("w", 2, 16)
-        self.assertTrue(wait_for(lambda: "; people have reserved 4 nodes" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
+        self.assertTrue(wait_for(lambda: "; 4 nodes are reserved by people" in (self.condition("w-0") or {}).get("message", "")), self.condition("w-0"))
         self.add_gang("a", 2, 16)
         self.wait_lifted("a-0", "a-1")
         self.assertLess(time.time(), until)

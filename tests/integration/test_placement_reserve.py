@@ -351,11 +351,11 @@ class Reserve(PlacementCase):
         until = self.reserved_until()
         self.add_gang("b", 3, 24)
         self.expect({"phase": "Waiting", "reason": "Reserved", "message": "it would fit on nodes that are reserved for "
-                     f"another job; 24 free GPUs on 4 nodes are reserved by ns/Job/a until {until}"}, "job-b")
+                     f"another job; 24 free GPUs on 4 nodes are reserved for job ns/Job/a until {until}"}, "job-b")
         self.add_gang("c", 8, 32)
-        wait_for(lambda: "reserved by" in self.status("job-c").get("message", ""))
+        wait_for(lambda: "reserved for job" in self.status("job-c").get("message", ""))
         self.assertIn("64 GPUs are needed in all, the cluster has 40 for pods of 8; "
-                      f"24 free GPUs on 4 nodes are reserved by ns/Job/a until {until}", self.status("job-c")["message"])
+                      f"24 free GPUs on 4 nodes are reserved for job ns/Job/a until {until}", self.status("job-c")["message"])
 
     def test_turns_outlive_leaders(self):
         """The end of a turn, who had one, and since when all have waited."""

@@ -154,8 +154,8 @@ class Windows(unittest.TestCase):
                 self.assertEqual([(group["state"], len(group["gpus"])) for group in node["gpus"]], [("free", 8)])
                 self.assertIn("spare", node["note"])
                 self.assertFalse(node["reserved"])
-            self.assertIn(f"{len(spares)} nodes are spares: left to pods whose nodes are lost", explain(url, pod="ns/probe-0")[2])
-            self.assertIn("GPUs 0-7: left free as a spare node", explain(url, node=spares[0]["name"])[2])
+            self.assertIn(f"{len(spares)} nodes are spare, left free for pods that lose their nodes", explain(url, pod="ns/probe-0")[2])
+            self.assertIn("GPUs 0-7: spare, left free for pods that lose their nodes", explain(url, node=spares[0]["name"])[2])
         self.assertEqual([node["name"] for node in self.model()["nodes"] if node["spare"]], [])
 
     def test_a_node_that_waits_for_a_job(self):

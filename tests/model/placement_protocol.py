@@ -8,8 +8,13 @@ its answer was given up and its sender lost the lease; a watch lags; the lease p
 back; a leader loses a planned node and plans again; the GPUPlacement, or a part of it, is deleted by hand; the job is deleted. A
 leader may give a node that its plan does not have to another job.
 
+The ledger: another job waits, and the leader reserves a node for it, which its note in the lease names; the other replica reads
+that now and then. Schedulers ask either replica whether a pod without a plan may use that node. (Spare nodes are in no note:
+each replica finds them by itself.)
+
 Wanted in each state: no unit has pods without a gate in two supernodes, and no node is given to two of them (a
-node has room for one), or to one and another job. No leader deletes a part that the GPUPlacement names. From each
+node has room for one), or to one and another job. No leader deletes a part that the GPUPlacement names. Nobody
+gives away a node of the note, if he has read it or leads, before he has reserved another one. From each
 state, without a further fault, the job comes to its end: all pods have their plan, or the job is gone and so is its object.
 
 What keeps it small: binding follows the gate's going, so a pod without a gate counts as bound. A write whose
@@ -50,6 +55,9 @@ RULES = {
     "parts-fixed": "a part is never changed, another plan has another part",
     "parts-whole": "where a part is not there it counts as if there were no object",
     "parts-dropped": "a part is deleted only when the acknowledged object names another one and has its epoch or a later one",
+    "noted-nodes": "who has read the note gives none of its nodes away",
+    "note-first": "the note is read before a new term begins",
+    "noted-until-held": "a new leader leaves the nodes of the note alone until it has chosen nodes itself",
     "prompt-watch": "(assumed) the watch tells of a new pod within a minute",
 }
 
@@ -67,6 +75,7 @@ class World(NamedTuple):
     other: bool = False  # another job wants a node
     gated: int = 3  # so many pods may be made with their gate; the others come with their plan alone
     parts: bool = False  # the object has its plan in a part
+    note: bool = False  # a node is reserved for another job that waits
 
 
 class Leader(NamedTuple):
@@ -83,6 +92,8 @@ class Leader(NamedTuple):
     waits: frozenset = frozenset()  # for answers to these
     born: int = 0  # bits: pods made in its term
     made: frozenset = frozenset()  # parts, in its term
+    held: int = -1  # the node that it has reserved for the other job
+    noted: int = -1  # the one that the note named when it was read
 
 
 class State(NamedTuple):
@@ -97,6 +108,8 @@ class State(NamedTuple):
     other: int = -1  # the node that another job has
     parts: frozenset = frozenset()  # (epoch, plan)
     dropped: bool = False  # a part that the object names was deleted by a leader
+    note: int = -1  # the node in the lease's note
+    given: bool = False  # it was given away by one who had to know
 
 
 def supernode(node):
@@ -131,6 +144,8 @@ class Model:
                 return TORN
         if state.dropped:
             return "a leader has deleted a part that is named"
+        if state.given:
+            return "a node that the note names is given to a pod"
         taken = [node for node in on + [state.other] if node >= 0]
         if len(set(taken)) < len(taken):
             return "a node is given to two pods"
@@ -288,6 +303,8 @@ class Model:
         self.net_steps(state, steps)
         for number in (0, 1):
             self.leader_steps(state, number, steps)
+            if self.world.note:
+                self.note_steps(state, number, steps)
         return steps
 
     def spend(self, state, which):
@@ -326,14 +343,16 @@ class Model:
         if self.lease:
             leaders[old] = leaders[old]._replace(on=False, waits=frozenset())
             if self.new_term:
-                leaders[old] = self.forget(leaders[old]) if state.left[0] > 1 else self.idle
-        leaders[new] = (self.forget(leaders[new]) if self.new_term else leaders[new])._replace(on=True)
+                leaders[old] = self.forget(leaders[old]) if state.left[0] > 1 or self.world.note else self.idle
+        noted = state.note if self.note_first else leaders[new].noted
+        leaders[new] = (self.forget(leaders[new]) if self.new_term else leaders[new])._replace(
+            on=True, noted=noted if self.noted_until_held else -1)
         return state._replace(leaders=tuple(leaders), holder=new, left=self.spend(state, 0))
 
     @staticmethod
     def forget(leader):
         return leader._replace(plan=None, acknowledged=False, unsure=False, fenced=0, settled=False,
-                               waits=frozenset(), born=0, made=frozenset())
+                               waits=frozenset(), born=0, made=frozenset(), held=-1, noted=-1)
 
     @staticmethod
     def with_leader(state, number, leader):
@@ -560,6 +579,23 @@ class Model:
             if node not in kept:
                 steps.append((("gives", number, node), True, state._replace(other=node)))
 
+    def note_steps(self, state, number, steps):
+        leader, leads = state.leaders[number], number == state.holder
+        if leads and leader.held < 0:
+            for node in {2, 5} - set(leader.plan or ()):
+                steps.append((("holds", number, node), False,
+                              self.with_leader(state, number, leader._replace(held=node, noted=-1))))
+        elif leads and leader.held != state.note:
+            steps.append((("notes", number, leader.held), False, state._replace(note=leader.held)))
+        elif not leads and leader.noted != state.note:
+            steps.append((("sees", number, "the note"), False,
+                          self.with_leader(state, number, leader._replace(noted=state.note))))
+        if state.other >= 0 or state.note < 0 or state.note == leader.held or \
+                (self.noted_nodes and state.note == leader.noted):
+            return
+        known = leader.held < 0 if leads else leader.noted == state.note
+        steps.append((("gives", number, state.note), True, state._replace(other=state.note, given=known)))
+
     # ---- readable ----
 
     def plan_text(self, plan):
@@ -606,6 +642,8 @@ class Model:
             return f"{leader} sends " + " and ".join(self.request_text(r) for r in label[2])
         if what == "gives":
             return f"{leader} gives {NODES[label[2]]} to another job"
+        if what in ("holds", "notes"):
+            return f"{leader} {'reserves' if what == 'holds' else 'writes into its note'} {NODES[label[2]]}, for a job that waits"
         if what == "drops":
             return f"{leader} sends the deletion of part {label[2][0]} ({self.plan_text(label[2][1])})"
         if what == "minute":
@@ -669,12 +707,14 @@ SOUND = (
     World(lost=0, deletes=0, shifts=False, other=True),
     World(lost=0, deletes=0, shifts=False, gated=1, parts=True),
     World(lost=0, moves=0, shifts=False, parts=True),
+    World(moves=0, lost=0, deletes=0, shifts=False, gated=1, note=True),
 )
 
 # Rules whose lack is found here, and where: without any of them something goes wrong.
 SMALL = World(moves=0, lost=0, deletes=0)
 ONE_MOVE = World(lost=0, deletes=0)
 FLAPS = World(moves=2, deletes=0, shifts=False, gated=1)
+NOTED = World(((0,),), moves=0, lost=0, deletes=0, shifts=False, note=True)
 NEEDED = {
     "object": SMALL,
     "acknowledged": ONE_MOVE,
@@ -695,6 +735,9 @@ NEEDED = {
     "parts-fixed": World(lost=0, deletes=0, parts=True),
     "parts-whole": World(lost=0, parts=True),
     "parts-dropped": World(lost=0, deletes=0, parts=True),
+    "noted-nodes": NOTED,
+    "note-first": NOTED,
+    "noted-until-held": NOTED,
     "prompt-watch": SMALL,
 }
 

@@ -75,6 +75,7 @@ static void test_its_end(void **state)
     gt_cache_set_foreign(cache, "n1=0,1", 2000); /* renewed */
     gt_cache_tick(cache, 1500);
     assert_int_equal(foreign(cache, "n1"), 3);
+    assert_int_equal(gt_cluster_promise_of(gt_cache_cluster(cache), id_of(cache, "n1"), 0)->until_ms, 2000);
     assert_int_equal(told, 1);
     gt_cache_tick(cache, 2000);
     assert_int_equal(foreign(cache, "n1"), 0);

@@ -508,8 +508,8 @@ static void test_reserved_gpus_become_unhealthy(void **state)
     give_plain_node(cache, "n1");
     assert_int_equal(
         gt_cluster_promise(gt_cache_cluster(cache),
-                           &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0x0f}, 1, 0}, &own,
-                           NULL),
+                           &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0x0f}, 1, 0, 0, 0},
+                           &own, NULL),
         0);
     received.room = 0;
     give_topology(cache, TOPOLOGY(.name = "n1", .gpus = 8, .unhealthy = 0xf0), 2); /* others than those */
@@ -549,8 +549,9 @@ static void test_others_assumptions(void **state)
     struct gt_promise_id own;
     give_plain_node(cache, "n1");
     assert_int_equal(
-        gt_cluster_promise(
-            cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0x0f}, 1, 0}, &own, NULL),
+        gt_cluster_promise(cluster,
+                           &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0x0f}, 1, 0, 0, 0},
+                           &own, NULL),
         0);
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
     assert_plan(cache, "a", GT_CACHE_WAITING, GT_CACHE_PLAN_LOST);
@@ -569,8 +570,9 @@ static void test_others_assumptions(void **state)
     gt_cache_pod_deleted(cache, "ns", "a");
     gt_cache_pod_deleted(cache, "ns", "b");
     assert_int_equal(
-        gt_cluster_promise(
-            cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0x0f}, 1, 0}, &own, NULL),
+        gt_cluster_promise(cluster,
+                           &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0x0f}, 1, 0, 0, 0},
+                           &own, NULL),
         0);
     give_pod(cache, POD(.name = "b", .gpus = 6, .node = "n1"));
     assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_RESERVED, 1), 1);
@@ -589,8 +591,8 @@ static void test_assumptions_move(void **state)
     give_pod(cache, POD(.name = "a", .gpus = 2, .plan_node = "n1", .plan_mask = 0x03));
     assert_int_equal(
         gt_cluster_promise(gt_cache_cluster(cache),
-                           &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0xf0}, 1, 0}, &own,
-                           NULL),
+                           &(struct gt_promise){GT_PROMISE_RESERVED, {id_of(cache, "n1"), 0xf0}, 1, 0, 0, 0},
+                           &own, NULL),
         0);
     give_supernode(cache, SUPERNODE(.name = "s1", .tier = 1, .parent = "top", .members = {"n1"}));
     assert_int_equal(cluster_node(cache, "n1").assumed, 0xf3);

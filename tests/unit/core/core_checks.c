@@ -201,7 +201,8 @@ int gt_plan_assume(struct gt_cluster *cluster, const struct gt_plan_pod *pods, u
         ret_assumptions[i] = (struct gt_promise_id){0};
         if (pods[i].running)
             continue;
-        int r = gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, pods[i].place, owner, 0},
+        int r = gt_cluster_promise(cluster,
+                                   &(struct gt_promise){GT_PROMISE_PLANNED, pods[i].place, owner, 0, 0, 0},
                                    &ret_assumptions[i], err);
         if (r < 0) {
             while (i--)

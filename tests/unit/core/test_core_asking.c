@@ -57,8 +57,8 @@ static struct gt_cluster *cluster_from(uint64_t random)
         if (draw % 11 == 0)
             gt_cluster_set_eligible(cluster, n, false);
         if (draw % 5 == 0) /* where it is not available, nothing is assumed */
-            gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, {n, 3}, 1, 0}, &assumption,
-                               NULL);
+            gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, {n, 3}, 1, 0, 0, 0},
+                               &assumption, NULL);
     }
     return cluster;
 }

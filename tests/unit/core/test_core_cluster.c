@@ -112,7 +112,7 @@ static void keeps_handles_apart(void **state)
     (void)state;
 
     world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
-    const struct gt_promise promise = {GT_PROMISE_RESERVED, {0, 0x3}, 1, 0};
+    const struct gt_promise promise = {GT_PROMISE_RESERVED, {0, 0x3}, 1, 0, 0, 0};
     assert_int_equal(gt_cluster_promise(cluster, &promise, &old, NULL), 0);
     gt_cluster_end_promise(cluster, old);
     assert_int_equal(gt_cluster_promise(cluster, &promise, &new, NULL), 0);
@@ -123,8 +123,9 @@ static void keeps_handles_apart(void **state)
 
     /* Of GPUs that come free, those are taken that are available, and all of them are promised. */
     struct gt_cluster_node node;
-    assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, {0, 0xe}, 2, 0}, &old, NULL), 0);
+    assert_int_equal(gt_cluster_promise(
+                         cluster, &(struct gt_promise){GT_PROMISE_VACATED, {0, 0xe}, 2, 0, 0, 0}, &old, NULL),
+                     0);
     assert_true(gt_cluster_get_node(cluster, 0, &node));
     assert_int_equal(node.assumed, 0xf);
     assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_VACATED), 0xe);
@@ -144,10 +145,11 @@ static void assumptions_end(void **state)
 
     world_node(cluster, "n", world_class(cluster, 8, 4), GT_NONE);
     for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(gt_cluster_promise(
-                             cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {0, 3u << (2 * i)}, i % 2, 0},
-                             &id[i], NULL),
-                         0);
+        assert_int_equal(
+            gt_cluster_promise(cluster,
+                               &(struct gt_promise){GT_PROMISE_RESERVED, {0, 3u << (2 * i)}, i % 2, 0, 0, 0},
+                               &id[i], NULL),
+            0);
     gt_cluster_get_node(cluster, 0, &node);
     assert_int_equal(node.available, 0);
     assert_int_equal(node.free, 0xff);
@@ -163,19 +165,20 @@ static void assumptions_end(void **state)
     assert_int_equal(gt_cluster_promised(cluster, 0, GT_PROMISE_PLANNED), 0);
     struct gt_promise_id
         whole; /* for a waiting job: others go on there, and it is named where they are not */
-    const struct gt_promise node_promise = {GT_PROMISE_NODE, {0, UINT64_MAX}, 7, 0};
+    const struct gt_promise node_promise = {GT_PROMISE_NODE, {0, UINT64_MAX}, 7, 0, 0, 0};
     assert_int_equal(gt_cluster_promise(cluster, &node_promise, &whole, NULL), 0);
     gt_cluster_get_node(cluster, 0, &node);
     assert_int_equal(node.available, 0x03);
     assert_int_equal(gt_cluster_promise_of(cluster, 0, 1)->kind, GT_PROMISE_NODE);
     assert_int_equal(gt_cluster_promise_of(cluster, 0, 3)->kind, GT_PROMISE_RESERVED);
-    assert_true(gt_cluster_is_reserved(cluster, 0));
+    assert_int_equal(gt_cluster_kept_from(cluster, 0, 6)->kind, GT_PROMISE_NODE);
+    assert_null(gt_cluster_kept_from(cluster, 0, 7));
     gt_cluster_end_promise(cluster, whole);
-    assert_false(gt_cluster_is_reserved(cluster, 0));
+    assert_null(gt_cluster_kept_from(cluster, 0, 6));
     struct gt_node_set nodes = {0};
     assert_int_equal(gt_node_set_add(&nodes, 0, NULL), 0);
-    gt_cluster_promise_nodes(cluster, GT_PROMISE_SPARE, 0, &nodes);
-    gt_cluster_promise_nodes(cluster, GT_PROMISE_SPARE, 0, &nodes);
+    gt_cluster_promise_nodes(cluster, GT_PROMISE_SPARE, 0, &nodes, 0);
+    gt_cluster_promise_nodes(cluster, GT_PROMISE_SPARE, 0, &nodes, 0);
     assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_SPARE, 0), 1);
     gt_node_set_done(&nodes);
     gt_cluster_confirm(cluster, id[1]);
@@ -188,6 +191,47 @@ static void assumptions_end(void **state)
     gt_cluster_get_node(cluster, 0, &node);
     assert_int_equal(node.available, 0xf3);
     world_check(cluster);
+    gt_cluster_free(cluster);
+}
+
+/* A promise is since the time when it was made, also when it is renewed, alone or with others. */
+static void times_of_promises(void **state)
+{
+    struct gt_cluster *cluster = world_new();
+    struct gt_promise_id id;
+    struct gt_node_set nodes = {0};
+    (void)state;
+
+    for (unsigned i = 0; i < 3; i++)
+        world_node(cluster, (const char *[]){"a", "b", "c"}[i], world_class(cluster, 8, 4), GT_NONE);
+    gt_cluster_set_time(cluster, 100);
+    struct gt_promise promise = {.kind = GT_PROMISE_RESERVED, .place = {0, 3}, .owner = 1, .until_ms = 500};
+    assert_int_equal(gt_cluster_promise(cluster, &promise, &id, NULL), 0);
+    gt_cluster_set_time(cluster, 200);
+    gt_cluster_renew_promise(cluster, id, 600);
+    assert_int_equal(gt_cluster_find_promise(cluster, id)->since_ms, 100);
+    assert_int_equal(gt_cluster_find_promise(cluster, id)->until_ms, 600);
+    gt_cluster_end_promise(cluster, id);
+    gt_cluster_renew_promise(cluster, id, 700); /* too late, and harmless */
+    assert_int_equal(gt_node_set_add(&nodes, 0, NULL), 0);
+    assert_int_equal(gt_node_set_add(&nodes, 1, NULL), 0);
+    gt_cluster_promise_nodes(cluster, GT_PROMISE_NODE, 7, &nodes, 900);
+    gt_cluster_set_time(cluster, 300);
+    gt_node_set_clear(&nodes);
+    assert_int_equal(gt_node_set_add(&nodes, 1, NULL), 0);
+    assert_int_equal(gt_node_set_add(&nodes, 2, NULL), 0);
+    gt_cluster_promise_nodes(cluster, GT_PROMISE_NODE, 7, &nodes, 950);
+    assert_null(gt_cluster_promise_of(cluster, 0, 0));
+    assert_int_equal(gt_cluster_promise_of(cluster, 1, 0)->since_ms, 200);
+    assert_int_equal(gt_cluster_promise_of(cluster, 1, 0)->until_ms, 950);
+    assert_int_equal(gt_cluster_promise_of(cluster, 2, 0)->since_ms, 300);
+    gt_cluster_renew_promises(cluster, GT_PROMISE_NODE, 8, 1000);
+    assert_int_equal(gt_cluster_promise_of(cluster, 2, 0)->until_ms, 950);
+    gt_cluster_renew_promises(cluster, GT_PROMISE_NODE, 7, 1000);
+    assert_int_equal(gt_cluster_promise_of(cluster, 1, 0)->until_ms, 1000);
+    assert_int_equal(gt_cluster_promise_of(cluster, 2, 0)->until_ms, 1000);
+    assert_int_equal(gt_cluster_end_promises(cluster, GT_PROMISE_NODE, 7), 2);
+    gt_node_set_done(&nodes);
     gt_cluster_free(cluster);
 }
 
@@ -307,8 +351,8 @@ static void moves_nodes(void **state)
         gt_cluster_end_promises(cluster, GT_PROMISE_PLANNED, node);
         gt_cluster_promise(
             cluster,
-            &(struct gt_promise){GT_PROMISE_PLANNED, {node, 1u << random_next(&random) % 8}, node, 0}, &id,
-            NULL);
+            &(struct gt_promise){GT_PROMISE_PLANNED, {node, 1u << random_next(&random) % 8}, node, 0, 0, 0},
+            &id, NULL);
         assert_true(gt_cluster_get_node(cluster, node, &before));
         assert_int_equal(gt_cluster_move_node(cluster, node, super, NULL), 0);
         assert_true(gt_cluster_get_node(cluster, node, &after));
@@ -361,6 +405,7 @@ int main(void)
         cmocka_unit_test(refuses_what_makes_no_sense),
         cmocka_unit_test(uses_ids_again),
         cmocka_unit_test(assumptions_end),
+        cmocka_unit_test(times_of_promises),
         cmocka_unit_test(keeps_handles_apart),
         cmocka_unit_test(finds_names),
         cmocka_unit_test(large_clusters),

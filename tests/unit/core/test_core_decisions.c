@@ -68,7 +68,9 @@ static void draw_state(struct gt_cluster *cluster, uint64_t *random)
                                    &(struct gt_promise){(enum gt_promise_kind)kind,
                                                         {n, 1 + draw(random, 15)},
                                                         1 + draw(random, 3),
-                                                        kind ? 0 : draw(random, 2) * 0x0102},
+                                                        kind ? 0 : draw(random, 2) * 0x0102,
+                                                        0,
+                                                        0},
                                    &id, NULL);
         if (!draw(random, 12)) {
             struct gt_passed_pod pod = {

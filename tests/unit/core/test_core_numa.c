@@ -249,13 +249,17 @@ static void pods_to_come_are_served_in_any_order(void **state)
     struct gt_promise_id id;
     gt_cluster_set_free(cluster, 0, 0x3f);
     assert_int_equal(gt_numa_pods(cluster, 0, 0x3f, (struct gt_numa_pod){2, 0}), 3);
-    assert_return_code(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, {0, 0x0f}, 7, 0}, &id, NULL), 0);
+    assert_return_code(gt_cluster_promise(cluster,
+                                          &(struct gt_promise){GT_PROMISE_PLANNED, {0, 0x0f}, 7, 0, 0, 0},
+                                          &id, NULL),
+                       0);
     assert_int_equal(gt_numa_pods(cluster, 0, 0x30, (struct gt_numa_pod){2, 0}), 0);
     gt_cluster_end_promise(cluster, id);
     gt_cluster_set_free(cluster, 0, 0xff);
-    assert_return_code(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_PLANNED, {0, 0x0f}, 7, 0}, &id, NULL), 0);
+    assert_return_code(gt_cluster_promise(cluster,
+                                          &(struct gt_promise){GT_PROMISE_PLANNED, {0, 0x0f}, 7, 0, 0, 0},
+                                          &id, NULL),
+                       0);
     assert_int_equal(gt_numa_pods(cluster, 0, 0xf0, (struct gt_numa_pod){2, 0}), 2);
     assert_int_equal(gt_numa_pods(cluster, 0, 0xf0, (struct gt_numa_pod){1, 0}), 4);
     gt_cluster_free(cluster);
@@ -391,7 +395,7 @@ static void plans_are_admitted_in_any_order(void **state)
                 struct gt_promise_id id;
                 const struct gt_plan_pod *at = &job.pods[i];
                 assert_true(gt_cluster_get_node(cluster, at->place.node, &node));
-                const struct gt_promise promise = {GT_PROMISE_PLANNED, at->place, jobs, at->requests};
+                const struct gt_promise promise = {GT_PROMISE_PLANNED, at->place, jobs, at->requests, 0, 0};
                 assert_return_code(gt_cluster_promise(cluster, &promise, &id, NULL), 0);
                 come[at->place.node][count[at->place.node]++] = (struct gt_numa_pod){pod.gpus, at->requests};
                 placed++;

@@ -474,7 +474,7 @@ static void promise(struct site *site, const struct world_job *job, struct gt_pr
         for (unsigned c = 0; c < 2; c++)
             assert_return_code(gt_cluster_promise(c ? site->flat : site->tree,
                                                   &(struct gt_promise){GT_PROMISE_PLANNED, pod->place,
-                                                                       site->owner, pod->requests},
+                                                                       site->owner, pod->requests, 0, 0},
                                                   &ids[c][i], NULL),
                                0);
     }

@@ -105,9 +105,9 @@ static void do_assume(struct world *world, uint32_t node, uint64_t *random)
     struct gt_cluster_node at = node_of(world, node);
     uint64_t mask = random_next(random) & random_next(random) & at.all;
     struct reservation reservation = {.node = node, .mask = mask, .owner = random_next(random) % 5};
-    int r = gt_cluster_promise(world->cluster,
-                               &(struct gt_promise){GT_PROMISE_PLANNED, {node, mask}, reservation.owner, 0},
-                               &reservation.id, NULL);
+    int r = gt_cluster_promise(
+        world->cluster, &(struct gt_promise){GT_PROMISE_PLANNED, {node, mask}, reservation.owner, 0, 0, 0},
+        &reservation.id, NULL);
 
     assert_int_equal(r == 0, mask != 0 && (mask & ~at.available) == 0);
     if (r < 0)
@@ -239,13 +239,13 @@ static void undo(struct world *world, const struct step *step)
         gt_cluster_set_free(world->cluster, reservation->node, UINT64_MAX);
         gt_cluster_set_healthy(world->cluster, reservation->node, UINT64_MAX);
         gt_cluster_set_eligible(world->cluster, reservation->node, true);
-        assert_int_equal(gt_cluster_promise(world->cluster,
-                                            &(struct gt_promise){GT_PROMISE_PLANNED,
-                                                                 {reservation->node, reservation->mask},
-                                                                 reservation->owner,
-                                                                 0},
-                                            &again.id, NULL),
-                         0);
+        assert_int_equal(
+            gt_cluster_promise(
+                world->cluster,
+                &(struct gt_promise){
+                    GT_PROMISE_PLANNED, {reservation->node, reservation->mask}, reservation->owner, 0, 0, 0},
+                &again.id, NULL),
+            0);
         gt_cluster_set_free(world->cluster, reservation->node, step->confirmed ? step->old : at.free);
         gt_cluster_set_healthy(world->cluster, reservation->node, at.healthy);
         gt_cluster_set_eligible(world->cluster, reservation->node, at.eligible);

@@ -378,7 +378,7 @@ static void looks_only_where_the_job_may_go(void **state)
 {
     enum { SUPERNODES = 50 };
     struct gt_cluster *cluster = world_new();
-    uint32_t class = world_class(cluster, GPUS, GPUS), own = GT_NONE, spare;
+    uint32_t class = world_class(cluster, GPUS, GPUS), own = GT_NONE, spare, aside;
     struct gt_running_pod pods[SUPERNODES];
     struct gt_node_set avoids = {0};
     struct gt_relocation found = {0};
@@ -394,10 +394,20 @@ static void looks_only_where_the_job_may_go(void **state)
             assert_int_equal(gt_node_set_add(&avoids, own, NULL), 0);
     }
     spare = world_node(cluster, "spare", class, GT_NONE);
+    aside = world_node(cluster, "aside", class, GT_NONE);
     assert_int_equal(gt_node_set_add(&avoids, spare, NULL), 0);
+    assert_int_equal(gt_node_set_add(&avoids, aside, NULL), 0);
     const struct gt_relocate_spec spec = {
         .job = {.runs = 1, .pods = 1, .gpus = GPUS}, .job_avoids = &avoids, .tier = 1};
+    struct gt_promise_id others; /* stay, whoever has them */
+    assert_int_equal(
+        gt_cluster_promise(
+            cluster,
+            &(struct gt_promise){.kind = GT_PROMISE_RESERVED, .place = {aside, 1}, .owner = UINT64_MAX},
+            &others, NULL),
+        0);
     assert_int_equal(gt_relocate_within(cluster, pods, SUPERNODES, &spec, &found, NULL), 0);
+    assert_non_null(gt_cluster_find_promise(cluster, others));
     assert_true(found.possible && found.exact);
     assert_int_equal(found.count, 1);
     assert_int_equal(pods[found.moves[0].pod].place.node, own);

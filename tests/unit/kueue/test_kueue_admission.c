@@ -26,6 +26,7 @@ struct fixture {
     bool is_busy;
     char text[1024];
     unsigned requeue_s;
+    uint64_t held_until_ms; /* the end of what the first GPU was promised to meanwhile; 0: to nobody */
 };
 
 static bool decided(void *arg, const struct gt_workload *workload, const char *const checks[],
@@ -41,6 +42,9 @@ static bool decided(void *arg, const struct gt_workload *workload, const char *c
              gt_check_state_name(verdict->state));
     snprintf(fixture->text, sizeof(fixture->text), "%s", verdict->message);
     fixture->requeue_s = verdict->requeue_s;
+    const struct gt_promise *held = gt_cluster_promise_of(gt_cache_cluster(fixture->cache), 0, 0);
+    assert_true(!held || held->kind == GT_PROMISE_ADMITTED);
+    fixture->held_until_ms = held ? held->until_ms : 0;
     return true;
 }
 
@@ -136,8 +140,10 @@ static void test_order_and_holds(void **state)
     gt_admission_remove(fixture.admission, "ns", "high"); /* its place is free at once */
     decide(&fixture, 3000);
     expect(&fixture, "old Ready");
+    assert_int_equal(fixture.held_until_ms, 0);
     decide(&fixture, 7000); /* since 1000 */
     expect(&fixture, "young Retry");
+    assert_int_equal(fixture.held_until_ms, 3000 + 120000);
     assert_int_equal(fixture.requeue_s, 10);
     GIVE(&fixture, "young", .since = "2026-01-04T00:00:00Z", .version = "2");
     decide(&fixture, 8000); /* has its time again */

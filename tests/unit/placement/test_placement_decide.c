@@ -396,9 +396,18 @@ static void test_place_of_a_pod_that_left_ends(void **state)
         assert_int_equal(gt_reservations_next_end(&reservations), 13);
         assert_int_equal(gt_reservations_reserved_end(&reservations), 1000);
     }
+    gt_reservations_extend(&reservations, gt_cache_cluster(cache), 1500);
+    for (uint32_t i = 0; i < reservations.count; i++) { /* the ledger has the same end */
+        const struct gt_reservation *one = &reservations.reservations[i];
+        if (one->state != GT_RESERVATION_HELD)
+            continue;
+        const struct gt_promise *told = gt_cluster_find_promise(gt_cache_cluster(cache), one->entry);
+        assert_int_equal(told->until_ms, one->promise.until_ms);
+        assert_int_equal(told->until_ms, one->returns ? 13 : 1500);
+    }
     gt_job_view_free(view_of(cache, "ns/Job/a", owner, &reservations, 13));
     assert_int_equal(gt_reservations_gpus(&reservations), 8);
-    assert_int_equal(gt_reservations_next_end(&reservations), 1000);
+    assert_int_equal(gt_reservations_next_end(&reservations), 1500);
     end(cache, &reservations, owner);
 }
 
@@ -411,8 +420,9 @@ static double cpu_of_places(struct gt_cache *cache, uint32_t count)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
     assert_int_equal(gt_reservations_resize(&reservations, cluster, count, NULL), 0);
     for (uint32_t i = 0; i < count; i++)
-        gt_reservations_reserve(&reservations, cluster, i,
-                                &(struct gt_promise){.place = {i / 8, (uint64_t)1 << i % 8}}, UINT64_MAX);
+        gt_reservations_reserve(
+            &reservations, cluster, i,
+            &(struct gt_promise){.place = {i / 8, (uint64_t)1 << i % 8}, .until_ms = UINT64_MAX});
     assert_false(gt_reservations_sync(&reservations, cluster, 1));
     assert_int_equal(gt_reservations_gpus(&reservations), count);
     assert_int_equal(gt_cluster_assumptions(cluster), count);
@@ -542,17 +552,17 @@ static void test_selector_and_kept_nodes(void **state)
              .spec = "\"nodeSelector\":{\"hall\":\"b\"},");
     assert_int_equal(gt_node_set_add(&kept, gt_cluster_find_node(gt_cache_cluster(cache), "s2-n1"), NULL), 0);
     const struct gt_decide_spec avoiding = {
-        .avoid = &kept, .avoid_for = "ns/Job/b until 12:00", .reserve_until = 1000};
+        .avoid = &kept, .avoid_for = "reserved for job ns/Job/b until 12:00", .reserve_until = 1000};
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &avoiding, &text), GT_DECISION_WAITS);
     assert_non_null(strstr(text.data, "exclude 8 nodes"));
     assert_non_null(strstr(text.data, "it would fit"));
-    assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved by ns/Job/b until 12:00"));
+    assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved for job ns/Job/b until 12:00"));
     gt_buf_consume(&text, text.len);
     /* what is reserved counts all the same */
     give_topology(cache, TOPOLOGY(.name = node_name(2, 0), .gpus = 8, .unnamed = 0xff), 1);
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &avoiding, &text), GT_DECISION_WAITS);
     assert_non_null(strstr(text.data, "32 GPUs are needed in all, the cluster has 24"));
-    assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved by ns/Job/b until 12:00"));
+    assert_non_null(strstr(text.data, "; 8 free GPUs on 1 node are reserved for job ns/Job/b until 12:00"));
     give_topology(cache, TOPOLOGY(.name = node_name(2, 0), .gpus = 8), 1);
     assert_int_equal(available(cache), SUPERNODES * NODES_EACH * 8); /* all are eligible again */
     assert_int_equal(decide(cache, "ns/Job/a", NULL, &reservations, &plainly, &text), GT_DECISION_PLACED);

@@ -479,7 +479,7 @@ static enum gt_decision move_unit(struct gang *gang, unsigned unit, const bool *
                                   const struct gt_node_set *avoid, const struct gt_node_set *leave)
 {
     const struct gt_decide_spec spec = {
-        .reserve_until = 1000, .avoid = avoid, .avoid_for = "ns/Job/b", .leave = leave};
+        .reserve_until = 1000, .avoid = avoid, .avoid_for = "reserved for job ns/Job/b", .leave = leave};
     struct gt_plan_failure failure;
     gt_auto_job_view struct gt_job_view *view = moving_view(gang, 1);
     gt_buf_consume(&gang->text, gang->text.len);
@@ -563,7 +563,7 @@ static void test_a_move_leaves_the_nodes_of_others(void **state)
         gt_reservations_release(&gang.reservations, gt_cache_cluster(gang.cache), 1);
         use_rack(&gang, rack == 2 ? 3 : 2, 1);
         assert_int_equal(move_unit(&gang, 0, NULL, &set, NULL), GT_DECISION_WAITS);
-        assert_non_null(strstr(gang.text.data, "16 free GPUs on 2 nodes are reserved by ns/Job/b"));
+        assert_non_null(strstr(gang.text.data, "16 free GPUs on 2 nodes are reserved for job ns/Job/b"));
         assert_int_equal(move_unit(&gang, 0, NULL, NULL, &set), GT_DECISION_PLACED);
         assert_int_equal(kept_rack(&gang, 0), rack);
         gt_node_set_done(&set);
@@ -607,8 +607,8 @@ static void test_another_place_is_instead_of_the_first(void **state)
     struct gt_reservations reservations = {.owner = 7};
     assert_int_equal(gt_reservations_resize(&reservations, cluster, 1, NULL), 0);
     for (unsigned i = 0; i < 2; i++) {
-        gt_reservations_reserve(&reservations, cluster, 0, &(struct gt_promise){.place = {nodes[i], 0xff}},
-                                1000);
+        gt_reservations_reserve(&reservations, cluster, 0,
+                                &(struct gt_promise){.place = {nodes[i], 0xff}, .until_ms = 1000});
         gt_reservations_sync(&reservations, cluster, 1);
     }
     assert_int_equal(gt_reservations_gpus(&reservations), 8);

@@ -30,7 +30,8 @@ static int tear_down(void **state)
 /* The answer is the caller's. */
 static unsigned ask(struct gt_cache *cache, const char *query, struct gt_buf *ret)
 {
-    const struct gt_debug_view view = {.cache = cache, .weights = GT_AWARE_DEFAULT, .now_ms = 10000};
+    const struct gt_debug_view view = {
+        .cache = cache, .weights = GT_AWARE_DEFAULT, .now_ms = 10000, .wall_ms = 1800000000000};
     struct gt_http_response response = {.status = 200, .body = GT_BUF(LIMIT)};
     gt_explain(&view, query, &response);
     assert_false(response.body.failed);
@@ -534,6 +535,86 @@ static void test_numa_nodes_of_a_unit(void **state)
     assert_silent(cache, "job=ns/u", "besides GPUs");
 }
 
+/* Of each kind of promise one sentence, with its end where that is known. */
+static void test_promises_of_a_node(void **state)
+{
+    struct gt_cache *cache = *state;
+    struct gt_cluster *cluster = gt_cache_cluster(cache);
+    static const struct {
+        struct gt_promise promise; /* of one GPU */
+        bool to_job;
+        const char *says;
+    } kinds[] = {
+        {{.kind = GT_PROMISE_PLANNED},
+         true,
+         "planned for job ns/Owned/ReplicaSet/j, since 2027-01-15T07:59:59Z"},
+        {{.kind = GT_PROMISE_PLANNED, .owner = 99},
+         false,
+         "planned for a job that has ended, since 2027-01-15T07:59:59Z"},
+        {{.kind = GT_PROMISE_RESERVED, .until_ms = 70000},
+         true,
+         "reserved for pods to come of job ns/Owned/ReplicaSet/j until 2027-01-15T08:01:00Z"},
+        {{.kind = GT_PROMISE_RESERVED, .until_ms = UINT64_MAX},
+         true,
+         "reserved for pods to come of job ns/Owned/ReplicaSet/j, since 2027-01-15T07:59:59Z"},
+        {{.kind = GT_PROMISE_ADMITTED, .until_ms = 70000},
+         false,
+         "reserved for a Workload that Kueue has let in until 2027-01-15T08:01:00Z"},
+        {{.kind = GT_PROMISE_VACATED, .until_ms = 70000},
+         true,
+         "vacated for job ns/Owned/ReplicaSet/j until 2027-01-15T08:01:00Z"},
+        {{.kind = GT_PROMISE_FOREIGN, .until_ms = 70000},
+         false,
+         "reserved by the other scheduler for pods to come until 2027-01-15T08:01:00Z"},
+        {{.kind = GT_PROMISE_NODE, .until_ms = 70000},
+         true,
+         "reserved for job ns/Owned/ReplicaSet/j until 2027-01-15T08:01:00Z"},
+        {{.kind = GT_PROMISE_SPARE}, false, "spare, left free for pods that lose their nodes"},
+        {{.kind = GT_PROMISE_PEOPLE, .until_ms = 70000},
+         false,
+         "reserved by people until 2027-01-15T08:01:00Z"},
+        {{.kind = GT_PROMISE_NOTED}, false, "reserved by the leading replica for pods to come"},
+        {{.kind = GT_PROMISE_NOTED_NODE}, false, "reserved by the leading replica for a waiting job"},
+    };
+    give_plain_node(cache, "n");
+    give_pod(cache, POD(.name = "j-0", .job = "j", .gpus = 1, .gated = true));
+    gt_cache_tick(cache, 9000);
+    for (unsigned i = 0; i < GT_COUNT(kinds); i++) {
+        struct gt_promise promise = kinds[i].promise;
+        struct gt_promise_id id;
+        gt_auto_buf struct gt_buf line = GT_BUF(512);
+        promise.place = (struct gt_place){gt_cluster_find_node(cluster, "n"), 0x38};
+        promise.owner =
+            kinds[i].to_job ? gt_cache_find_job(cache, "ns/Owned/ReplicaSet/j")->number : promise.owner;
+        assert_int_equal(gt_cluster_promise(cluster, &promise, &id, NULL), 0);
+        gt_buf_printf(&line, "GPUs 0-2: free\nGPUs 3-5: %s\nGPUs 6,7: free\n", kinds[i].says);
+        assert_says(cache, "node=n", 200, line.data);
+        gt_cluster_end_promise(cluster, id);
+    }
+    /* A job of the same name is another one. */
+    struct gt_promise_id of_gone;
+    const struct gt_promise left = {.kind = GT_PROMISE_RESERVED,
+                                    .place = {gt_cluster_find_node(cluster, "n"), 1},
+                                    .owner = gt_cache_find_job(cache, "ns/Owned/ReplicaSet/j")->number,
+                                    .until_ms = 70000};
+    assert_int_equal(gt_cluster_promise(cluster, &left, &of_gone, NULL), 0);
+    assert_says(cache, "node=n", 200, "GPU 0: reserved for pods to come of job ns/Owned/ReplicaSet/j until ");
+    gt_cache_pod_deleted(cache, "ns", "j-0");
+    give_pod(cache, POD(.name = "j-0", .job = "j", .gpus = 1, .gated = true));
+    assert_says(cache, "node=n", 200, "GPU 0: reserved for pods to come of a job that has ended until ");
+    gt_cluster_end_promise(cluster, of_gone);
+    cJSON *node = world_node(NODE(.name = "n"));
+    cJSON *annotations = cJSON_AddObjectToObject(cJSON_GetObjectItem(node, "metadata"), "annotations");
+    cJSON_AddStringToObject(annotations, GT_ANNOTATION_RESERVED, "2126-01-01T00:00:00Z for=ml");
+    gt_cache_node(cache, node);
+    cJSON_Delete(node);
+    gt_cache_promise_reserved(cache);
+    assert_says(cache, "node=n", 200, "GPUs 0-7: reserved by people until 2126-01-01T00:00:00Z for ml\n");
+    give_pod(cache, POD(.name = "p", .gpus = 2, .plan_node = "n", .plan_mask = 0x30));
+    assert_says(cache, "node=n", 200,
+                "GPUs 4,5: planned for pod ns/p of job ns/Pod/p, since 2027-01-15T07:59:59Z\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -553,6 +634,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_supernodes_of_a_unit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_supernodes_of_an_atom, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_numa_nodes_of_a_unit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_promises_of_a_node, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,7 +235,7 @@ static void test_what_another_replica_reserves(void **state)
     assert_string_equal(failed_text(answer, "FailedNodes", "n1"),
                         "6 of the free GPUs are reserved for planned or starting pods, 2 are left, 4 needed");
     assert_string_equal(failed_text(answer, "FailedNodes", "n2"),
-                        "gputopo has reserved this node for a larger job that has waited for long");
+                        "this node is reserved by the leading replica for a waiting job");
     cJSON_Delete(answer);
     give_pod(host->cache, POD(.name = "planned", .gpus = 4, .plan_node = "n1", .plan_mask = 0x0f));
     answer = post(host, "/kube-scheduler/filter", ARGS("planned", "4", "\"n1\",\"n3\""));
@@ -251,19 +251,24 @@ static void test_what_another_replica_reserves(void **state)
     uint32_t n1 = gt_cluster_find_node(cluster, "n1"), n3 = gt_cluster_find_node(cluster, "n3");
     gt_auto_buf struct gt_buf note = GT_BUF(1000);
     struct gt_promise_id id;
+    assert_int_equal(gt_cluster_promise(cluster,
+                                        &(struct gt_promise){GT_PROMISE_RESERVED, {n1, 0x30}, 1, 0, 0, 0},
+                                        &id, NULL),
+                     0);
+    assert_int_equal(gt_cluster_promise(cluster,
+                                        &(struct gt_promise){GT_PROMISE_RESERVED, {n1, 0xc0}, 2, 0, 0, 0},
+                                        &id, NULL),
+                     0);
+    assert_int_equal(gt_cluster_promise(
+                         cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {n3, 1}, 2, 0, 0, 0}, &id, NULL),
+                     0);
     assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {n1, 0x30}, 1, 0}, &id, NULL),
+        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, {n3, 2}, 2, 0, 0, 0}, &id, NULL),
         0);
-    assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {n1, 0xc0}, 2, 0}, &id, NULL),
-        0);
-    assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_RESERVED, {n3, 1}, 2, 0}, &id, NULL), 0);
-    assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_VACATED, {n3, 2}, 2, 0}, &id, NULL), 0);
-    assert_int_equal(
-        gt_cluster_promise(cluster, &(struct gt_promise){GT_PROMISE_NODE, {n3, UINT64_MAX}, 3, 0}, &id, NULL),
-        0);
+    assert_int_equal(gt_cluster_promise(cluster,
+                                        &(struct gt_promise){GT_PROMISE_NODE, {n3, UINT64_MAX}, 3, 0, 0, 0},
+                                        &id, NULL),
+                     0);
     gt_noted_write(cluster, &note);
     assert_string_equal(note.data, "n3=* n1=4-7 n3=0,1");
     gt_cluster_end_promises(cluster, GT_PROMISE_NODE, 3);
@@ -280,6 +285,15 @@ static void test_what_another_replica_reserves(void **state)
     assert_int_equal(gt_cluster_promised(cluster, gt_cluster_find_node(cluster, "n4"), GT_PROMISE_NOTED), 0);
     gt_noted_read(cluster, "");
     assert_int_equal(gt_cluster_promised(cluster, n1, GT_PROMISE_NOTED), 0);
+    /* When it leads itself, objects say what places are reserved; nodes are chosen again, and left alone
+     * until then. */
+    gt_placement_read_note(placement, "n1=4-7 n2=*");
+    gt_placement_start(placement);
+    assert_int_equal(gt_cluster_promised(cluster, n1, GT_PROMISE_NOTED), 0);
+    answer = post(host, "/kube-scheduler/filter", ARGS("other", "4", "\"n1\",\"n2\""));
+    assert_string_equal(failed_text(answer, "FailedNodes", "n2"),
+                        "this node is reserved by the leading replica for a waiting job");
+    cJSON_Delete(answer);
     gt_placement_free(placement);
     gt_owners_free(owners);
     gt_loop_free(loop);

@@ -266,7 +266,7 @@ static void test_people_reserve_racks(void **state)
              mine = add_group(&session, "mine", NODES_EACH, NODES_EACH, NULL);
     open_session(volcano, &session);
     assert_int_equal(gt_volcano_place(volcano, yours, &node, volcano_error), -EAGAIN);
-    assert_non_null(strstr(volcano_error, "people have reserved 12 nodes"));
+    assert_non_null(strstr(volcano_error, "12 nodes are reserved by people"));
     place_all(volcano, mine, NODES_EACH, nodes);
     for (unsigned i = 0; i < NODES_EACH; i++)
         assert_int_equal(nodes[i] / NODES_EACH, 1);
