@@ -226,7 +226,7 @@ static void refused(struct gt_publish *publish, enum gt_publish_lane which,
     publish_fail_lane(publish, which, lost ? NULL : answer->error);
 }
 
-static void publish_take_answer(struct gt_publish *publish, enum gt_publish_lane which,
+static void publish_read_answer(struct gt_publish *publish, enum gt_publish_lane which,
                                 const struct gt_kube_answer *answer)
 {
     /* A 500 is about that request, a webhook that fails for instance: the others go on. */
@@ -372,7 +372,7 @@ static bool publish_on_answer(struct gt_write_key *key, enum gt_write_outcome ou
     struct gt_publish *publish = key->of;
     uint64_t next = gt_writer_now(publish->writer) + GT_PUBLISH_INTERVAL_MS;
     (void)outcome;
-    publish_take_answer(publish, publish_lane_of(publish, key), answer);
+    publish_read_answer(publish, publish_lane_of(publish, key), answer);
     key->due_ms = key->due_ms > next ? key->due_ms : next;
     publish_wake(publish);
     return false;

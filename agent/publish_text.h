@@ -29,7 +29,7 @@ struct gt_condition_facts {
 
 /* The body of the Node's condition, which is the object's GPUsHealthy. */
 void gt_publish_write_condition(const char *node_name, const char *uid,
-                                const struct gt_agent_condition *healthy, struct gt_buf *to);
+                                const struct gt_agent_condition *condition, struct gt_buf *to);
 
 /* Computes them again; if a status is different than before, it has changed at `now`. */
 void gt_conditions_update(struct gt_agent_condition conditions[static GT_TOPOLOGY_CONDITIONS],

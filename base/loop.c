@@ -28,7 +28,7 @@ struct gt_source {
 struct gt_loop {
     struct gt_source *sources; /* dead ones too, until the end of a round */
     struct pollfd *polled;
-    unsigned count, room; /* sources, and how many fit into `polled` */
+    unsigned count, capacity; /* sources, and how many fit into `polled` */
     bool stopped, runs;
     pthread_t thread; /* that runs it */
     int result;
@@ -43,12 +43,12 @@ static bool loop_is_ours(const struct gt_loop *loop)
 static int loop_add(struct gt_loop *loop, struct gt_source model, struct gt_source **ret, struct gt_err **err)
 {
     GT_ASSERT(loop_is_ours(loop));
-    if (loop->count == loop->room) {
-        unsigned room = loop->room ? 2 * loop->room : 16;
-        struct pollfd *polled = realloc(loop->polled, room * sizeof(*polled));
+    if (loop->count == loop->capacity) {
+        unsigned capacity = loop->capacity ? 2 * loop->capacity : 16;
+        struct pollfd *polled = realloc(loop->polled, capacity * sizeof(*polled));
         GT_NEED(polled, err, "event loop");
         loop->polled = polled;
-        loop->room = room;
+        loop->capacity = capacity;
     }
     struct gt_source *source = malloc(sizeof(*source));
     GT_NEED(source, err, "event loop");
@@ -77,17 +77,17 @@ int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *a
     return loop_add(loop, (struct gt_source){.fd = -1, .on_timer = callback, .arg = arg}, ret, err);
 }
 
-void gt_source_arm(struct gt_source *timer, uint64_t milliseconds)
+void gt_source_arm(struct gt_source *source, uint64_t milliseconds)
 {
-    GT_ASSERT(timer->fd < 0 && !timer->dead && loop_is_ours(timer->loop));
-    timer->due = gt_clock_ms() + (milliseconds ? milliseconds : 1);
-    timer->armed = true;
+    GT_ASSERT(source->fd < 0 && !source->dead && loop_is_ours(source->loop));
+    source->due = gt_clock_ms() + (milliseconds ? milliseconds : 1);
+    source->armed = true;
 }
 
-void gt_source_disarm(struct gt_source *timer)
+void gt_source_disarm(struct gt_source *source)
 {
-    GT_ASSERT(timer->fd < 0 && !timer->dead && loop_is_ours(timer->loop));
-    timer->armed = false;
+    GT_ASSERT(source->fd < 0 && !source->dead && loop_is_ours(source->loop));
+    source->armed = false;
 }
 
 void gt_source_free(struct gt_source *source)

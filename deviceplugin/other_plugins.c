@@ -30,8 +30,8 @@ struct gt_other_plugins {
     uint64_t digest;  /* of the IDs in the queries to other plugins */
     struct other_plugin all[GT_KUBELET_DIR_OTHERS];
     unsigned count, pending;
-    char holder[NAME_MAX + 1]; /* the plugin of the last result, "" none */
-    struct gt_socket_id holder_id;
+    char server[NAME_MAX + 1]; /* the plugin of the last result, "" none */
+    struct gt_socket_id server_id;
 };
 
 void gt_other_plugins_cancel(struct gt_other_plugins *others)
@@ -45,13 +45,13 @@ void gt_other_plugins_cancel(struct gt_other_plugins *others)
 
 static void other_plugins_finish(struct gt_other_plugins *others, const struct other_plugin *other)
 {
-    others->holder[0] = '\0';
+    others->server[0] = '\0';
     if (other) {
-        memcpy(others->holder, other->name, sizeof(others->holder));
-        others->holder_id = other->id;
+        memcpy(others->server, other->name, sizeof(others->server));
+        others->server_id = other->id;
     }
     gt_other_plugins_cancel(others);
-    others->on_result(others->arg, other ? others->holder : NULL, other ? other->shared : 0);
+    others->on_result(others->arg, other ? others->server : NULL, other ? other->shared : 0);
 }
 
 static void on_list(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
@@ -60,9 +60,8 @@ static void on_list(void *arg, int status, const char *message, const uint8_t *r
     struct gt_other_plugins *others = other->others;
     (void)message;
     other->shared = 0;
-    other->is_known =
-        status == GT_RPC_OK &&
-        gt_answer_list_shares(reply, len, others->ids, others->offer.holdings.count, &other->shared);
+    other->is_known = status == GT_RPC_OK && gt_answer_list_shares(reply, len, others->ids,
+                                                                   others->offer.uses.count, &other->shared);
     others->pending--;
     if (other->shared || !others->pending)
         other_plugins_finish(others, other->shared ? other : NULL);
@@ -111,17 +110,17 @@ static int other_plugins_by_text(const void *a, const void *b)
 }
 
 /* Sorts the IDs, and drops answers about another offer; false without memory. */
-static bool other_plugins_take_offer(struct gt_other_plugins *others, struct gt_pod_answer *offer)
+static bool other_plugins_read_offer(struct gt_other_plugins *others, struct gt_pod_answer *answer)
 {
-    unsigned count = offer->holdings.count;
+    unsigned count = answer->uses.count;
     uint64_t digest = GT_DIGEST_EMPTY;
-    others->offer = *offer;
-    *offer = (struct gt_pod_answer){0};
+    others->offer = *answer;
+    *answer = (struct gt_pod_answer){0};
     others->ids = calloc(count + 1, sizeof(*others->ids));
     if (!others->ids)
         return false;
     for (unsigned i = 0; i < count; i++)
-        others->ids[i] = others->offer.holdings.holders[i].id;
+        others->ids[i] = others->offer.uses.users[i].id;
     qsort(others->ids, count, sizeof(*others->ids), other_plugins_by_text);
     for (unsigned i = 0; i < count; i++)
         digest = gt_digest_bytes(digest, others->ids[i], strlen(others->ids[i]) + 1);
@@ -131,27 +130,27 @@ static bool other_plugins_take_offer(struct gt_other_plugins *others, struct gt_
     return true;
 }
 
-void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *offer)
+void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *answer)
 {
-    const struct other_plugin *holder = NULL;
+    const struct other_plugin *server = NULL;
     gt_other_plugins_cancel(others);
     for (unsigned i = 0; i < others->count; i++)
         others->all[i].is_there = false;
-    if (other_plugins_take_offer(others, offer))
+    if (other_plugins_read_offer(others, answer))
         gt_kubelet_dir_others(others->dir, other_plugins_on_other, others);
-    for (unsigned i = 0; i < others->count && !holder; i++)
+    for (unsigned i = 0; i < others->count && !server; i++)
         if (others->all[i].is_there && others->all[i].is_known && others->all[i].shared)
-            holder = &others->all[i];
-    if (holder || !others->pending)
-        other_plugins_finish(others, holder);
+            server = &others->all[i];
+    if (server || !others->pending)
+        other_plugins_finish(others, server);
 }
 
 bool gt_other_plugins_unchanged(const struct gt_other_plugins *others)
 {
     char path[PATH_MAX];
     struct gt_socket_id id;
-    snprintf(path, sizeof(path), "%s/%s", gt_kubelet_dir_path(others->dir), others->holder);
-    return others->holder[0] && gt_socket_id_read(path, &id) && gt_socket_id_equal(&id, &others->holder_id);
+    snprintf(path, sizeof(path), "%s/%s", gt_kubelet_dir_path(others->dir), others->server);
+    return others->server[0] && gt_socket_id_read(path, &id) && gt_socket_id_equal(&id, &others->server_id);
 }
 
 int gt_other_plugins_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const struct gt_kubelet_dir *dir,

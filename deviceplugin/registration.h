@@ -19,7 +19,7 @@
  * loop's thread.
  */
 struct gt_registration;
-struct gt_holdings; /* deviceplugin/podresources.h */
+struct gt_device_uses; /* deviceplugin/podresources.h */
 
 struct gt_registration_options {
     const char *kubelet_dir, *resource;
@@ -30,7 +30,7 @@ struct gt_registration_options {
     unsigned check_ms;            /* 0: 30 s; how often the kubelet is asked for our devices */
     /* Returns whether a device that we serve as healthy is missing in what the kubelet offers; `arg` is that
      * of the service. */
-    bool (*lacks)(void *arg, const struct gt_holdings *offered);
+    bool (*lacks)(void *arg, const struct gt_device_uses *offered);
 };
 
 struct gt_registration_events { /* any may be NULL */
@@ -88,9 +88,9 @@ int gt_other_plugins_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const s
                          gt_other_plugins_result *on_result, void *arg, struct gt_other_plugins **ret,
                          struct gt_err **err);
 
-/* Queries who serves these devices; takes over what `offer` holds. The result comes once, perhaps before this
- * returns. It cancels an earlier query. */
-void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *offer);
+/* Queries who serves these devices; takes over what `answer` holds. The result comes once, perhaps before
+ * this returns. It cancels an earlier query. */
+void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *answer);
 /* Ends a query without a result. */
 void gt_other_plugins_cancel(struct gt_other_plugins *others);
 

@@ -58,7 +58,7 @@ struct gt_http_peer {
         char *query;
         uint64_t received; /* bytes of body */
         size_t body_max;
-        size_t held; /* of the budget */
+        size_t bytes_used; /* of the budget */
         struct gt_buf body;
         struct gt_http_consumer consumer;
         struct gt_http_response response; /* AT_REST: the answer, to be sent after the rest of the body */
@@ -85,7 +85,7 @@ struct gt_http {
     struct gt_http_remote *remotes;
     unsigned live; /* peers that are not shut down */
     struct gt_http_budget own_budget;
-    size_t held; /* of the budget, by this server */
+    size_t bytes_used; /* of the budget, by this server */
     struct gt_http_stats stats;
 };
 
@@ -109,7 +109,7 @@ struct gt_http_remote {
     bool v6;
     unsigned references;
     unsigned connections; /* that are not shut down */
-    size_t held;          /* of the budget */
+    size_t bytes_used;    /* of the budget */
 };
 
 /* Finds the client's address or adds it, with a reference for the caller; NULL without memory. */
@@ -121,9 +121,9 @@ void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote);
 struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_remote *remote);
 
 /* How many more bytes of the budget the peer may take. */
-size_t gt_http_headroom(const struct gt_http_peer *peer);
+size_t gt_http_bytes_left(const struct gt_http_peer *peer);
 /* Sets how many bytes the peer holds now; false: that is too much, and the earlier number stays. */
-bool gt_http_hold(struct gt_http_peer *peer, size_t bytes);
+bool gt_http_reserve_bytes(struct gt_http_peer *peer, size_t bytes);
 
 /* Shuts the socket down; the library notices and cleans up. It no longer counts. */
 void gt_http_cut(struct gt_http_peer *peer);

@@ -232,7 +232,7 @@ struct gt_cache_pod_name {
 bool gt_cache_name_pod(const struct gt_cache_pod *pod, struct gt_cache_pod_name *ret); /* false: no memory */
 /* NULL: it is gone. */
 const struct gt_cache_pod *gt_cache_named_pod(const struct gt_cache *cache,
-                                              const struct gt_cache_pod_name *of);
+                                              const struct gt_cache_pod_name *name);
 
 /* For a job that has no pods yet. */
 uint64_t gt_cache_new_job_number(struct gt_cache *cache);
@@ -285,7 +285,7 @@ enum gt_cache_loss {
 };
 /* *ret_due_ms: for GT_CACHE_LOSS_NONE, when it will be lost if nothing changes; UINT64_MAX: never. */
 enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pod, uint64_t after_ms,
-                                     const struct gt_cache_moment *now, uint64_t *ret_due_ms);
+                                     const struct gt_cache_moment *moment, uint64_t *ret_due_ms);
 
 /* Whether one of the GPUs that the pod has on its node was unhealthy or missing for `after_ms`, by a report
  * that is not stale. *ret_due_ms: when to ask again; UINT64_MAX: after a change. */
@@ -341,7 +341,7 @@ const struct gt_cache_claim *gt_cache_find_claim(const struct gt_cache *cache, c
 /* The claim of a pod; NULL: not known. */
 const struct gt_cache_claim *gt_cache_claim_of(const struct gt_cache *cache, const struct gt_cache_pod *pod);
 /* Whether it has exactly these GPUs. */
-bool gt_cache_claim_holds(const struct gt_cache_claim *claim, uint32_t node, uint64_t mask);
+bool gt_cache_claim_has_gpus(const struct gt_cache_claim *claim, uint32_t node, uint64_t mask);
 /* The names of the GPUs that it has. */
 const char *const *gt_cache_claim_devices(const struct gt_cache_claim *claim, unsigned *ret_count);
 /* Another claim that has one of its GPUs, too; the pod that starts first gets this GPU. NULL: none. */

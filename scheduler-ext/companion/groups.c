@@ -50,7 +50,7 @@ __attribute__((format(printf, 2, 3))) static void groups_note(struct gt_groups *
 /* The node names of one group, while they are collected. */
 struct node_names {
     char **items;
-    uint32_t count, room, left; /* left: for all groups together */
+    uint32_t count, capacity, left; /* left: for all groups together */
 };
 
 static int groups_add_name(void *arg, const char *name, struct gt_err **err)
@@ -58,7 +58,7 @@ static int groups_add_name(void *arg, const char *name, struct gt_err **err)
     struct node_names *names = arg;
     if (!names->left)
         return gt_fail(err, E2BIG, "the groups have more than %d nodes", GT_GROUPS_NODES_MAX);
-    GT_NEED(GT_GROW(names->items, names->count, names->room, 16), err, "groups");
+    GT_NEED(GT_GROW(names->items, names->count, names->capacity, 16), err, "groups");
     char *copy = strdup(name);
     GT_NEED(copy, err, "groups");
     names->items[names->count++] = copy;

@@ -11,10 +11,10 @@
 #include "scheduler-ext/companion/private.h"
 
 enum {
-    COLLECTED_MAX = 4 << 20, /* an AdmissionReview: two objects of at most 1.5 MiB, and room */
-    ANSWER_MAX = 64 << 20,   /* a filter that repeats whole nodes */
-    HELD_MAX = 192 << 20, /* for all requests; together with 150 MB for the largest cluster it is within the
-                             chart's limit */
+    COLLECTED_MAX = 4 << 20,       /* an AdmissionReview: two objects of at most 1.5 MiB, and room */
+    ANSWER_MAX = 64 << 20,         /* a filter that repeats whole nodes */
+    REQUEST_BYTES_MAX = 192 << 20, /* for all requests; together with 150 MB for the largest cluster it is
+                             within the chart's limit */
     BUFFER = 32 << 10,
     CONNECTIONS_MAX = 512, /* Volcano opens hundreds of short connections */
     IDLE_MS = 100000, /* longer than the idle timeout of Go's clients (90 s), which would otherwise race */
@@ -52,7 +52,7 @@ const char *gt_companion_describe(void *arg, struct gt_buf *certificate)
             gt_buf_printf(certificate, "https: the certificate expires in %d hours", (int)(left / 3600));
     }
     if (companion->elect)
-        return gt_leader_holder(gt_elect_leader(companion->elect));
+        return gt_leader_identity(gt_elect_leader(companion->elect));
     return companion->leads ? companion->instance : "";
 }
 
@@ -161,12 +161,13 @@ static void companion_serve(void *arg, const struct gt_http_request *request,
     }
 }
 
-static bool companion_serve_take(void *arg, const struct gt_http_request *request,
-                                 struct gt_http_consumer *ret)
+static bool companion_serve_on_body(void *arg, const struct gt_http_request *request,
+                                    struct gt_http_consumer *ret)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
-        if (companion->parts[i] && gt_parts[i]->take && gt_parts[i]->take(companion->parts[i], request, ret))
+        if (companion->parts[i] && gt_parts[i]->on_body &&
+            gt_parts[i]->on_body(companion->parts[i], request, ret))
             return true;
     return false;
 }
@@ -183,11 +184,11 @@ static void on_tls(void *arg, const char *error)
 int gt_companion_serve(struct gt_companion *companion, struct gt_err **err)
 {
     const struct gt_companion_options *options = companion->options;
-    companion->budget.max = HELD_MAX;
+    companion->budget.max = REQUEST_BYTES_MAX;
     struct gt_http_spec spec = {
         .address = options->serve.http,
         .handler = companion_serve,
-        .on_body = companion_serve_take,
+        .on_body = companion_serve_on_body,
         .arg = companion,
         .on_tls = on_tls,
         .body_max = COLLECTED_MAX,

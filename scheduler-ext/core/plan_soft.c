@@ -137,7 +137,7 @@ static unsigned lowest_tier(const struct spread *spread)
 }
 
 /* What a supernode holds of the units to come, where these lie whole in domains of one tier. */
-struct domain_hold {
+struct domain_share {
     uint32_t units;
     uint32_t domains; /* the fewest in it that hold all of them, or all that it holds */
 };
@@ -172,35 +172,35 @@ static int domain_compare(const void *left, const void *right)
 }
 
 /* [supernode]; NULL: one unit alone has nothing to wait for, or there is no memory. */
-static struct domain_hold *domain_holds(const struct job *job, const struct spread *spread, unsigned tier,
-                                        uint32_t units)
+static struct domain_share *domain_shares(const struct job *job, const struct spread *spread, unsigned tier,
+                                          uint32_t units)
 {
     const struct super *supers = spread->cluster->supers;
     uint32_t count = spread->room->count, listed = 0;
     uint64_t *list =
         job->close && units > 1
-            ? gt_close_memory(job->cluster, 1, count * (sizeof(*list) + sizeof(struct domain_hold)))
+            ? gt_close_memory(job->cluster, 1, count * (sizeof(*list) + sizeof(struct domain_share)))
             : NULL;
     if (!list)
         return NULL;
-    struct domain_hold *holds = (struct domain_hold *)(list + count);
-    memset(holds, 0, count * sizeof(*holds));
+    struct domain_share *shares = (struct domain_share *)(list + count);
+    memset(shares, 0, count * sizeof(*shares));
     for (uint32_t s = 0; s < count; s++)
         if (supers[s].tier == tier && spread->below[s] >= spread->left)
             list[listed++] = (uint64_t)(spread->below[s] / spread->left) << 32 | s;
     qsort(list, listed, sizeof(*list), domain_compare); /* the fewest are those that hold most */
     for (uint32_t i = 0; i < listed; i++) {
-        uint32_t held = (uint32_t)(list[i] >> 32);
+        uint32_t fitting = (uint32_t)(list[i] >> 32);
         for (uint32_t above = (uint32_t)list[i]; above != GT_NONE; above = supers[above].parent) {
-            holds[above].domains += holds[above].units < units;
-            holds[above].units += held;
+            shares[above].domains += shares[above].units < units;
+            shares[above].units += fitting;
         }
     }
-    return holds;
+    return shares;
 }
 
 static struct domain_choice domain_judge(const struct job *job, const struct spread *spread, uint32_t domain,
-                                         const struct domain_hold *holds, uint32_t units)
+                                         const struct domain_share *shares, uint32_t units)
 {
     const struct gt_cluster *cluster = spread->cluster;
     struct domain_choice choice = {.needed = spread->needed[domain], .total = spread->total[domain]};
@@ -208,13 +208,13 @@ static struct domain_choice domain_judge(const struct job *job, const struct spr
     while (near != GT_NONE && cluster->touched[near] != job->touch)
         near = cluster->supers[near].parent;
     choice.near = near == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[near].tier;
-    if (!holds)
+    if (!shares)
         return choice;
-    while (reach != GT_NONE && holds[reach].units < units)
+    while (reach != GT_NONE && shares[reach].units < units)
         reach = cluster->supers[reach].parent;
     choice.reach = reach == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[reach].tier;
-    choice.domains = reach == GT_NONE ? 0 : holds[reach].domains;
-    choice.missing = reach == domain ? 0 : units - holds[domain].units;
+    choice.domains = reach == GT_NONE ? 0 : shares[reach].domains;
+    choice.missing = reach == domain ? 0 : units - shares[domain].units;
     return choice;
 }
 
@@ -237,13 +237,13 @@ static uint32_t choose_domain(const struct job *job, struct spread *spread, uint
         spread->taken[above] += own < spread->left ? own : spread->left;
         spread->needed[above]++;
     }
-    const struct domain_hold *holds = domain_holds(job, spread, tier, units);
+    const struct domain_share *shares = domain_shares(job, spread, tier, units);
     uint32_t best = GT_NONE;
     struct domain_choice best_choice = {0};
     for (uint32_t s = 0; s < spread->room->count; s++) {
         if (supers[s].tier != tier || spread->below[s] < spread->left)
             continue;
-        struct domain_choice choice = domain_judge(job, spread, s, holds, units);
+        struct domain_choice choice = domain_judge(job, spread, s, shares, units);
         if (best == GT_NONE || domain_is_better(&choice, &best_choice)) {
             best = s;
             best_choice = choice;

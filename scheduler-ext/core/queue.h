@@ -30,7 +30,7 @@ struct gt_queue;
 
 /* A namespace: owned and zeroed by the caller; must exist while one of its jobs is in the queue. */
 struct gt_queue_share {
-    uint64_t holds;   /* GPUs; this and `weight` are written by gt_queue_spec.share() */
+    uint64_t used;    /* GPUs; this and `weight` are written by gt_queue_spec.share() */
     uint32_t weight;  /* 1 or more */
     uint32_t waiting; /* jobs; this and the next two are the queue's */
     uint64_t gpus;    /* of the waiting jobs */
@@ -97,7 +97,7 @@ bool gt_queue_is_behind_holder(struct gt_queue *queue, const struct gt_queue_ent
 
 /* The job becomes the holder now, or stays it, for a whole new reservation. False: there is another one, or
  * no nodes can be reserved for it. */
-bool gt_queue_take_hold(struct gt_queue *queue, const void *job);
+bool gt_queue_begin_hold(struct gt_queue *queue, const void *job);
 /* The opposite: it becomes the holder again when it has waited for long enough. */
 void gt_queue_end_hold(struct gt_queue *queue, const void *job);
 

@@ -107,7 +107,7 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
     int r = gt_job_view_make(reconcile->placement->spec.cache, reconcile->pjob->job, &spec,
                              &reconcile->pjob->place.reservations, &reconcile->view, err);
     if (gt_reservations_gpus(&reconcile->pjob->place.reservations) < reserved_nodes)
-        reconcile->placement->round.room = true;
+        reconcile->placement->round.more_room = true;
     if (r < 0)
         return r;
     reconcile_adopt(reconcile);
@@ -409,12 +409,12 @@ static void bring_in_part(struct reconcile *reconcile)
 /* ---- jobs that are not planned ---- */
 
 /* It is gated nevertheless: by a user, or because its owner was not known. */
-static void leave_unplanned(struct reconcile *reconcile)
+static void reconcile_keep_unplanned(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_cache_pod *first = first_gated(pjob->job);
     gt_placement_leave_queue(pjob);
-    gt_reconcile_leave_queue(pjob);
+    gt_reconcile_dequeue(pjob);
     gt_evict_begin(pjob);
     gt_unhealthy_evict(reconcile);
     gt_evict_end(pjob);
@@ -436,7 +436,7 @@ static void warn_of_rule(struct pjob *pjob, const char *text)
 static void reconcile_refuse(struct reconcile *reconcile, const char *text)
 {
     struct pjob *pjob = reconcile->pjob;
-    gt_reconcile_leave_queue(pjob);
+    gt_reconcile_dequeue(pjob);
     if (!first_gated(pjob->job)) {
         gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
         if (reconcile->owner)
@@ -467,7 +467,7 @@ static void reconcile_job(struct reconcile *reconcile)
     struct gt_job_view *view = reconcile->view;
     if (!view->grouped) {
         gt_placement_list(pjob, PJOBS_LEFT, false);
-        leave_unplanned(reconcile);
+        reconcile_keep_unplanned(reconcile);
         return;
     }
     gt_reconcile_count_unbound(reconcile);

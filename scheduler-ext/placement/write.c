@@ -134,7 +134,7 @@ void gt_write_condition(struct gt_placement *placement, struct pjob *pjob, struc
     /* else it says something about this pod */
     bool state = pjob && strcmp(condition->reason, pjob->report.reason) == 0;
     int64_t since_s = state ? gt_placement_since_s(pjob) : (int64_t)gt_placement_now_s();
-    write->waits_s = condition->holds || !pjob ? 0 : since_s;
+    write->waits_s = condition->is_true || !pjob ? 0 : since_s;
     gt_patch_condition(&record->object, condition, node, since_s, &write->body);
 }
 
@@ -174,23 +174,23 @@ void gt_write_claim(struct pjob *pjob, struct record *record, enum write_kind ki
 }
 
 void gt_write_object(struct pjob *pjob, struct placement_object *object,
-                     const struct gt_gpu_placement *content, bool with_plan)
+                     const struct gt_gpu_placement *placement, bool with_plan)
 {
     struct write *write = new_write(&(struct write){.placement = pjob->placement,
                                                     .object = object,
                                                     .job = pjob,
                                                     .kind = WRITE_OBJECT,
-                                                    .creates = !content->uid[0],
+                                                    .creates = !placement->uid[0],
                                                     .plans = with_plan});
     if (!write)
         return;
     if (write->creates)
-        gt_gpu_placement_write(content, &write->body);
+        gt_gpu_placement_write(placement, &write->body);
     else
-        gt_gpu_placement_write_patch(content, with_plan, &write->body);
+        gt_gpu_placement_write_patch(placement, with_plan, &write->body);
 }
 
-bool gt_write_has_room(struct pjob *pjob)
+bool gt_write_has_capacity(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
     if (gt_write_count(&placement->lines[PLACEMENT_PLANS]) < PLANS_WAITING_MAX)

@@ -21,7 +21,7 @@ void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object)
 {
     if (strcmp(gt_meta_namespace(object), volcano->trusted) != 0)
         return;
-    gt_noted_take_foreign(volcano->cache, object, gt_clock_ms());
+    gt_noted_read_foreign(volcano->cache, object, gt_clock_ms());
     volcano->has_companion = true;
 }
 
@@ -30,7 +30,7 @@ void gt_volcano_remove_lease(struct gt_volcano *volcano, const char *namespace_)
     if (strcmp(namespace_, volcano->trusted) != 0)
         return;
     volcano->has_companion = false;
-    gt_noted_take_foreign(volcano->cache, NULL, 0);
+    gt_noted_read_foreign(volcano->cache, NULL, 0);
 }
 
 /* ---- ours ---- */
@@ -39,7 +39,7 @@ const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_name
 {
     gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
     const uint64_t now = gt_clock_ms();
-    struct gt_lease lease = {.holder = "vc-scheduler", .duration_s = DURATION_S};
+    struct gt_lease lease = {.identity = "vc-scheduler", .duration_s = DURATION_S};
     if (!volcano->has_companion)
         return NULL;
     gt_noted_write(gt_cache_cluster(volcano->cache), &note);

@@ -287,18 +287,18 @@ void gt_health_history(const struct gt_health_entry *entry, struct gt_health_his
         ret->signals |= entry->tracks[signal].faulty ? 1U << signal : 0;
 }
 
-void gt_health_restore(struct gt_health *health, const struct gt_health_history *past, uint64_t now_s)
+void gt_health_restore(struct gt_health *health, const struct gt_health_history *history, uint64_t now_s)
 {
-    if (health_find(health, past->bdf))
+    if (health_find(health, history->bdf))
         return;
     struct gt_health_entry *entry = health_find_place(health);
-    health_begin(entry, past->bdf, past->uuid);
-    gt_text_copy(entry->reason, sizeof(entry->reason), past->reason);
+    health_begin(entry, history->bdf, history->uuid);
+    gt_text_copy(entry->reason, sizeof(entry->reason), history->reason);
     entry->unhealthy = true;
-    entry->flapping.level = past->level;
-    entry->flapping.hold_s = past->hold_s;
+    entry->flapping.level = history->level;
+    entry->flapping.hold_s = history->hold_s;
     for (enum gt_signal signal = GT_SIGNALS; signal-- > 0;) {
-        if (!(past->signals >> signal & 1))
+        if (!(history->signals >> signal & 1))
             continue;
         entry->cause = signal;
         entry->tracks[signal].faulty = true;
@@ -336,17 +336,17 @@ static void find_left_over(struct gt_health *health, struct gt_health_entry *ent
                            const struct gt_node *node, struct gt_gpu *gpu)
 {
     struct gt_evidence *evidence = &gpu->evidence;
-    const struct gt_gpu_holders *holders = &health->holders;
-    const struct gt_gpu_holder *holder = GT_FIND(holders->of, holders->count, bdf, gpu->bdf);
-    if (!holders->known)
+    const struct gt_gpus_in_use *gpus_in_use = &health->gpus_in_use;
+    const struct gt_gpu_in_use *user = GT_FIND(gpus_in_use->of, gpus_in_use->count, bdf, gpu->bdf);
+    if (!gpus_in_use->known)
         return;
-    if (holder && holder->pod[0])
-        memcpy(entry->last_pod, holder->pod, sizeof(entry->last_pod));
+    if (user && user->pod[0])
+        memcpy(entry->last_pod, user->pod, sizeof(entry->last_pod));
     if (!evidence->knows_memory || gpu->mode != GT_GPU_NATIVE)
         return;
     uint32_t idle = idle_of(health, node, gpu);
     uint32_t kept = idle > IDLE_FREE_MIB ? idle - IDLE_FREE_MIB : 0;
-    uint32_t left = holder || evidence->memory_mib < kept ? 0 : evidence->memory_mib - kept;
+    uint32_t left = user || evidence->memory_mib < kept ? 0 : evidence->memory_mib - kept;
     gt_evidence_value(evidence, GT_SIGNAL_LEFT_OVER, left);
 }
 
@@ -373,6 +373,6 @@ void gt_health_observe(struct gt_health *health, const struct gt_fault_table *ta
         find_left_over(health, entry, node, gpu);
         health_observe(health, entry, table, gpu, flags, now_s);
     }
-    health->holders.known = false;
+    health->gpus_in_use.known = false;
     forget_the_gone(health);
 }

@@ -80,7 +80,7 @@ void gt_run_release(struct group_run *run, uint32_t number)
     free(running->places);
     running->places = NULL;
     run->counts.running--;
-    gt_run_tenant(run, number)->holds -= (uint64_t)job->pods * job->gpus;
+    gt_run_tenant(run, number)->used -= (uint64_t)job->pods * job->gpus;
     gt_run_go_away(run, number);
 }
 
@@ -96,10 +96,10 @@ void gt_run_set_up(struct group_run *run, uint32_t node, bool up)
     gt_run_changed(run, node);
 }
 
-bool gt_run_may_hold(const struct group_run *run, uint32_t number, uint64_t gpus)
+bool gt_run_may_use(const struct group_run *run, uint32_t number, uint64_t gpus)
 {
     uint64_t limit = (uint64_t)(run->options->quota * run->world->site->gpus);
-    return !limit || gt_run_tenant(run, number)->holds + gpus <= limit;
+    return !limit || gt_run_tenant(run, number)->used + gpus <= limit;
 }
 
 /* ---- start ---- */
@@ -117,7 +117,7 @@ static bool sim_start_place(struct group_run *run, const struct gt_sim_job *job)
 int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
-    if (!gt_run_may_hold(run, number, (uint64_t)job->pods * job->gpus))
+    if (!gt_run_may_use(run, number, (uint64_t)job->pods * job->gpus))
         return 0;
     bool placed = sim_start_place(run, job);
     run->decisions++;
@@ -131,7 +131,7 @@ int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err)
     GT_NEED(running->places, err, "simulation");
     memcpy(running->places, run->places, job->pods * sizeof(*running->places));
     run->counts.running++;
-    gt_run_tenant(run, number)->holds += (uint64_t)job->pods * job->gpus;
+    gt_run_tenant(run, number)->used += (uint64_t)job->pods * job->gpus;
     gt_meter_started(&run->meter, number, run->now, run->left[number], running->places);
     GT_TRY(gt_run_go_on(run, number, 0, err));
     return 1;

@@ -108,7 +108,7 @@ void gt_waiting_node_changed(struct group_run *run, uint32_t node)
 static void share_of(void *arg, struct gt_queue_share *share)
 {
     (void)arg;
-    share->holds = ((struct sim_tenant *)share)->holds; /* its first member */
+    share->used = ((struct sim_tenant *)share)->used; /* its first member */
     share->weight = 1;
 }
 
@@ -135,7 +135,7 @@ static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
     if (run->round.stop || run->round.failed)
         return GT_QUEUE_FAILED;
     uint32_t number = sim_waiting_number_of(run, job);
-    if (!gt_run_may_hold(run, number, sim_waiting_gpus_of(job)))
+    if (!gt_run_may_use(run, number, sim_waiting_gpus_of(job)))
         return GT_QUEUE_FAILED;
     restrict_to_others(run, restricted);
     int r = sim_waiting_start(run, number, &run->round.failed);
