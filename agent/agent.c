@@ -69,7 +69,7 @@ static int gt_probe_start(const struct gt_agent_options *options, struct gt_prob
 }
 
 /* The process ends within two seconds; a scan that hangs is abandoned before that, with a log line. */
-enum { AGENT_LEAVE_MS = 1700, STOP_MS = 1000, FIRST_AGAIN_MS = 5000 };
+enum { AGENT_END_MS = 1700, STOP_MS = 1000, FIRST_AGAIN_MS = 5000 };
 
 static void agent_log_start(struct gt_agent *agent)
 {
@@ -104,7 +104,7 @@ static void on_change(void *arg, bool warning, const char *reason, const char *n
 }
 
 /* Serves this inventory from now on; takes the reference. */
-static void agent_take(struct gt_agent *agent, struct gt_inventory *inventory)
+static void agent_serve(struct gt_agent *agent, struct gt_inventory *inventory)
 {
     bool first = !agent->inventory;
     if (first && must_be_read(agent->options))
@@ -129,7 +129,7 @@ static void on_cdi_timer(void *arg)
 {
     struct gt_agent *agent = arg;
     if (gt_agent_cdi_timer(agent))
-        agent_take(agent, gt_inventory_ref(agent->scanned));
+        agent_serve(agent, gt_inventory_ref(agent->scanned));
 }
 
 /* A claim was prepared, or given back. */
@@ -139,7 +139,7 @@ static void on_dra_changed(void *arg)
     gt_usage_claims(agent->usage, gt_dra_claims(agent->dra));
     gt_agent_dra_used(agent);
     if (agent->scanned && !agent->dra_offers)
-        agent_take(agent, gt_inventory_ref(agent->scanned));
+        agent_serve(agent, gt_inventory_ref(agent->scanned));
 }
 
 static void on_scan(void *arg, const struct gt_scan_result *result)
@@ -154,7 +154,7 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
     if (result->inventory && !result->relabelled)
         agent->early = result->early;
     if (result->relabelled)
-        agent_take(agent, result->inventory);
+        agent_serve(agent, result->inventory);
     if (result->ids_only)
         return;
     agent->scans.health_checks += result->health_check;
@@ -170,14 +170,14 @@ static void on_scan(void *arg, const struct gt_scan_result *result)
                "scan failed, the state before is kept", GT_STR("why", agent->scan_error));
         gt_agent_publish_changed(agent->publish);
     } else if (result->inventory && result->checked) {
-        agent_take(agent, result->inventory);
+        agent_serve(agent, result->inventory);
     } else if (result->inventory && !result->relabelled) {
         agent->scans.done++;
         gt_scan_counts_add(&agent->scans, result->seconds);
         clock_gettime(CLOCK_REALTIME, &now);
         agent->scans.last_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
         agent->scan_error[0] = '\0';
-        agent_take(agent, result->inventory);
+        agent_serve(agent, result->inventory);
     }
     if (agent->republish)
         gt_agent_publish_refresh(agent->publish);
@@ -245,7 +245,7 @@ static void agent_on_end(void *arg, int signal)
 }
 
 /* Before any thread starts: the others inherit the blocked signals. */
-static int agent_take_signals(struct gt_agent *agent, struct gt_err **err)
+static int agent_block_signals(struct gt_agent *agent, struct gt_err **err)
 {
     sigset_t hangup;
     signal(SIGPIPE, SIG_IGN);
@@ -256,7 +256,7 @@ static int agent_take_signals(struct gt_agent *agent, struct gt_err **err)
     if (agent->hangup < 0)
         return gt_fail_sys(err, errno, "SIGHUP");
     GT_TRY(gt_loop_add_fd(agent->loop, agent->hangup, POLLIN, on_hangup, agent, NULL, err));
-    return gt_shutdown_new(agent->loop, AGENT_LEAVE_MS, agent_on_end, agent, &agent->shutdown, err);
+    return gt_shutdown_new(agent->loop, AGENT_END_MS, agent_on_end, agent, &agent->shutdown, err);
 }
 
 static struct gt_scan_options scan_options(const struct gt_agent_options *options,
@@ -298,7 +298,7 @@ static int agent_start(struct gt_agent *agent, struct gt_err **err)
     const struct gt_agent_options *options = agent->options;
     GT_TRY(read_faults(options, &agent->faults, err));
     GT_TRY(gt_loop_new(&agent->loop, err));
-    GT_TRY(agent_take_signals(agent, err));
+    GT_TRY(agent_block_signals(agent, err));
     GT_TRY(gt_loop_add_timer(agent->loop, on_rescan, agent, &agent->rescan_timer, err));
     GT_TRY(gt_loop_add_timer(agent->loop, agent_on_health, agent, &agent->health_timer, err));
     if (options->http)

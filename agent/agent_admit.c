@@ -157,7 +157,7 @@ int gt_agent_admit_start(struct gt_agent *agent, struct gt_err **err)
     admission->out = -1;
     admission->dir = agent->options->device_plugin ? agent->options->kubelet_dir : NULL;
     if (!agent->options->admit_after_check ||
-        (admission->dir && gt_admitted_file_holds(admission->dir, agent->options->root)))
+        (admission->dir && gt_admitted_file_is_current(admission->dir, agent->options->root)))
         return 0;
     GT_TRY(gt_loop_add_timer(agent->loop, admit_on_timer, agent, &admission->timer, err));
     gt_source_arm(admission->timer, ADMIT_LOOK_MS);

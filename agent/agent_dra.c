@@ -29,7 +29,7 @@ enum {
 
 /* What of the claim is this node's, to the driver. */
 static void dra_api_hand_over(struct gt_agent *agent, const struct gt_resource_claim *claim,
-                              struct gt_dra_read *read)
+                              struct gt_dra_claim_request *claim_request)
 {
     struct gt_dra_result results[GT_CLAIM_RESULTS_MAX];
     struct gt_dra_allocation allocation = {claim->uid, results, 0, claim->pods, claim->pod_count};
@@ -38,23 +38,24 @@ static void dra_api_hand_over(struct gt_agent *agent, const struct gt_resource_c
         if (strcmp(from->driver, GT_DRA_DRIVER) == 0 && strcmp(from->pool, agent->options->node_name) == 0)
             results[allocation.count++] = (struct gt_dra_result){from->request, from->device, from->admin};
     }
-    gt_dra_read_done(read, &allocation, NULL);
+    gt_dra_claim_was_read(claim_request, &allocation, NULL);
 }
 
 static void dra_api_on_claim(void *arg, struct gt_kube_answer *answer)
 {
-    struct gt_dra_read *read = arg;
+    struct gt_dra_claim_request *claim_request = arg;
     gt_auto_err struct gt_err *err = NULL;
     struct gt_resource_claim claim;
     if (answer->error)
-        gt_dra_read_done(read, NULL, gt_err_text(answer->error));
+        gt_dra_claim_was_read(claim_request, NULL, gt_err_text(answer->error));
     else if (gt_resource_claim_read(answer->object, &claim, &err) < 0)
-        gt_dra_read_done(read, NULL, gt_err_text(err));
+        gt_dra_claim_was_read(claim_request, NULL, gt_err_text(err));
     else
-        dra_api_hand_over(gt_dra_read_arg(read), &claim, read);
+        dra_api_hand_over(gt_dra_claim_request_arg(claim_request), &claim, claim_request);
 }
 
-static void agent_dra_read_claim(void *arg, const struct gt_dra_claim_id *claim, struct gt_dra_read *read)
+static void agent_dra_read_claim(void *arg, const struct gt_dra_claim_id *claim,
+                                 struct gt_dra_claim_request *claim_request)
 {
     struct gt_agent *agent = arg;
     gt_auto_err struct gt_err *err = NULL;
@@ -67,11 +68,11 @@ static void agent_dra_read_claim(void *arg, const struct gt_dra_claim_id *claim,
         .deadline_ms = GT_DRA_READ_MS,
     };
     if (agent->kube)
-        gt_kube_start(agent->kube, &request, dra_api_on_claim, read, &call, &err);
+        gt_kube_start(agent->kube, &request, dra_api_on_claim, claim_request, &call, &err);
     else
         gt_fail(&err, ENOTCONN, "the API server cannot be asked for the claim: %s", agent->no_api_why);
     if (err)
-        gt_dra_read_done(read, NULL, gt_err_text(err));
+        gt_dra_claim_was_read(claim_request, NULL, gt_err_text(err));
 }
 
 /* ---- pods that wait: the kubelet prepares again after a minute, or when anything of the pod changes ---- */
@@ -377,9 +378,9 @@ struct gt_inventory *gt_agent_dra_check(struct gt_agent *agent, struct gt_invent
         agent_dra_retry_pods(agent); /* the GPU may be healthy again */
         agent->dra_refused = false;
     }
-    if (agent->dra_offers || !gt_dra_held(agent->dra))
+    if (agent->dra_offers || !gt_dra_prepared_gpus(agent->dra))
         return inventory;
-    if (gt_inventory_withhold(inventory, gt_dra_held(agent->dra), reason, &withheld, NULL) < 0)
+    if (gt_inventory_withhold(inventory, gt_dra_prepared_gpus(agent->dra), reason, &withheld, NULL) < 0)
         return inventory;
     gt_inventory_unref(inventory);
     return withheld;

@@ -126,10 +126,10 @@ static void on_mismatch(void *arg, const struct gt_plan_mismatch *mismatch)
         mismatch->container, mismatch->namespace, mismatch->pod, mismatch->actual, mismatch->planned);
 }
 
-void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *holdings)
+void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_device_uses *uses)
 {
     if (agent->plans)
-        gt_plan_table_compare(agent->plans, holdings, on_mismatch, agent);
+        gt_plan_table_compare(agent->plans, uses, on_mismatch, agent);
 }
 
 bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current)

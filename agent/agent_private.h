@@ -194,7 +194,7 @@ void gt_agent_usage_stop(struct gt_agent *agent);
 
 /* agent_shares.c: what the agent waits for at its start, at most two seconds. */
 enum gt_agent_source {
-    GT_SYNC_HELD = 1,    /* the kubelet: GPUs in use */
+    GT_SYNC_IN_USE = 1,  /* the kubelet: GPUs in use */
     GT_SYNC_OFFERED = 2, /* the kubelet: devices that it offers */
     GT_SYNC_NODE = 4,    /* the API server: our Node */
 };
@@ -213,7 +213,7 @@ void gt_agent_shares_stop(struct gt_agent *agent);
 /* Checks at once, without waiting for the timer. */
 void gt_agent_shares_check(struct gt_agent *agent);
 void gt_agent_shares_offered(struct gt_agent *agent, int offered);
-void gt_agent_shares_held(struct gt_agent *agent, unsigned held);
+void gt_agent_shares_in_use(struct gt_agent *agent, unsigned held);
 
 /* agent_api.c: the API server, and everything that needs it. If it is not found, that is no error: it is
  * searched again later. */
@@ -227,7 +227,7 @@ void gt_agent_api_stop(struct gt_agent *agent);
 /* agent_plans.c: follows the plans for this node's pods. The plugin must exist. */
 int gt_agent_plans_start(struct gt_agent *agent, struct gt_err **err);
 void gt_agent_plans_stop(struct gt_agent *agent);
-void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_holdings *holdings);
+void gt_agent_plans_listed(struct gt_agent *agent, const struct gt_device_uses *uses);
 /* False, with nothing written, if no plans are followed. `*ret_current`: the API server sends every change.
  */
 bool gt_agent_plans_stats(const struct gt_agent *agent, struct gt_plan_counts *ret, bool *ret_current);

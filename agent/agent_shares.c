@@ -38,7 +38,7 @@ static void sync_on_timer(void *arg)
 int gt_agent_sync_start(struct gt_agent *agent, struct gt_err **err)
 {
     GT_TRY(gt_loop_add_timer(agent->loop, sync_on_timer, agent, &agent->sync_timer, err));
-    agent->unsynced = GT_SYNC_HELD | GT_SYNC_OFFERED | (agent->kube ? GT_SYNC_NODE : 0U);
+    agent->unsynced = GT_SYNC_IN_USE | GT_SYNC_OFFERED | (agent->kube ? GT_SYNC_NODE : 0U);
     gt_source_arm(agent->sync_timer, FIRST_ANSWERS_MS);
     return 0;
 }
@@ -143,7 +143,7 @@ void gt_agent_shares_offered(struct gt_agent *agent, int offered)
     evaluate(agent);
 }
 
-void gt_agent_shares_held(struct gt_agent *agent, unsigned held)
+void gt_agent_shares_in_use(struct gt_agent *agent, unsigned held)
 {
     agent->shares.held = held;
     evaluate(agent);

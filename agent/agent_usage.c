@@ -24,7 +24,7 @@ static bool same_owner(const struct gt_usage_owner *a, const struct gt_usage_own
 }
 
 /* Whether the same container holds the device there, GPU of the node or not. */
-static bool agent_usage_holds(const struct gt_usage *usage, const struct gt_usage_owner *owner)
+static bool agent_usage_has(const struct gt_usage *usage, const struct gt_usage_owner *owner)
 {
     for (unsigned i = 0; i < usage->gpu_count + usage->unknown_devices; i++)
         if (strcmp(usage->owners[i].id, owner->id) == 0 && same_owner(&usage->owners[i], owner))
@@ -37,7 +37,7 @@ static void log_owners(const struct gt_usage *now, const struct gt_usage *other,
 {
     uint64_t added = 0;
     for (unsigned i = 0; i < now->gpu_count; i++)
-        if (now->used >> i & 1 && !agent_usage_holds(other, &now->owners[i]))
+        if (now->used >> i & 1 && !agent_usage_has(other, &now->owners[i]))
             added |= 1ULL << i;
     while (added) {
         const struct gt_usage_owner *owner = &now->owners[gt_bit_first(added)];
@@ -78,22 +78,22 @@ static void log_alarms(struct gt_agent *agent, const struct gt_usage *before, co
 
 /* Memory in use is a fault only where it is known that no container holds the GPU. The kubelet lists no
  * ordinary init container: what was allocated counts as held until it has been listed. */
-static void tell_holders(struct gt_agent *agent)
+static void agent_usage_tell_scanner(struct gt_agent *agent)
 {
     const struct gt_usage *now = gt_usage_now(agent->usage);
-    struct gt_gpu_holders holders = {.known = true};
+    struct gt_gpus_in_use gpus_in_use = {.known = true};
     agent->unlisted &= ~now->used;
     for (unsigned i = 0; i < now->gpu_count; i++) {
-        struct gt_gpu_holder *holder = &holders.of[holders.count];
+        struct gt_gpu_in_use *holder = &gpus_in_use.of[gpus_in_use.count];
         if (!((now->used | agent->unlisted) >> i & 1))
             continue;
         gt_text_copy(holder->bdf, sizeof(holder->bdf), agent->inventory->node->gpus[i].bdf);
         if (now->used >> i & 1)
             snprintf(holder->pod, sizeof(holder->pod), "%.30s/%.60s", now->owners[i].namespace,
                      now->owners[i].pod);
-        holders.count++;
+        gpus_in_use.count++;
     }
-    gt_scanner_held(agent->scanner, &holders);
+    gt_scanner_set_in_use(agent->scanner, &gpus_in_use);
 }
 
 static void agent_usage_on_changed(void *arg, const struct gt_usage *before, const struct gt_usage *now)
@@ -151,21 +151,21 @@ static void update_scanner(struct gt_agent *agent)
         gt_scanner_request(agent->scanner, GT_SCAN_IDS);
 }
 
-static void agent_usage_on_listed(void *arg, const struct gt_holdings *holdings)
+static void agent_usage_on_listed(void *arg, const struct gt_device_uses *uses)
 {
     struct gt_agent *agent = arg;
     if (agent->usage_error[0])
         gt_info("the kubelet says again who uses the GPUs");
     agent->usage_error[0] = '\0';
     agent->listed_s = now_s();
-    gt_usage_listed(agent->usage, holdings);
-    if (gt_usage_now(agent->usage)->known && !holdings->settling)
-        tell_holders(agent);
+    gt_usage_listed(agent->usage, uses);
+    if (gt_usage_now(agent->usage)->known && !uses->settling)
+        agent_usage_tell_scanner(agent);
     agent->given = 0;
     update_scanner(agent);
-    gt_agent_plans_listed(agent, holdings);
-    gt_agent_shares_held(agent, holdings->others);
-    gt_agent_synced(agent, GT_SYNC_HELD);
+    gt_agent_plans_listed(agent, uses);
+    gt_agent_shares_in_use(agent, uses->others);
+    gt_agent_synced(agent, GT_SYNC_IN_USE);
 }
 
 static void agent_usage_on_offered(void *arg, int others)
@@ -178,7 +178,7 @@ static void agent_usage_on_offered(void *arg, int others)
 static void agent_usage_on_failed(void *arg, const char *why, unsigned retry_ms)
 {
     struct gt_agent *agent = arg;
-    gt_agent_synced(agent, GT_SYNC_HELD | GT_SYNC_OFFERED);
+    gt_agent_synced(agent, GT_SYNC_IN_USE | GT_SYNC_OFFERED);
     if (!agent->inventory)
         return; /* an agent that cannot scan ends with one line; the next failure is logged */
     bool again = agent->usage_error[0] != '\0';

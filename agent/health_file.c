@@ -241,7 +241,7 @@ int gt_isolation_file_write(const char *kubelet_dir, enum gt_isolation_source so
 
 /* ---- that check-node has passed ---- */
 
-bool gt_admitted_file_holds(const char *kubelet_dir, const char *root)
+bool gt_admitted_file_is_current(const char *kubelet_dir, const char *root)
 {
     struct gt_health_file now = {0};
     char path[PATH_MAX];

@@ -63,5 +63,5 @@ int gt_isolation_file_write(const char *kubelet_dir, enum gt_isolation_source so
 
 /* Whether check-node has passed since the boot, of which `root` as in gt_scan_options tells; kept there, too.
  */
-bool gt_admitted_file_holds(const char *kubelet_dir, const char *root);
+bool gt_admitted_file_is_current(const char *kubelet_dir, const char *root);
 int gt_admitted_file_write(const char *kubelet_dir, const char *root, struct gt_err **err);

@@ -156,11 +156,11 @@ int gt_plan_table_snapshot(const struct gt_plan_table *table, bool is_complete, 
 
 /* ---- what the containers got ---- */
 
-static bool is_holder(const struct gt_holder *holder, const struct pod *pod,
-                      const struct gt_planned_container *container)
+static bool plans_is_user(const struct gt_device_user *user, const struct pod *pod,
+                          const struct gt_planned_container *container)
 {
-    return strcmp(holder->container, container->name) == 0 && strcmp(holder->pod, pod->name) == 0 &&
-           strcmp(holder->namespace, pod->namespace) == 0;
+    return strcmp(user->container, container->name) == 0 && strcmp(user->pod, pod->name) == 0 &&
+           strcmp(user->namespace, pod->namespace) == 0;
 }
 
 static void add_id(struct gt_buf *to, const char *id)
@@ -169,14 +169,14 @@ static void add_id(struct gt_buf *to, const char *id)
 }
 
 static void report_mismatch(const struct pod *pod, const struct gt_planned_container *container,
-                            const struct gt_holdings *holdings, gt_plan_mismatched *mismatched, void *arg)
+                            const struct gt_device_uses *uses, gt_plan_mismatched *mismatched, void *arg)
 {
     gt_auto_buf struct gt_buf planned = GT_BUF(IDS_TEXT_MAX), actual = GT_BUF(IDS_TEXT_MAX);
     for (unsigned i = 0; i < container->count; i++)
         add_id(&planned, container->ids[i]);
-    for (unsigned i = 0; i < holdings->count; i++)
-        if (is_holder(&holdings->holders[i], pod, container))
-            add_id(&actual, holdings->holders[i].id);
+    for (unsigned i = 0; i < uses->count; i++)
+        if (plans_is_user(&uses->users[i], pod, container))
+            add_id(&actual, uses->users[i].id);
     const struct gt_plan_mismatch mismatch = {pod->namespace, pod->name, container->name,
                                               planned.data ? planned.data : "",
                                               actual.data ? actual.data : ""};
@@ -184,15 +184,15 @@ static void report_mismatch(const struct pod *pod, const struct gt_planned_conta
 }
 
 static void plan_table_compare(struct gt_plan_table *table, const struct pod *pod, unsigned at,
-                               const struct gt_holdings *holdings, gt_plan_mismatched *mismatched, void *arg)
+                               const struct gt_device_uses *uses, gt_plan_mismatched *mismatched, void *arg)
 {
     const struct gt_planned_container *container = &pod->plan->containers[at];
     enum plan_verdict *verdict = &pod->verdicts[at];
     unsigned held = 0, planned = 0;
-    for (unsigned i = 0; i < holdings->count; i++)
-        if (is_holder(&holdings->holders[i], pod, container)) {
+    for (unsigned i = 0; i < uses->count; i++)
+        if (plans_is_user(&uses->users[i], pod, container)) {
             held++;
-            planned += GT_HAS_TEXT(container->ids, container->count, holdings->holders[i].id);
+            planned += GT_HAS_TEXT(container->ids, container->count, uses->users[i].id);
         }
     if (!held) {
         *verdict = WAITING;
@@ -204,19 +204,19 @@ static void plan_table_compare(struct gt_plan_table *table, const struct pod *po
     } else {
         *verdict = REPORTED;
         table->counts.otherwise++;
-        report_mismatch(pod, container, holdings, mismatched, arg);
+        report_mismatch(pod, container, uses, mismatched, arg);
     }
 }
 
-void gt_plan_table_compare(struct gt_plan_table *table, const struct gt_holdings *holdings,
+void gt_plan_table_compare(struct gt_plan_table *table, const struct gt_device_uses *uses,
                            gt_plan_mismatched *mismatched, void *arg)
 {
-    if (holdings->settling)
+    if (uses->settling)
         return;
     for (struct pod *pod = table->pods; pod; pod = pod->next)
         for (unsigned i = 0; pod->plan && i < pod->plan->count; i++)
             if (pod->verdicts[i] != REPORTED)
-                plan_table_compare(table, pod, i, holdings, mismatched, arg);
+                plan_table_compare(table, pod, i, uses, mismatched, arg);
 }
 
 void gt_plan_table_counts(const struct gt_plan_table *table, struct gt_plan_counts *ret)

@@ -48,7 +48,7 @@ struct gt_plan_mismatch {
     const char *planned, *actual; /* IDs, separated by commas */
 };
 typedef void gt_plan_mismatched(void *arg, const struct gt_plan_mismatch *mismatch);
-void gt_plan_table_compare(struct gt_plan_table *table, const struct gt_holdings *holdings,
+void gt_plan_table_compare(struct gt_plan_table *table, const struct gt_device_uses *uses,
                            gt_plan_mismatched *mismatched, void *arg);
 
 void gt_plan_table_counts(const struct gt_plan_table *table, struct gt_plan_counts *ret);

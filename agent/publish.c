@@ -260,7 +260,7 @@ static void refused(struct gt_publish *publish, enum gt_publish_lane which,
     publish_fail_lane(publish, which, lost ? NULL : answer->error);
 }
 
-static void publish_take_answer(struct gt_publish *publish, enum gt_publish_lane which,
+static void publish_read_answer(struct gt_publish *publish, enum gt_publish_lane which,
                                 const struct gt_kube_answer *answer)
 {
     /* A 500 is about that request, a webhook that fails for instance: the others go on. */
@@ -433,7 +433,7 @@ static bool publish_on_answer(struct gt_write_key *key, enum gt_write_outcome ou
     enum gt_publish_lane which = publish->busy;
     (void)outcome;
     publish->busy = GT_PUBLISH_LANES;
-    publish_take_answer(publish, which, answer);
+    publish_read_answer(publish, which, answer);
     key->due_ms = 0; /* the lanes have their own times */
     publish_wake(publish);
     return false;

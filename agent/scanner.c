@@ -41,7 +41,7 @@ struct gt_scanner {
         bool shared;              /* as gt_scanner_shared() said */
         struct gt_in_use *in_use; /* NULL: unknown */
         struct scanner_given given;
-        struct gt_gpu_holders holders;
+        struct gt_gpus_in_use gpus_in_use;
         unsigned stores;              /* bits 1 << source: its isolations are to be stored */
         struct gt_scan_result result; /* waits for the loop's thread */
     } locked;                         /* under `lock` */
@@ -387,10 +387,11 @@ static void *scanner_run(void *arg)
             requests = GT_SCAN_BARE;
         scanner->locked.wanted &= ~requests;
         scanner->given = scanner->locked.given;
-        if (scanner->locked.holders.known)
-            scanner->kept.health.holders = scanner->locked.holders;
-        scanner->locked.holders.known = false;
-        scanner->kept.health.holders.known &= !scanner->locked.shared; /* those of shared GPUs hold parts */
+        if (scanner->locked.gpus_in_use.known)
+            scanner->kept.health.gpus_in_use = scanner->locked.gpus_in_use;
+        scanner->locked.gpus_in_use.known = false;
+        scanner->kept.health.gpus_in_use.known &=
+            !scanner->locked.shared; /* those of shared GPUs hold parts */
         unsigned stores = scanner->locked.stores;
         scanner->locked.stores = 0;
         pthread_mutex_unlock(&scanner->lock);
@@ -466,9 +467,9 @@ void gt_scanner_measure(struct gt_scanner *scanner, enum gt_measured_source sour
     scanner_set(scanner, &scanner->locked.given.measured[source], measured, sizeof(*measured), GT_SCAN_IDS);
 }
 
-void gt_scanner_held(struct gt_scanner *scanner, const struct gt_gpu_holders *holders)
+void gt_scanner_set_in_use(struct gt_scanner *scanner, const struct gt_gpus_in_use *gpus_in_use)
 {
-    scanner_set(scanner, &scanner->locked.holders, holders, sizeof(*holders), 0);
+    scanner_set(scanner, &scanner->locked.gpus_in_use, gpus_in_use, sizeof(*gpus_in_use), 0);
 }
 
 bool gt_scanner_in_use(struct gt_scanner *scanner, const struct gt_in_use *in_use)

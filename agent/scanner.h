@@ -75,7 +75,7 @@ void gt_scanner_measure(struct gt_scanner *scanner, enum gt_measured_source sour
                         const struct gt_measured *measured);
 
 /* Which GPUs containers hold, for the next check. */
-void gt_scanner_held(struct gt_scanner *scanner, const struct gt_gpu_holders *holders);
+void gt_scanner_set_in_use(struct gt_scanner *scanner, const struct gt_gpus_in_use *gpus_in_use);
 
 /* Sets the devices in use; returns whether they are different than before. Until the first call they are
  * unknown. */

@@ -119,7 +119,7 @@ static uint32_t sum_of(const struct gt_class *class, uint64_t gpus)
     return class ? gt_class_sum(class, gpus) : 0;
 }
 
-static bool slice_is_held(const struct gt_slice_facts *facts, const char *name)
+static bool slice_is_in_use(const struct gt_slice_facts *facts, const char *name)
 {
     for (unsigned i = 0; facts->claims && i < facts->claims->count; i++)
         for (unsigned k = 0; k < facts->claims->list[i].device_count; k++) {
@@ -144,7 +144,7 @@ static unsigned rank(const struct gt_slice_facts *facts, enum gt_composite_type 
         char name[GT_DRA_DEVICE_SIZE];
         gt_composite_name(facts->inventory->node, type, gpus, name);
         struct ranked *one = &ret[count++];
-        *one = (struct ranked){gpus, slice_is_held(facts, name), !(gpus & ~free), sum_of(class, gpus), 0};
+        *one = (struct ranked){gpus, slice_is_in_use(facts, name), !(gpus & ~free), sum_of(class, gpus), 0};
         if (one->free)
             one->cut = sum_of(class, free) - one->weight - sum_of(class, free & ~gpus);
     }

@@ -40,16 +40,16 @@ static int compare_entries(const void *x, const void *y)
 }
 
 /* The kubelet's answer does not limit the texts: one that is too long for Kubernetes is cut. */
-static void fill_entry(struct gt_usage_owner *entry, const struct gt_holder *holder)
+static void fill_entry(struct gt_usage_owner *entry, const struct gt_device_user *user)
 {
     *entry = (struct gt_usage_owner){0};
-    gt_text_cut(entry->id, sizeof(entry->id), holder->id);
-    gt_text_cut(entry->namespace, sizeof(entry->namespace), holder->namespace);
-    gt_text_cut(entry->pod, sizeof(entry->pod), holder->pod);
-    gt_text_cut(entry->container, sizeof(entry->container), holder->container);
-    gt_text_cut(entry->claim, sizeof(entry->claim), holder->claim ? holder->claim : "");
+    gt_text_cut(entry->id, sizeof(entry->id), user->id);
+    gt_text_cut(entry->namespace, sizeof(entry->namespace), user->namespace);
+    gt_text_cut(entry->pod, sizeof(entry->pod), user->pod);
+    gt_text_cut(entry->container, sizeof(entry->container), user->container);
+    gt_text_cut(entry->claim, sizeof(entry->claim), user->claim ? user->claim : "");
     gt_text_cut(entry->claim_namespace, sizeof(entry->claim_namespace),
-                holder->claim ? holder->claim_namespace : "");
+                user->claim ? user->claim_namespace : "");
 }
 
 static bool same_claim(const struct gt_usage_owner *a, const struct gt_usage_owner *b)
@@ -77,7 +77,7 @@ static const struct gt_dra_claimed_device *usage_claimed(const struct gt_dra_cla
 static void claim_entry(struct gt_usage_owner *entry, const struct gt_dra_claim *claim,
                         const struct gt_dra_claimed_device *device)
 {
-    const struct gt_holder holder = {
+    const struct gt_device_user user = {
         .namespace = claim->id.namespace,
         .pod = claim->pod_count ? claim->pods[0] : "",
         .container = device->request,
@@ -85,7 +85,7 @@ static void claim_entry(struct gt_usage_owner *entry, const struct gt_dra_claim 
         .claim = claim->id.name,
         .claim_namespace = claim->id.namespace,
     };
-    fill_entry(entry, &holder);
+    fill_entry(entry, &user);
 }
 
 static bool usage_lists(const struct gt_usage_table *table, const struct gt_usage_owner *owner)
@@ -249,21 +249,21 @@ static unsigned usage_sort(struct gt_usage_owner *entries, unsigned count)
     return left;
 }
 
-void gt_usage_listed(struct gt_usage_table *table, const struct gt_holdings *holdings)
+void gt_usage_listed(struct gt_usage_table *table, const struct gt_device_uses *uses)
 {
-    unsigned kept = holdings->settling ? table->count : 0, count = 0;
-    struct gt_usage_owner *entries = calloc(holdings->count + kept + 1UL, sizeof(*entries));
+    unsigned kept = uses->settling ? table->count : 0, count = 0;
+    struct gt_usage_owner *entries = calloc(uses->count + kept + 1UL, sizeof(*entries));
     if (!entries)
         return;
-    for (unsigned i = 0; i < holdings->count; i++)
-        fill_entry(&entries[count++], &holdings->holders[i]);
+    for (unsigned i = 0; i < uses->count; i++)
+        fill_entry(&entries[count++], &uses->users[i]);
     for (unsigned i = 0; i < kept; i++)
-        if (!GT_FIND(holdings->holders, holdings->count, id, table->entries[i].id))
+        if (!GT_FIND(uses->users, uses->count, id, table->entries[i].id))
             entries[count++] = table->entries[i];
     free(table->entries);
     table->entries = entries;
     table->count = usage_sort(entries, count);
-    table->listed |= !holdings->settling;
+    table->listed |= !uses->settling;
     table->stale = false;
     usage_make(table);
 }

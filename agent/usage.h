@@ -51,7 +51,7 @@ const struct gt_usage *gt_usage_now(const struct gt_usage_table *table);
  * Takes a list of the kubelet. While lists settle, holders may be missing in them: then known holders stay,
  * and an unknown state stays unknown.
  */
-void gt_usage_listed(struct gt_usage_table *table, const struct gt_holdings *holdings);
+void gt_usage_listed(struct gt_usage_table *table, const struct gt_device_uses *uses);
 
 /*
  * Takes the claims that the driver has prepared (deviceplugin/dra): their GPUs are in use by the first pod

@@ -195,8 +195,8 @@ struct gt_hyper_node_member *gt_hyper_node_add(struct gt_hyper_node *node)
     if (node->count == GT_HYPER_NODE_MEMBERS_MAX)
         return NULL;
     if (!(node->count & (node->count - 1))) {
-        size_t room = node->count ? 2 * (size_t)node->count : 1;
-        struct gt_hyper_node_member *grown = reallocarray(node->members, room, sizeof(*grown));
+        size_t capacity = node->count ? 2 * (size_t)node->count : 1;
+        struct gt_hyper_node_member *grown = reallocarray(node->members, capacity, sizeof(*grown));
         if (!grown)
             return NULL;
         node->members = grown;

@@ -46,7 +46,7 @@ static void mix(uint64_t v[4], unsigned rounds)
     }
 }
 
-static void digest_take(uint64_t v[4], uint64_t word)
+static void digest_mix(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
     mix(v, 2);
@@ -62,11 +62,11 @@ uint64_t gt_siphash(const uint64_t key[2], const void *data, size_t len)
     size_t left = len;
     for (; left >= sizeof(word); left -= sizeof(word), at += sizeof(word)) {
         memcpy(&word, at, sizeof(word));
-        digest_take(v, le64toh(word));
+        digest_mix(v, le64toh(word));
     }
     word = 0;
     memcpy(&word, at, left);
-    digest_take(v, le64toh(word) | (uint64_t)len << 56);
+    digest_mix(v, le64toh(word) | (uint64_t)len << 56);
     v[2] ^= 0xff;
     mix(v, 4);
     return v[0] ^ v[1] ^ v[2] ^ v[3];

@@ -333,7 +333,7 @@ static void new_line(struct gt_buf *to, unsigned depth)
     gt_buf_printf(to, "\n%*s", (int)(depth * INDENT), "");
 }
 
-static bool holds_only_scalars(const cJSON *array)
+static bool has_only_scalars(const cJSON *array)
 {
     for (const cJSON *child = array->child; child; child = child->next)
         if (is_container(child))
@@ -382,7 +382,7 @@ static void json_print_value(const cJSON *json, struct gt_buf *to, unsigned dept
         }
     }
     bool object = cJSON_IsObject(json);
-    if (!object && holds_only_scalars(json)) {
+    if (!object && has_only_scalars(json)) {
         print_filled(json, to, depth);
         return;
     }

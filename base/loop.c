@@ -26,19 +26,19 @@ struct gt_source {
 struct gt_loop {
     struct gt_source *sources; /* dead ones too, until the end of a round */
     struct pollfd *polled;
-    unsigned count, room; /* sources, and how many fit into `polled` */
+    unsigned count, capacity; /* sources, and how many fit into `polled` */
     bool stopped;
     int result;
 };
 
 static int loop_add(struct gt_loop *loop, struct gt_source model, struct gt_source **ret, struct gt_err **err)
 {
-    if (loop->count == loop->room) {
-        unsigned room = loop->room ? 2 * loop->room : 16;
-        struct pollfd *polled = realloc(loop->polled, room * sizeof(*polled));
+    if (loop->count == loop->capacity) {
+        unsigned capacity = loop->capacity ? 2 * loop->capacity : 16;
+        struct pollfd *polled = realloc(loop->polled, capacity * sizeof(*polled));
         GT_NEED(polled, err, "event loop");
         loop->polled = polled;
-        loop->room = room;
+        loop->capacity = capacity;
     }
     struct gt_source *source = malloc(sizeof(*source));
     GT_NEED(source, err, "event loop");

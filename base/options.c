@@ -86,7 +86,7 @@ static int fail_unread(const struct gt_command *command, int key, const char *ar
     return gt_fail(err, EINVAL, "unrecognized option '%.100s', see --help", culprit);
 }
 
-int gt_option_take(const struct gt_option *option, const char *value, void *to, struct gt_err **err)
+int gt_option_read_value(const struct gt_option *option, const char *value, void *to, struct gt_err **err)
 {
     return option->read(option, value, (char *)to + option->at, err);
 }
@@ -114,7 +114,7 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
     *end = '\0';
     const struct gt_option *asked = options_asked(command, argc, argv);
     if (asked)
-        return gt_option_take(asked, "", to, err) < 0 ? -EINVAL : 0;
+        return gt_option_read_value(asked, "", to, err) < 0 ? -EINVAL : 0;
     optind = 0; /* glibc: 0 resets getopt */
     for (;;) {
         int key = getopt_long(argc, argv, letters, longs, NULL);
@@ -126,7 +126,7 @@ int gt_options_read(const struct gt_command *command, int argc, char **argv, voi
         struct gt_option typed = *option; /* errors name it as it was typed */
         if (key >= FIRST_KEY)
             typed.letter = '\0';
-        int r = gt_option_take(&typed, optarg ? optarg : "", to, err);
+        int r = gt_option_read_value(&typed, optarg ? optarg : "", to, err);
         if (r != 0)
             return r < 0 ? r : 0;
     }

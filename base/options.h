@@ -45,7 +45,7 @@ struct gt_command {
 int gt_options_read(const struct gt_command *command, int argc, char **argv, void *to, int *ret_first,
                     struct gt_err **err);
 /* Reads the value of one option. */
-int gt_option_take(const struct gt_option *option, const char *value, void *to, struct gt_err **err);
+int gt_option_read_value(const struct gt_option *option, const char *value, void *to, struct gt_err **err);
 
 /* What --help prints. */
 void gt_options_help(const struct gt_command *command, struct gt_buf *to);

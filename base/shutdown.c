@@ -29,7 +29,7 @@ struct gt_shutdown {
 };
 
 /* The log may hang as well, in a lock or a full pipe: then SIGALRM ends the process. */
-static void shutdown_leave(const struct gt_shutdown *shutdown)
+static void shutdown_exit(const struct gt_shutdown *shutdown)
 {
     const struct itimerval soon = {.it_value.tv_usec = LOG_MS * 1000L};
     sigset_t alarms;
@@ -92,7 +92,7 @@ static void *shutdown_watch(void *arg)
         if (delivered)
             gt_mailbox_send(shutdown->mailbox, &shutdown->message);
         if (!await_signal(shutdown, until_ms, &signal))
-            shutdown_leave(shutdown);
+            shutdown_exit(shutdown);
     }
 }
 

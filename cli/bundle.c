@@ -406,10 +406,11 @@ static void add_programs(struct collecting *bundle, bool companions)
 /* Each agent gets as much of the room that is left. */
 static void add_logs(struct collecting *bundle, bool companions)
 {
-    size_t room = BUNDLE_FILES_MAX > bundle->bytes ? BUNDLE_FILES_MAX - bundle->bytes : 0,
+    size_t capacity = BUNDLE_FILES_MAX > bundle->bytes ? BUNDLE_FILES_MAX - bundle->bytes : 0,
            most = companions ? COMPANION_LOG : AGENT_LOG;
-    if (!companions && bundle->pod_count && most > room / bundle->pod_count)
-        most = room / bundle->pod_count > 2 * FILE_BYTES ? room / bundle->pod_count - FILE_BYTES : FILE_BYTES;
+    if (!companions && bundle->pod_count && most > capacity / bundle->pod_count)
+        most = capacity / bundle->pod_count > 2 * FILE_BYTES ? capacity / bundle->pod_count - FILE_BYTES
+                                                             : FILE_BYTES;
     for (size_t i = 0; i < bundle->pod_count; i++)
         if (bundle->pods[i].companion == companions)
             add_log(bundle, &bundle->pods[i], most);

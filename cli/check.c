@@ -39,7 +39,7 @@ void cli_check_found(struct cli_check *check, const char *format, ...)
 
 void cli_check_evaluate(struct cli_check *check, bool holds)
 {
-    check->verdict = holds ? CLI_HOLDS : CLI_BROKEN;
+    check->verdict = holds ? CLI_PASSED : CLI_BROKEN;
 }
 
 void cli_check_cannot(struct cli_check *check, const char *format, ...)

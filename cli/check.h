@@ -12,7 +12,7 @@
 
 enum cli_verdict {
     CLI_UNCHECKED, /* it cannot be checked here: `why` says the reason */
-    CLI_HOLDS,
+    CLI_PASSED,
     CLI_BROKEN,
 };
 

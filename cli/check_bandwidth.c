@@ -23,9 +23,9 @@
 
 /* The vendor's test of what pairs of GPUs carry, `mxvs p2p`, pair by pair. */
 
-#define BANDWIDTH_TOOL   "/opt/maca/bin/mxvs"
-#define KUBELET_HOLDINGS "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-#define CLAIM_HOLDINGS   "/var/lib/kubelet/plugins/" GT_DRA_DRIVER "/claims.json"
+#define BANDWIDTH_TOOL "/opt/maca/bin/mxvs"
+#define KUBELET_USERS  "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+#define CLAIM_USERS    "/var/lib/kubelet/plugins/" GT_DRA_DRIVER "/claims.json"
 
 enum {
     BANDWIDTH_TEXT_MAX = 64 << 10,
@@ -33,7 +33,7 @@ enum {
     BANDWIDTH_OF_OTHERS = 80, /* percent of the median of the pairs of its kind, below: slow */
     BANDWIDTH_OF_LINK = 50,   /* percent of what the link carries */
     BANDWIDTH_PAIRS_MAX = GT_GPUS_MAX * (GT_GPUS_MAX - 1) / 2,
-    HOLDINGS_MAX = 16 << 20,
+    USERS_MAX = 16 << 20,
 };
 
 struct bandwidth {
@@ -60,7 +60,7 @@ static bool bandwidth_lists(const cJSON *ids, const char *id)
     return false;
 }
 
-static bool bandwidth_holds(const cJSON *kubelet, const cJSON *claims, const struct gt_gpu *gpu)
+static bool bandwidth_gpu_is_in_use(const cJSON *kubelet, const cJSON *claims, const struct gt_gpu *gpu)
 {
     char id[GT_ID_SIZE], bdf[GT_BDF_SIZE + 4], device[GT_DRA_DEVICE_SIZE] = "";
     gt_gpu_device_id(gpu, id);
@@ -78,7 +78,7 @@ static bool bandwidth_holds(const cJSON *kubelet, const cJSON *claims, const str
 /* Pods that have ended may be among them: the kubelet forgets them with the next pod. */
 static int bandwidth_find_in_use(struct bandwidth *all, struct gt_err **err)
 {
-    static const char *const names[] = {KUBELET_HOLDINGS, CLAIM_HOLDINGS};
+    static const char *const names[] = {KUBELET_USERS, CLAIM_USERS};
     gt_auto_json cJSON *kubelet = NULL, *claims = NULL;
     cJSON **const to[] = {&kubelet, &claims};
     for (unsigned i = 0; i < GT_COUNT(names); i++) {
@@ -88,7 +88,7 @@ static int bandwidth_find_in_use(struct bandwidth *all, struct gt_err **err)
         size_t len = 0;
         if (snprintf(path, sizeof(path), "%s%s", all->of->root, names[i]) >= (int)sizeof(path))
             return gt_fail_sys(err, ENAMETOOLONG, "%s", all->of->root);
-        int r = gt_file_read(AT_FDCWD, path, HOLDINGS_MAX, &text, &len, &why);
+        int r = gt_file_read(AT_FDCWD, path, USERS_MAX, &text, &len, &why);
         if (r == -ENOENT)
             continue;
         if (r < 0)
@@ -98,7 +98,7 @@ static int bandwidth_find_in_use(struct bandwidth *all, struct gt_err **err)
     for (unsigned i = 0; i < all->of->node->gpu_count; i++) {
         const struct gt_gpu *gpu = &all->of->node->gpus[i];
         bool busy = gpu->evidence.knows_memory && gpu->evidence.memory_mib >= BANDWIDTH_IDLE_MIB;
-        if (busy || gpu->vendor_index < 0 || bandwidth_holds(kubelet, claims, gpu))
+        if (busy || gpu->vendor_index < 0 || bandwidth_gpu_is_in_use(kubelet, claims, gpu))
             all->in_use |= UINT64_C(1) << i;
     }
     return 0;

@@ -114,7 +114,7 @@ static int inspect(struct cli_call *call, const struct cli_source *source, struc
 /* ---- output ---- */
 
 static const char *const verdicts[] = {
-    [CLI_UNCHECKED] = "cannot be checked here", [CLI_HOLDS] = "holds", [CLI_BROKEN] = "does not hold"};
+    [CLI_UNCHECKED] = "cannot be checked here", [CLI_PASSED] = "holds", [CLI_BROKEN] = "does not hold"};
 
 static unsigned check_node_count_of(const struct cli_checks *checks, enum cli_verdict verdict)
 {
@@ -169,7 +169,7 @@ static void print_text(const struct gt_node *node, const struct cli_checks *chec
     }
     unsigned broken = check_node_count_of(checks, CLI_BROKEN);
     gt_buf_printf(to, "\n%u checks: %u hold, %u cannot be checked here, %u %s not hold", checks->count,
-                  check_node_count_of(checks, CLI_HOLDS), check_node_count_of(checks, CLI_UNCHECKED), broken,
+                  check_node_count_of(checks, CLI_PASSED), check_node_count_of(checks, CLI_UNCHECKED), broken,
                   broken == 1 ? "does" : "do");
     name_broken(checks, "all", to);
     gt_buf_puts(to, "\n");

@@ -125,7 +125,7 @@ static void isolate_drop(cJSON *list, const struct gt_node *node, const struct i
 }
 
 /* What is over goes only where room is needed: the clock here may be wrong. */
-static void isolate_make_room(cJSON *list)
+static void isolate_drop_ended(cJSON *list)
 {
     for (cJSON *entry = list->child, *next; entry && cJSON_GetArraySize(list) > GT_ISOLATIONS_MAX;
          entry = next) {
@@ -208,7 +208,7 @@ static int isolate_change_list(cJSON *list, const struct gt_node *node, struct i
                : target.count && !isolate_note_released(&target, i, change->released))
             return gt_fail_sys(err, ENOMEM, "%s", target.node);
     }
-    isolate_make_room(list);
+    isolate_drop_ended(list);
     if (cJSON_GetArraySize(list) > GT_ISOLATIONS_MAX)
         return gt_fail(err, EINVAL, "node %s has %d isolations already, the most there may be", target.node,
                        GT_ISOLATIONS_MAX);

@@ -156,7 +156,7 @@ void cli_job_of_pod(const char *pod, char *to, size_t size)
 /* Supernode objects, which are kept as a whole. */
 
 /* Room for one more. */
-static bool view_supernode_make_room(struct cli_view *view)
+static bool view_supernode_grow(struct cli_view *view)
 {
     uint32_t count = view->picture.supernode_count;
     struct cli_view_supernode *grown = cli_view_grown(view, view->supernodes, count, sizeof(*grown));
@@ -169,7 +169,7 @@ static bool view_supernode_make_room(struct cli_view *view)
 
 void cli_view_add_object(struct cli_view *view, cJSON *json, struct gt_supernode_object *object)
 {
-    if (view->failed || !view_supernode_make_room(view)) {
+    if (view->failed || !view_supernode_grow(view)) {
         gt_supernode_object_done(object);
         cJSON_Delete(json);
         return;

@@ -68,7 +68,7 @@ struct withdrawn_kind {
 struct object_search {
     const struct withdrawn_kind *kind;
     struct withdrawn *found;
-    unsigned count, room, taken;
+    unsigned count, capacity, taken;
     struct gt_err *error;
 };
 
@@ -86,7 +86,7 @@ static int withdraw_keep(struct object_search *search, const cJSON *object, stru
         return 0;
     if (search->count == OBJECTS_MAX)
         return gt_fail(err, ENOMEM, "%s: no room for more than %d", kind->name, OBJECTS_MAX);
-    GT_NEED(GT_GROW(search->found, search->count, search->room, 64U), err, "%s", kind->name);
+    GT_NEED(GT_GROW(search->found, search->count, search->capacity, 64U), err, "%s", kind->name);
     struct withdrawn *one = &search->found[search->count++];
     *one = (struct withdrawn){.namespace_ = strdup(gt_meta_namespace(object)),
                               .name = strdup(gt_meta_name(object)),

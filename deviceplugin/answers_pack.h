@@ -50,10 +50,10 @@ static inline char *gt_pack_text(const char *text)
 
 static inline void *gt_unpack_alloc(void *left, size_t size)
 {
-    size_t *room = left;
-    if (size + 16 > *room)
+    size_t *capacity = left;
+    if (size + 16 > *capacity)
         return NULL;
-    *room -= size + 16;
+    *capacity -= size + 16;
     return malloc(size ? size : 1);
 }
 
@@ -67,9 +67,9 @@ static inline void gt_unpack_release(void *left, void *data)
  * would take more than `room` bytes of memory: an empty message takes two bytes on the wire and a hundred in
  * memory. */
 static inline void *gt_unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t len,
-                              size_t room)
+                              size_t capacity)
 {
-    ProtobufCAllocator allocator = {gt_unpack_alloc, gt_unpack_release, &room};
+    ProtobufCAllocator allocator = {gt_unpack_alloc, gt_unpack_release, &capacity};
     return protobuf_c_message_unpack(descriptor, &allocator, len, bytes);
 }
 

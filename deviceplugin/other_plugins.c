@@ -60,9 +60,8 @@ static void on_list(void *arg, int status, const char *message, const uint8_t *r
     struct gt_other_plugins *others = other->others;
     (void)message;
     other->shared = 0;
-    other->is_known =
-        status == GT_RPC_OK &&
-        gt_answer_list_shares(reply, len, others->ids, others->offer.holdings.count, &other->shared);
+    other->is_known = status == GT_RPC_OK && gt_answer_list_shares(reply, len, others->ids,
+                                                                   others->offer.uses.count, &other->shared);
     others->pending--;
     if (other->shared || !others->pending)
         other_plugins_finish(others, other->shared ? other : NULL);
@@ -111,9 +110,9 @@ static int other_plugins_by_text(const void *a, const void *b)
 }
 
 /* Sorts the IDs, and drops answers about another offer; false without memory. */
-static bool other_plugins_take_offer(struct gt_other_plugins *others, struct gt_pod_answer *offer)
+static bool other_plugins_read_offer(struct gt_other_plugins *others, struct gt_pod_answer *offer)
 {
-    unsigned count = offer->holdings.count;
+    unsigned count = offer->uses.count;
     uint64_t digest = GT_DIGEST_EMPTY;
     others->offer = *offer;
     *offer = (struct gt_pod_answer){0};
@@ -121,7 +120,7 @@ static bool other_plugins_take_offer(struct gt_other_plugins *others, struct gt_
     if (!others->ids)
         return false;
     for (unsigned i = 0; i < count; i++)
-        others->ids[i] = others->offer.holdings.holders[i].id;
+        others->ids[i] = others->offer.uses.users[i].id;
     qsort(others->ids, count, sizeof(*others->ids), other_plugins_by_text);
     for (unsigned i = 0; i < count; i++)
         digest = gt_digest_bytes(digest, others->ids[i], strlen(others->ids[i]) + 1);
@@ -137,7 +136,7 @@ void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answe
     gt_other_plugins_cancel(others);
     for (unsigned i = 0; i < others->count; i++)
         others->all[i].is_there = false;
-    if (other_plugins_take_offer(others, offer))
+    if (other_plugins_read_offer(others, offer))
         gt_kubelet_dir_others(others->dir, other_plugins_on_other, others);
     for (unsigned i = 0; i < others->count && !holder; i++)
         if (others->all[i].is_there && others->all[i].is_known && others->all[i].shared)

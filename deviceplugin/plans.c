@@ -199,7 +199,7 @@ static bool pod_waits(const struct gt_plans *plans, const struct gt_listed_conta
         if (!of_one_pod(&plans->plans[i], plan))
             continue;
         const struct gt_listed_container *container = plans_find(listed, &plans->plans[i]);
-        if (container && !container->holds)
+        if (container && !container->has_device)
             return true;
     }
     return false;
@@ -215,7 +215,7 @@ static bool another_is_first(const struct gt_plans *plans, const struct gt_plann
         if (other == plan || !of_one_pod(other, plan))
             continue;
         const struct gt_listed_container *at = plans_find(listed, other);
-        if (at ? !at->holds && at < container : gt_plan_fits(other, request))
+        if (at ? !at->has_device && at < container : gt_plan_fits(other, request))
             return true;
     }
     return false;
@@ -227,7 +227,7 @@ static bool plans_waits(const struct gt_plans *plans, const struct gt_planned_re
     const struct gt_listed_container *container = plans_find(listed, plan);
     if (!container)
         return pod_waits(plans, listed, plan);
-    return !container->holds && !another_is_first(plans, request, listed, plan, container);
+    return !container->has_device && !another_is_first(plans, request, listed, plan, container);
 }
 
 bool gt_plans_lack_one(const struct gt_plans *plans, const struct gt_listed_containers *listed)
@@ -235,7 +235,8 @@ bool gt_plans_lack_one(const struct gt_plans *plans, const struct gt_listed_cont
     for (unsigned i = 0; i < listed->count; i++) {
         const struct gt_listed_container *container = &listed->containers[i];
         const struct gt_bound_pod pod = {container->namespace, container->pod};
-        if (!container->holds && !bsearch(&pod, plans->known, plans->known_count, sizeof(pod), plans_by_name))
+        if (!container->has_device &&
+            !bsearch(&pod, plans->known, plans->known_count, sizeof(pod), plans_by_name))
             return true;
     }
     return false;

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "deviceplugin/answers.h"
-#include "deviceplugin/planner.h"
+#include "deviceplugin/plan_lookup.h"
 #include "deviceplugin/podresources.h"
 #include "deviceplugin/registration.h"
 #include "deviceplugin/rpc.h"
@@ -76,7 +76,7 @@ struct gt_plugin {
     struct gt_cdi *cdi; /* not owned */
     bool honour_plans;
     unsigned plan_deadline_ms;
-    struct gt_planner *planner; /* made before the first plans, and kept */
+    struct gt_plan_lookup *lookup; /* made before the first plans, and kept */
 
     pthread_mutex_t lock;
     struct gt_inventory *inventory; /* under lock, as all below */
@@ -161,8 +161,8 @@ static bool on_planned(void *arg, const char *const *available, unsigned availab
     if (preferring->plans) {
         const struct gt_planned_request request =
             gt_plan_request_make(preferring->inventory, available, available_count, size);
-        preferring->result = gt_planner_find(plugin->planner, &preferring->plans, current_plans, plugin,
-                                             &request, &preferring->plan);
+        preferring->result = gt_plan_lookup_find(plugin->lookup, &preferring->plans, current_plans, plugin,
+                                                 &request, &preferring->plan);
         if (preferring->result == GT_PLAN_HIT)
             gt_plan_ids(preferring->plan, &request, ret_ids);
     }
@@ -302,12 +302,12 @@ static const struct gt_rpc_method methods[] = {
     {.path = GT_PATH_PRESTART, .handler = gt_handle_prestart},
 };
 
-static bool plugin_lacks(void *arg, const struct gt_holdings *offered)
+static bool plugin_lacks(void *arg, const struct gt_device_uses *offered)
 {
     gt_auto_inventory struct gt_inventory *inventory = current(arg);
     for (unsigned i = 0; i < inventory->device_count; i++)
         if (inventory->devices[i].healthy &&
-            !GT_FIND(offered->holders, offered->count, id, inventory->devices[i].id))
+            !GT_FIND(offered->users, offered->count, id, inventory->devices[i].id))
             return true;
     return false;
 }
@@ -366,9 +366,9 @@ int gt_plugin_plan(struct gt_plugin *plugin, struct gt_plans *plans, struct gt_e
 {
     bool some = plugin->honour_plans && plans && (plans->count || plans->is_complete);
     int r = 0;
-    if (some && !plugin->planner)
-        r = gt_planner_new(plugin->kubelet_dir, plugin->resource, plugin->plan_deadline_ms, &plugin->planner,
-                           err);
+    if (some && !plugin->lookup)
+        r = gt_plan_lookup_new(plugin->kubelet_dir, plugin->resource, plugin->plan_deadline_ms,
+                               &plugin->lookup, err);
     struct gt_plans *next = some && r == 0 ? gt_plans_ref(plans) : NULL;
     pthread_mutex_lock(&plugin->lock);
     struct gt_plans *before = plugin->plans;
@@ -383,7 +383,7 @@ void gt_plugin_free(struct gt_plugin *plugin)
     if (!plugin)
         return;
     gt_registration_free(plugin->registration); /* no messages are sent any more */
-    gt_planner_free(plugin->planner);
+    gt_plan_lookup_free(plugin->lookup);
     gt_inventory_unref(plugin->inventory);
     gt_plans_unref(plugin->plans);
     pthread_mutex_destroy(&plugin->lock);

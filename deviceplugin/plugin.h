@@ -49,7 +49,7 @@ struct gt_plugin_options {            /* its texts are borrowed */
     enum gt_device_strategy strategy; /* how containers get their GPUs */
     struct gt_cdi *cdi;        /* not owned, must outlive the plugin; may be NULL for GT_STRATEGY_DEVICES */
     bool honour_plans;         /* false: gt_plugin_plan() does nothing */
-    unsigned plan_deadline_ms; /* 0: GT_PLANNER_DEADLINE_MS (deviceplugin/planner.h) */
+    unsigned plan_deadline_ms; /* 0: GT_PLAN_LOOKUP_DEADLINE_MS (deviceplugin/plan_lookup.h) */
     unsigned register_timeout_ms; /* 0: 20 s; the kubelet connects back during Register, for up to 10 s */
     unsigned stream_timeout_ms;   /* 0: 10 s; ListAndWatch must come within this time after Register */
     unsigned check_ms; /* 0: 30 s; how often the kubelet is asked whether it still has the devices */
@@ -77,9 +77,9 @@ void gt_plugin_retired(struct gt_plugin *plugin, struct gt_in_use *to);
 /*
  * Sets the plans; NULL: there are none. For a GetPreferredAllocation without IDs that must be included, the
  * plugin asks the kubelet which containers wait. If exactly one plan matches, the answer is its devices, else
- * it is the same as without plans. It waits up to GT_PLANNER_PLAN_MS for plans that know the waiting pods.
- * The kubelet is not asked if no plan fits and the node's pods are not known. Takes its own reference. The
- * first plans start a thread; on an error it could not be started, and there are no plans.
+ * it is the same as without plans. It waits up to GT_PLAN_LOOKUP_PLAN_MS for plans that know the waiting
+ * pods. The kubelet is not asked if no plan fits and the node's pods are not known. Takes its own reference.
+ * The first plans start a thread; on an error it could not be started, and there are no plans.
  */
 int gt_plugin_plan(struct gt_plugin *plugin, struct gt_plans *plans, struct gt_err **err);
 

@@ -82,7 +82,7 @@ static void podresources_fail(struct gt_podresources *client, const char *why, b
         client->events.failed(client->events.arg, why, pause);
 }
 
-static bool take_answer(struct gt_podresources *client, const uint8_t *reply, size_t len)
+static bool podresources_read_answer(struct gt_podresources *client, const uint8_t *reply, size_t len)
 {
     struct gt_pod_answer answer;
     gt_auto_err struct gt_err *err = NULL;
@@ -96,13 +96,13 @@ static bool take_answer(struct gt_podresources *client, const uint8_t *reply, si
     client->stats.last_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
     client->failures = 0;
     client->limited = false;
-    answer.holdings.settling = gt_clock_ms() < client->settled_ms;
-    client->due_ms = gt_clock_ms() + (answer.holdings.settling && client->options.poll_ms > SETTLE_POLL_MS
+    answer.uses.settling = gt_clock_ms() < client->settled_ms;
+    client->due_ms = gt_clock_ms() + (answer.uses.settling && client->options.poll_ms > SETTLE_POLL_MS
                                           ? SETTLE_POLL_MS
                                           : client->options.poll_ms);
     podresources_arm(client);
     if (client->events.listed)
-        client->events.listed(client->events.arg, &answer.holdings);
+        client->events.listed(client->events.arg, &answer.uses);
     gt_pod_answer_done(&answer);
     if (len > LARGE)
         gt_process_trim();
@@ -110,12 +110,12 @@ static bool take_answer(struct gt_podresources *client, const uint8_t *reply, si
 }
 
 /* It does not say which containers hold devices: if it fails, only the offer is unknown. */
-static void podresources_take_offer(struct gt_podresources *client, const uint8_t *reply, size_t len)
+static void podresources_read_offer(struct gt_podresources *client, const uint8_t *reply, size_t len)
 {
     struct gt_pod_answer answer = {0};
     int others = -1;
     if (reply && gt_pod_answer_read(GT_POD_ALLOCATABLE, reply, len, &client->wanted, &answer, NULL) == 0) {
-        others = (int)answer.holdings.others;
+        others = (int)answer.uses.others;
         gt_pod_answer_done(&answer);
     }
     podresources_arm(client);
@@ -136,7 +136,7 @@ static void query_offer(struct gt_podresources *client)
         return;
     client->offer_due_ms = gt_clock_ms() + client->options.poll_ms * 3 / 2; /* every second time */
     if (podresources_call(client, GT_POD_ALLOCATABLE, NULL) < 0)
-        podresources_take_offer(client, NULL, 0);
+        podresources_read_offer(client, NULL, 0);
     else
         gt_source_arm(client->timer, client->options.timeout_ms + 1000ULL);
 }
@@ -145,11 +145,11 @@ static void podresources_on_done(void *arg, int status, const char *message, con
 {
     struct gt_podresources *client = arg;
     if (client->method == GT_POD_ALLOCATABLE) {
-        podresources_take_offer(client, status == GT_RPC_OK ? reply : NULL, len);
+        podresources_read_offer(client, status == GT_RPC_OK ? reply : NULL, len);
         return;
     }
     if (status == GT_RPC_OK) {
-        if (take_answer(client, reply, len))
+        if (podresources_read_answer(client, reply, len))
             query_offer(client);
         return;
     }
@@ -203,7 +203,7 @@ static void podresources_on_timer(void *arg)
     if (client->call.call) {
         gt_loop_call_cancel(&client->call);
         if (client->method == GT_POD_ALLOCATABLE)
-            podresources_take_offer(client, NULL, 0);
+            podresources_read_offer(client, NULL, 0);
         else
             podresources_fail(client, "pod-resources: no answer", false);
         return;

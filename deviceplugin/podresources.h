@@ -22,16 +22,16 @@ struct gt_podresources;
 struct gt_plugin;
 
 /* A device that a container holds. */
-struct gt_holder {
+struct gt_device_user {
     const char *namespace, *pod, *container;
     const char *id;                      /* for a claim: the device's name in the driver's pool */
     const char *claim, *claim_namespace; /* the claim that holds it; NULL: the device plugin does */
 };
 
-enum { GT_HOLDERS_MAX = 4096 };
+enum { GT_DEVICE_USERS_MAX = 4096 };
 
-struct gt_holdings {
-    const struct gt_holder *holders; /* in the kubelet's order, which has no meaning */
+struct gt_device_uses {
+    const struct gt_device_user *users; /* in the kubelet's order, which has no meaning */
     unsigned count;
     unsigned others; /* devices of gt_podresources_options.other that containers hold */
     /* The kubelet has started less than GT_PODRESOURCES_SETTLE_MS ago: for about a second, until it has read
@@ -43,7 +43,7 @@ struct gt_holdings {
 enum { GT_PODRESOURCES_SETTLE_MS = 10000 };
 
 struct gt_podresources_events { /* on the loop's thread; none may free the client */
-    void (*listed)(void *arg, const struct gt_holdings *holdings);
+    void (*listed)(void *arg, const struct gt_device_uses *uses);
     /* The call failed; `why` is one line. */
     void (*failed)(void *arg, const char *why, unsigned retry_ms);
     /* Called after `listed` if an `other` resource is set: how many healthy devices of it the kubelet has,

@@ -29,13 +29,13 @@ int gt_pod_call_new(struct gt_rpc *rpc, const char *kubelet_dir, enum gt_pod_met
 
 /*
  * An answer's bytes as holdings of one resource. Invalid protobuf, a message that would unpack to more than
- * 64 MiB, more than GT_HOLDERS_MAX devices, and texts that are not UTF-8 are errors: an incomplete list would
- * be wrong. For GetAllocatableResources the holders have no pod (all three texts ""). The texts live as long
- * as the answer.
+ * 64 MiB, more than GT_DEVICE_USERS_MAX devices, and texts that are not UTF-8 are errors: an incomplete list
+ * would be wrong. For GetAllocatableResources the holders have no pod (all three texts ""). The texts live as
+ * long as the answer.
  */
 struct gt_pod_answer {
-    struct gt_holdings holdings;
-    struct gt_holder *holders; /* owned, as the message */
+    struct gt_device_uses uses;
+    struct gt_device_user *users; /* owned, as the message */
     void *message;
 };
 struct gt_pod_wanted {
@@ -51,7 +51,7 @@ void gt_pod_answer_done(struct gt_pod_answer *answer);
  * long as the answer. */
 struct gt_listed_container {
     const char *namespace, *pod, *container;
-    bool holds;
+    bool has_device;
 };
 struct gt_listed_containers {
     struct gt_listed_container *containers; /* owned, as the message */

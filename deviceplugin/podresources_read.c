@@ -50,55 +50,55 @@ static int unpack(enum gt_pod_method method, const uint8_t *bytes, size_t len, v
     return 0;
 }
 
-static int podresources_read_add(struct gt_pod_answer *answer, const struct gt_holder *holder,
+static int podresources_read_add(struct gt_pod_answer *answer, const struct gt_device_user *user,
                                  struct gt_err **err)
 {
-    if (answer->holdings.count == GT_HOLDERS_MAX)
-        return gt_fail(err, E2BIG, "pod-resources: more than %d devices are in use", GT_HOLDERS_MAX);
-    const char *texts[] = {holder->namespace,
-                           holder->pod,
-                           holder->container,
-                           holder->id,
-                           holder->claim ? holder->claim : "",
-                           holder->claim_namespace ? holder->claim_namespace : ""};
+    if (answer->uses.count == GT_DEVICE_USERS_MAX)
+        return gt_fail(err, E2BIG, "pod-resources: more than %d devices are in use", GT_DEVICE_USERS_MAX);
+    const char *texts[] = {user->namespace,
+                           user->pod,
+                           user->container,
+                           user->id,
+                           user->claim ? user->claim : "",
+                           user->claim_namespace ? user->claim_namespace : ""};
     for (unsigned i = 0; i < GT_COUNT(texts); i++)
         if (!gt_text_is_utf8(texts[i]))
             return gt_fail(err, EINVAL, "pod-resources: a name in it is not UTF-8");
-    unsigned count = answer->holdings.count;
+    unsigned count = answer->uses.count;
     if (!(count & (count - 1))) { /* 0 and the powers of two: full */
-        struct gt_holder *more = reallocarray(answer->holders, count ? 2UL * count : 1, sizeof(*more));
+        struct gt_device_user *more = reallocarray(answer->users, count ? 2UL * count : 1, sizeof(*more));
         GT_NEED(more, err, "pod-resources");
-        answer->holders = more;
+        answer->users = more;
     }
-    answer->holders[answer->holdings.count++] = *holder;
+    answer->users[answer->uses.count++] = *user;
     return 0;
 }
 
 static int add_devices(struct gt_pod_answer *answer, Pr__Devices *const *devices, size_t count,
-                       const struct gt_pod_wanted *wanted, struct gt_holder holder, struct gt_err **err)
+                       const struct gt_pod_wanted *wanted, struct gt_device_user user, struct gt_err **err)
 {
     for (size_t i = 0; i < count; i++) {
         if (wanted->other && strcmp(devices[i]->resource, wanted->other) == 0)
-            answer->holdings.others += (unsigned)devices[i]->n_ids;
+            answer->uses.others += (unsigned)devices[i]->n_ids;
         if (strcmp(devices[i]->resource, wanted->resource) != 0)
             continue;
         for (size_t k = 0; k < devices[i]->n_ids; k++) {
-            holder.id = devices[i]->ids[k];
-            GT_TRY(podresources_read_add(answer, &holder, err));
+            user.id = devices[i]->ids[k];
+            GT_TRY(podresources_read_add(answer, &user, err));
         }
     }
     return 0;
 }
 
 static int add_claimed(struct gt_pod_answer *answer, const Pr__DynamicResource *claim, const char *driver,
-                       struct gt_holder holder, struct gt_err **err)
+                       struct gt_device_user user, struct gt_err **err)
 {
-    holder.claim = claim->claim;
-    holder.claim_namespace = claim->claim_namespace;
+    user.claim = claim->claim;
+    user.claim_namespace = claim->claim_namespace;
     for (size_t i = 0; i < claim->n_resources; i++) {
-        holder.id = claim->resources[i]->device; /* CDI names may be those of other devices */
+        user.id = claim->resources[i]->device; /* CDI names may be those of other devices */
         if (strcmp(claim->resources[i]->driver, driver) == 0)
-            GT_TRY(podresources_read_add(answer, &holder, err));
+            GT_TRY(podresources_read_add(answer, &user, err));
     }
     return 0;
 }
@@ -108,11 +108,11 @@ static int podresources_read_add_pod(struct gt_pod_answer *answer, const Pr__Pod
 {
     for (size_t i = 0; i < pod->n_containers; i++) {
         const Pr__Container *container = pod->containers[i];
-        const struct gt_holder holder = {
+        const struct gt_device_user user = {
             .namespace = pod->namespace_, .pod = pod->name, .container = container->name};
-        GT_TRY(add_devices(answer, container->devices, container->n_devices, wanted, holder, err));
+        GT_TRY(add_devices(answer, container->devices, container->n_devices, wanted, user, err));
         for (size_t k = 0; wanted->driver && k < container->n_dynamic_resources; k++)
-            GT_TRY(add_claimed(answer, container->dynamic_resources[k], wanted->driver, holder, err));
+            GT_TRY(add_claimed(answer, container->dynamic_resources[k], wanted->driver, user, err));
     }
     return 0;
 }
@@ -124,7 +124,7 @@ static int podresources_read_add_all(struct gt_pod_answer *answer, enum gt_pod_m
     const Pr__AllocatableResponse *allocatable = answer->message;
     if (method == GT_POD_ALLOCATABLE)
         return add_devices(answer, allocatable->devices, allocatable->n_devices, wanted,
-                           (struct gt_holder){.namespace = "", .pod = "", .container = ""}, err);
+                           (struct gt_device_user){.namespace = "", .pod = "", .container = ""}, err);
     for (size_t i = 0; i < list->n_pods; i++)
         GT_TRY(podresources_read_add_pod(answer, list->pods[i], wanted, err));
     return 0;
@@ -140,7 +140,7 @@ int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t l
         gt_pod_answer_done(&answer);
         return r;
     }
-    answer.holdings.holders = answer.holders;
+    answer.uses.users = answer.users;
     *ret = answer;
     return 0;
 }
@@ -149,11 +149,11 @@ void gt_pod_answer_done(struct gt_pod_answer *answer)
 {
     if (answer->message)
         gt_unpacked_free(answer->message);
-    free(answer->holders);
+    free(answer->users);
     *answer = (struct gt_pod_answer){0};
 }
 
-static bool podresources_read_holds(const Pr__Container *container, const char *resource)
+static bool podresources_read_has_device(const Pr__Container *container, const char *resource)
 {
     for (size_t i = 0; i < container->n_devices; i++)
         if (container->devices[i]->n_ids && strcmp(container->devices[i]->resource, resource) == 0)
@@ -180,7 +180,7 @@ int gt_pod_containers_read(const uint8_t *bytes, size_t len, const char *resourc
         for (size_t k = 0; k < pod->n_containers; k++)
             all.containers[all.count++] =
                 (struct gt_listed_container){pod->namespace_, pod->name, pod->containers[k]->name,
-                                             podresources_read_holds(pod->containers[k], resource)};
+                                             podresources_read_has_device(pod->containers[k], resource)};
     }
     if (r < 0) {
         gt_pod_containers_done(&all);

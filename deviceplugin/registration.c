@@ -162,7 +162,7 @@ static void retry_later(struct gt_registration *registration, const char *why)
     tell_failed(registration, reason.data && !reason.failed ? reason.data : why, pause);
 }
 
-static void take_stream(struct gt_registration *registration)
+static void registration_on_stream(struct gt_registration *registration)
 {
     registration->attempt.stream_at = gt_clock_ms();
     registration->attempt.stream_lost = false;
@@ -191,7 +191,7 @@ static void registration_on_done(void *arg, int status, const char *message, con
     struct callers *callers = &registration->callers;
     if (callers->early && !callers->stream && !callers->dialled_count) {
         callers->stream = callers->early;
-        take_stream(registration);
+        registration_on_stream(registration);
     }
     gt_source_arm(registration->timer, registration->callers.stream
                                            ? registration->options.check_ms
@@ -273,7 +273,7 @@ static void on_other_plugin(void *arg, const char *name, unsigned count)
     registration->attempt.held_back = true;
 }
 
-static void registration_check(struct gt_registration *registration, const struct gt_holdings *offered)
+static void registration_check(struct gt_registration *registration, const struct gt_device_uses *offered)
 {
     bool was_lost = registration->lacking >= LACKING_MAX;
     char why[WHY_MAX];
@@ -303,14 +303,14 @@ static void on_offer(void *arg, int status, const char *message, const uint8_t *
     (void)message;
     bool known = status == GT_RPC_OK &&
                  gt_pod_answer_read(GT_POD_ALLOCATABLE, reply, len, &wanted, &answer, NULL) == 0;
-    if (registration->state == QUERYING && answer.holdings.count) {
+    if (registration->state == QUERYING && answer.uses.count) {
         /* Healthy devices that are not ours: those of another plugin, or of one that has ended. */
         gt_source_arm(registration->timer, GT_OTHER_PLUGINS_MS + 1000ULL);
         gt_other_plugins_query(registration->others, &answer);
     } else if (registration->state == QUERYING)
         register_now(registration); /* if the kubelet does not answer, register anyway */
     else if (known)
-        registration_check(registration, &answer.holdings);
+        registration_check(registration, &answer.uses);
     else
         gt_source_arm(registration->timer, registration->options.check_ms);
     if (known)
@@ -451,7 +451,7 @@ static void deliver_caller(void *owner, struct gt_message *mailbox_message)
         return;
     if (report->event == STREAMS) {
         if (callers_opened(callers, caller, registration->state == REGISTERED))
-            take_stream(registration);
+            registration_on_stream(registration);
     } else if (report->event == GONE) {
         callers->early = caller->call == callers->early ? 0 : callers->early;
         if (caller->call == callers->stream) {

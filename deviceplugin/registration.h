@@ -19,7 +19,7 @@
  * loop's thread.
  */
 struct gt_registration;
-struct gt_holdings; /* deviceplugin/podresources.h */
+struct gt_device_uses; /* deviceplugin/podresources.h */
 
 struct gt_registration_options {
     const char *kubelet_dir, *resource;
@@ -30,7 +30,7 @@ struct gt_registration_options {
     unsigned check_ms;            /* 0: 30 s; how often the kubelet is asked for our devices */
     /* Returns whether a device that we serve as healthy is missing in what the kubelet offers; `arg` is that
      * of the service. */
-    bool (*lacks)(void *arg, const struct gt_holdings *offered);
+    bool (*lacks)(void *arg, const struct gt_device_uses *offered);
 };
 
 struct gt_registration_events { /* any may be NULL */

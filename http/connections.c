@@ -207,7 +207,7 @@ static size_t left(size_t max, size_t used)
     return max > used ? max - used : 0;
 }
 
-size_t gt_http_headroom(const struct gt_http_peer *peer)
+size_t gt_http_bytes_left(const struct gt_http_peer *peer)
 {
     const struct gt_http_budget *budget = peer->http->spec.budget;
     size_t all = left(budget->max, budget->used);
@@ -217,10 +217,10 @@ size_t gt_http_headroom(const struct gt_http_peer *peer)
     return least < of_remote ? least : of_remote;
 }
 
-bool gt_http_hold(struct gt_http_peer *peer, size_t bytes)
+bool gt_http_reserve_bytes(struct gt_http_peer *peer, size_t bytes)
 {
     size_t before = peer->request.held;
-    if (bytes > before && bytes - before > gt_http_headroom(peer))
+    if (bytes > before && bytes - before > gt_http_bytes_left(peer))
         return false;
     peer->http->spec.budget->used += bytes - before; /* unsigned: less works, too */
     peer->http->held += bytes - before;

@@ -18,7 +18,7 @@ enum {
     GT_HTTP_CONNECTIONS_MAX = 64, /* a further one closes another one (connections.c says which) */
     GT_HTTP_HEADER_MAX = 8 << 10, /* bytes of buffer per connection, so also of request header */
     GT_HTTP_BODY_MAX = 4 << 20,   /* of an answer */
-    GT_HTTP_HELD_MAX = 32 << 20,  /* bytes of all requests together */
+    GT_HTTP_BYTES_MAX = 32 << 20, /* bytes of all requests together */
     GT_HTTP_SMALL = 16 << 10,     /* bytes that an answer always has, whatever others hold */
     GT_HTTP_IDLE_MS = 10000,      /* silence, also between two requests */
     GT_HTTP_REQUEST_MS = 20000,   /* from the request line to the last byte of the answer */
@@ -111,7 +111,7 @@ struct gt_http_spec {
 
     size_t body_max;               /* of a POST; 0: POST gets 405 */
     size_t answer_max;             /* 0: GT_HTTP_BODY_MAX */
-    struct gt_http_budget *budget; /* must outlive the server; NULL: its own, GT_HTTP_HELD_MAX */
+    struct gt_http_budget *budget; /* must outlive the server; NULL: its own, GT_HTTP_BYTES_MAX */
     size_t buffer;            /* per connection; 0: GT_HTTP_HEADER_MAX. 32 KiB and more for large bodies */
     unsigned connections_max; /* 0: GT_HTTP_CONNECTIONS_MAX; never more than a quarter of the descriptors */
     unsigned address_max;     /* of one IPv4 address or IPv6 /64; 0: half of connections_max */

@@ -121,9 +121,9 @@ void gt_http_remote_put(struct gt_http *http, struct gt_http_remote *remote);
 struct gt_http_peer *gt_http_victim(struct gt_http *http, const struct gt_http_remote *remote);
 
 /* How many more bytes of the budget the peer may take. */
-size_t gt_http_headroom(const struct gt_http_peer *peer);
+size_t gt_http_bytes_left(const struct gt_http_peer *peer);
 /* Sets how many bytes the peer holds now; false: that is too much, and the earlier number stays. */
-bool gt_http_hold(struct gt_http_peer *peer, size_t bytes);
+bool gt_http_reserve_bytes(struct gt_http_peer *peer, size_t bytes);
 
 /* Shuts the socket down; the library notices and cleans up. It no longer counts. */
 void gt_http_cut(struct gt_http_peer *peer);

@@ -29,9 +29,9 @@ static struct gt_http_peer *http_request_peer_of(struct MHD_Connection *connecti
 
 static void http_request_prepare(struct gt_http_peer *peer, struct gt_http_response *response)
 {
-    size_t max = peer->http->spec.answer_max, room = gt_http_headroom(peer);
-    if (room < max)
-        max = room > GT_HTTP_SMALL ? room : GT_HTTP_SMALL;
+    size_t max = peer->http->spec.answer_max, capacity = gt_http_bytes_left(peer);
+    if (capacity < max)
+        max = capacity > GT_HTTP_SMALL ? capacity : GT_HTTP_SMALL;
     *response = (struct gt_http_response){.status = MHD_HTTP_OK, .content_type = PLAIN, .body = GT_BUF(max)};
 }
 
@@ -45,7 +45,7 @@ static void drop_consumer(struct gt_http_peer *peer)
 static void drop_body(struct gt_http_peer *peer)
 {
     gt_buf_done(&peer->request.body);
-    gt_http_hold(peer, 0);
+    gt_http_reserve_bytes(peer, 0);
 }
 
 void gt_http_peer_reset(struct gt_http_peer *peer)
@@ -152,7 +152,7 @@ static enum MHD_Result http_request_answer(struct gt_http_peer *peer, struct MHD
         response->content_type = PLAIN;
         *response->etag = '\0'; /* this is no state of what was asked */
     }
-    gt_http_hold(peer, body.len > GT_HTTP_SMALL ? body.len : 0); /* until it is sent */
+    gt_http_reserve_bytes(peer, body.len > GT_HTTP_SMALL ? body.len : 0); /* until it is sent */
     size_t len = body.len;
     char *data = gt_buf_take(&body);
     if (!data)
@@ -307,7 +307,7 @@ static enum MHD_Result on_header(struct gt_http_peer *peer, struct MHD_Connectio
 
 static void http_request_collect(struct gt_http_peer *peer, const char *data, size_t len)
 {
-    if (!gt_http_hold(peer, peer->request.body.len + len)) {
+    if (!gt_http_reserve_bytes(peer, peer->request.body.len + len)) {
         refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, too_busy(peer));
         return;
     }
@@ -322,7 +322,7 @@ static void http_request_consume(struct gt_http_peer *peer, const char *data, si
 {
     bool more = peer->request.consumer.consume(peer->request.consumer.consumer, data, len) >= 0;
     if (peer->request.consumer.held &&
-        !gt_http_hold(peer, peer->request.consumer.held(peer->request.consumer.consumer))) {
+        !gt_http_reserve_bytes(peer, peer->request.consumer.held(peer->request.consumer.consumer))) {
         refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, too_busy(peer));
         return;
     }

@@ -354,7 +354,7 @@ int gt_http_start(struct gt_loop *loop, const struct gt_http_spec *spec, struct 
     gt_auto_http struct gt_http *http = calloc(1, sizeof(*http));
     GT_NEED(http, err, "HTTP server");
     *http = (struct gt_http){.loop = loop, .spec = *spec, .listener = -1};
-    http->own_budget.max = GT_HTTP_HELD_MAX;
+    http->own_budget.max = GT_HTTP_BYTES_MAX;
     if (!http->spec.budget)
         http->spec.budget = &http->own_budget;
     fill_in(&http->spec);

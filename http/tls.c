@@ -63,7 +63,7 @@ struct gt_tls {
     struct gt_tls_set *set;
 };
 
-static void take_stamps(const struct gt_tls *tls, struct stamp ret[FILES])
+static void tls_read_stamps(const struct gt_tls *tls, struct stamp ret[FILES])
 {
     memset(ret, 0, FILES * sizeof(*ret)); /* padding as well: stamps are compared as bytes */
     for (unsigned i = 0; i < FILES; i++) {
@@ -175,7 +175,7 @@ int gt_tls_check(struct gt_tls *tls, struct gt_err **err)
     if (tls->set && now - tls->checked_ms < TLS_CHECK_MS)
         return 0;
     tls->checked_ms = now;
-    take_stamps(tls, stamps);
+    tls_read_stamps(tls, stamps);
     if (tls->loaded && memcmp(stamps, tls->stamps, sizeof(stamps)) == 0)
         return 0;
     bool same = memcmp(stamps, tls->stamps, sizeof(stamps)) == 0;
@@ -203,7 +203,7 @@ int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_e
     GT_TRY(gt_text_dup(files->certificate, "TLS", &tls->paths[CERTIFICATE], err));
     GT_TRY(gt_text_dup(files->key, "TLS", &tls->paths[KEY], err));
     GT_TRY(gt_text_dup(files->client_ca, "TLS", &tls->paths[CLIENT_CA], err));
-    take_stamps(tls, tls->stamps);
+    tls_read_stamps(tls, tls->stamps);
     GT_TRY(tls_load(tls, &tls->set, err));
     tls->loaded = true;
     tls->checked_ms = gt_clock_ms();

@@ -57,7 +57,7 @@ static void informer_enter(struct gt_kube_informer *informer)
     informer->busy++;
 }
 
-static bool informer_leave(struct gt_kube_informer *informer)
+static bool informer_is_gone(struct gt_kube_informer *informer)
 {
     if (--informer->busy || !informer->dead)
         return !informer->dead;
@@ -95,7 +95,7 @@ static void report_delete(struct gt_kube_informer *informer, const struct gt_ind
         informer->spec.on_delete(informer->spec.arg, entry->key, gt_index_name(entry), object);
 }
 
-/* An object as it is now. Called between informer_enter() and informer_leave(). */
+/* An object as it is now. Called between informer_enter() and informer_is_gone(). */
 static void informer_see(struct gt_kube_informer *informer, cJSON *object)
 {
     const char *namespace_ = gt_meta_namespace(object), *name = gt_meta_name(object);
@@ -160,13 +160,13 @@ static void informer_on_event(void *arg, enum gt_kube_event_type type, cJSON *ob
     } else {
         informer_see(informer, object);
     }
-    informer_leave(informer);
+    informer_is_gone(informer);
 }
 
 /*
  * An object that has become too large to be read. Its earlier state stays, so that what it holds does not
  * count as free. If it was created again with the same name, it is another object. Called between
- * informer_enter() and informer_leave().
+ * informer_enter() and informer_is_gone().
  */
 static void pass_over(struct gt_kube_informer *informer, bool is_gone, const char *namespace_,
                       const char *name, const char *uid)
@@ -187,7 +187,7 @@ static void on_watch_oversize(void *arg, bool deleted, const struct gt_kube_peek
     struct gt_kube_informer *informer = arg;
     informer_enter(informer);
     pass_over(informer, deleted, object->namespace_, object->name, object->uid);
-    informer_leave(informer);
+    informer_is_gone(informer);
 }
 
 static void on_list_oversize(void *arg, cJSON *object)
@@ -195,7 +195,7 @@ static void on_list_oversize(void *arg, cJSON *object)
     struct gt_kube_informer *informer = arg;
     informer_enter(informer);
     pass_over(informer, false, gt_meta_namespace(object), gt_meta_name(object), gt_meta_uid(object));
-    informer_leave(informer);
+    informer_is_gone(informer);
 }
 
 static void on_watch_error(void *arg, const struct gt_err *error)
@@ -203,7 +203,7 @@ static void on_watch_error(void *arg, const struct gt_err *error)
     struct gt_kube_informer *informer = arg;
     informer_enter(informer);
     report_error(informer, error);
-    informer_leave(informer);
+    informer_is_gone(informer);
 }
 
 static void on_lost(void *arg, const struct gt_err *error)
@@ -217,7 +217,7 @@ static void on_lost(void *arg, const struct gt_err *error)
         informer->backoff.failures = 0;
     informer_enter(informer);
     report_error(informer, error);
-    if (informer_leave(informer))
+    if (informer_is_gone(informer))
         list_later(informer);
 }
 
@@ -238,7 +238,7 @@ static void start_watch(struct gt_kube_informer *informer, const char *version)
         return;
     informer_enter(informer);
     report_error(informer, error);
-    if (informer_leave(informer))
+    if (informer_is_gone(informer))
         list_later(informer);
 }
 
@@ -253,7 +253,7 @@ static void informer_on_object(void *arg, cJSON *object)
     struct gt_kube_informer *informer = arg;
     informer_enter(informer);
     informer_see(informer, object);
-    informer_leave(informer);
+    informer_is_gone(informer);
 }
 
 /* Objects that were not in the complete list are deleted. */
@@ -286,7 +286,7 @@ static void on_list_done(void *arg, const char *version, const struct gt_err *er
         informer->counters.lists_failed++;
         report_error(informer, error);
     }
-    if (!informer_leave(informer))
+    if (!informer_is_gone(informer))
         return;
     if (version)
         start_watch(informer, version);
@@ -312,7 +312,7 @@ static void informer_on_timer(void *arg)
     informer->counters.lists_failed++;
     informer_enter(informer);
     report_error(informer, error);
-    if (informer_leave(informer))
+    if (informer_is_gone(informer))
         list_later(informer);
 }
 

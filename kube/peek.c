@@ -148,9 +148,9 @@ int gt_lines_feed(struct gt_lines *lines, const char *data, size_t len, void *ar
     while (data < end) {
         const char *newline = memchr(data, '\n', (size_t)(end - data));
         size_t part = (size_t)((newline ? newline : end) - data);
-        size_t room = lines->rest.max - lines->rest.len;
-        bool too_long = !lines->dropping && part > room;
-        size_t kept = too_long ? room : part;
+        size_t capacity = lines->rest.max - lines->rest.len;
+        bool too_long = !lines->dropping && part > capacity;
+        size_t kept = too_long ? capacity : part;
         if (!lines->dropping && (lines->rest.len || (!newline && !too_long))) {
             gt_buf_add(&lines->rest, data, kept);
             if (lines->rest.failed)

@@ -43,7 +43,7 @@ struct gt_dra_claim *gt_dra_claims_find(const struct gt_dra_claims *claims, cons
     return GT_FIND(claims->list, claims->count, id.uid, uid);
 }
 
-const struct gt_dra_claim *gt_dra_claims_holder(const struct gt_dra_claims *claims, const char *device)
+const struct gt_dra_claim *gt_dra_claims_with_device(const struct gt_dra_claims *claims, const char *device)
 {
     for (unsigned i = 0; i < claims->count; i++)
         for (unsigned k = 0; k < claims->list[i].device_count; k++)
@@ -166,7 +166,7 @@ static int read_claim(const struct gt_at *at, const cJSON *json, struct gt_dra_c
         return gt_at_fail(at, "uid", "it, the name or the namespace is none");
     GT_TRY(dra_claims_read_lists(at, json, &claim));
     for (unsigned i = 0; i < claim.device_count; i++)
-        if (!claim.devices[i].admin && gt_dra_claims_holder(claims, claim.devices[i].device))
+        if (!claim.devices[i].admin && gt_dra_claims_with_device(claims, claim.devices[i].device))
             return gt_at_fail(at, "devices", "%s is held by another claim, too", claim.devices[i].device);
     return gt_dra_claims_add(claims, &claim, at->err);
 }

@@ -55,7 +55,7 @@ bool gt_dra_claim_id_is_valid(const struct gt_dra_claim_id *id);
 /* The claim with this UID; NULL: there is none. */
 struct gt_dra_claim *gt_dra_claims_find(const struct gt_dra_claims *claims, const char *uid);
 /* The claim that holds this device; NULL: none does. */
-const struct gt_dra_claim *gt_dra_claims_holder(const struct gt_dra_claims *claims, const char *device);
+const struct gt_dra_claim *gt_dra_claims_with_device(const struct gt_dra_claims *claims, const char *device);
 /* Adds a copy of the claim. -E2BIG beyond GT_DRA_CLAIMS_MAX, -ENOMEM, -EEXIST if the UID is there already. */
 int gt_dra_claims_add(struct gt_dra_claims *claims, const struct gt_dra_claim *claim, struct gt_err **err);
 int gt_dra_claims_copy(const struct gt_dra_claims *claims, struct gt_dra_claims *ret, struct gt_err **err);

@@ -202,8 +202,8 @@ static void release_claim(struct gt_dra_disk *disk, struct gt_dra_change *change
         change->found = change->applied = gt_dra_claims_remove(claims, change->claim.id.uid);
 }
 
-static void hold_claim(const struct gt_inventory *inventory, struct gt_dra_change *change,
-                       struct gt_dra_claims *claims)
+static void disk_record_claim(const struct gt_inventory *inventory, struct gt_dra_change *change,
+                              struct gt_dra_claims *claims)
 {
     const struct gt_dra_facts facts = {inventory, claims, 0};
     change->found = gt_dra_claims_find(claims, change->claim.id.uid);
@@ -235,8 +235,8 @@ static void apply_changes(struct gt_dra_disk *disk, struct gt_dra_change *first,
     if (r >= 0)
         r = gt_dra_claims_copy(gt_dra_store_claims(disk->store), &claims, &err);
     for (struct gt_dra_change *change = first; r >= 0 && change; change = change->next) {
-        if (change->kind == GT_DRA_HOLD)
-            hold_claim(inventory, change, &claims);
+        if (change->kind == GT_DRA_RECORD)
+            disk_record_claim(inventory, change, &claims);
         else
             release_claim(disk, change, &claims);
         needed |= change->applied;
@@ -257,7 +257,7 @@ static void write_specs(struct gt_dra_disk *disk, struct gt_dra_change *first,
     for (struct gt_dra_change *change = first; change; change = change->next) {
         const struct gt_dra_claim *claim =
             gt_dra_claims_find(gt_dra_store_claims(disk->store), change->claim.id.uid);
-        if (change->kind != GT_DRA_HOLD || change->err || !claim ||
+        if (change->kind != GT_DRA_RECORD || change->err || !claim ||
             gt_dra_cdi_write(disk->cdi, inventory, claim, &change->err) >= 0)
             continue;
         needed |= change->applied && r >= 0 && gt_dra_claims_remove(&claims, claim->id.uid);

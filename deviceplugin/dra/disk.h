@@ -60,9 +60,9 @@ enum { GT_DRA_LOCK_MS = 30000 }; /* how long a change waits for the store's lock
 
 /* A change of one claim. It belongs to the disk until its callback. */
 struct gt_dra_change {
-    enum { GT_DRA_HOLD, GT_DRA_RELEASE } kind;
-    /* GT_DRA_HOLD: with its devices, expanded; without devices it is only looked up. GT_DRA_RELEASE: only the
-     * UID is used. */
+    enum { GT_DRA_RECORD, GT_DRA_RELEASE } kind;
+    /* GT_DRA_RECORD: with its devices, expanded; without devices it is only looked up. GT_DRA_RELEASE: only
+     * the UID is used. */
     struct gt_dra_claim claim;
 
     /* The result, and then the disk's own. */

@@ -13,7 +13,7 @@
 enum { WAIT_TICK_MS = 200, HEALTH_MS = 8000, DRA_ANSWER_MAX = 4 << 20 };
 
 /* One claim of a call. */
-struct gt_dra_read {
+struct gt_dra_claim_request {
     struct gt_dra_change change; /* the first member; what it was given: from CLAIM_WAITS on */
     struct work *work;
     struct gt_dra_claim_id id;
@@ -30,7 +30,7 @@ struct work {
     bool releases;              /* a call that unprepares */
     unsigned count, open;       /* claims; of them not decided */
     unsigned pending;           /* readings from the API server and changes on the disk that have not ended */
-    struct gt_dra_read claims[];
+    struct gt_dra_claim_request claims[];
 };
 
 struct gt_dra {
@@ -41,8 +41,8 @@ struct gt_dra {
     struct gt_inventory *inventory; /* NULL: not known yet */
     uint64_t others;
     const char *refusal;
-    bool taken_in;    /* registered with the kubelet */
-    bool unconfirmed; /* since then it is not known yet whether claims can be stored */
+    bool is_registered; /* registered with the kubelet */
+    bool unconfirmed;   /* since then it is not known yet whether claims can be stored */
     struct work *works;
     bool in_progress; /* a call is being started: it must not be freed */
     /* Claims that are being forgotten: those of kind GT_DRA_RELEASE. Others are tried again by the caller. */
@@ -72,7 +72,7 @@ const struct gt_dra_claims *gt_dra_claims(struct gt_dra *dra)
     return gt_dra_disk_claims(dra->disk);
 }
 
-uint64_t gt_dra_held(struct gt_dra *dra)
+uint64_t gt_dra_prepared_gpus(struct gt_dra *dra)
 {
     const struct gt_dra_claims *claims = gt_dra_disk_claims(dra->disk);
     uint64_t held = 0;
@@ -94,91 +94,91 @@ static bool driver_is_known(struct gt_dra *dra, const char *uid)
 /* ---- preparing ---- */
 
 /* `error`: NULL if it is prepared or unprepared now. */
-static void driver_decide(struct gt_dra_read *read, const char *error)
+static void driver_decide(struct gt_dra_claim_request *request, const char *error)
 {
-    struct gt_dra *dra = read->work->dra;
-    read->state = CLAIM_DECIDED;
-    read->work->open--;
-    read->prepared = !error;
+    struct gt_dra *dra = request->work->dra;
+    request->state = CLAIM_DECIDED;
+    request->work->open--;
+    request->prepared = !error;
     char *kept = error ? strdup(error) : NULL; /* it may be the one that is freed */
-    free(read->error);
-    read->error = kept;
-    if (error && !read->work->releases) {
+    free(request->error);
+    request->error = kept;
+    if (error && !request->work->releases) {
         dra->stats.refused++;
-        dra->events.prepared(dra->events.arg, &read->id, 0, kept ? kept : "");
+        dra->events.prepared(dra->events.arg, &request->id, 0, kept ? kept : "");
     }
 }
 
-static void submit(struct gt_dra_read *read)
+static void submit(struct gt_dra_claim_request *request)
 {
-    read->state = CLAIM_WRITES;
-    read->work->pending++;
-    gt_dra_disk_change(read->work->dra->disk, &read->change);
+    request->state = CLAIM_WRITES;
+    request->work->pending++;
+    gt_dra_disk_change(request->work->dra->disk, &request->change);
 }
 
 /* Whether the claim may have its devices, as far as the loop knows; the disk's thread checks it again. */
-static int driver_check(struct gt_dra_read *read, struct gt_err **err)
+static int driver_check(struct gt_dra_claim_request *request, struct gt_err **err)
 {
-    struct gt_dra *dra = read->work->dra;
-    struct gt_dra_claim *claim = &read->change.claim;
+    struct gt_dra *dra = request->work->dra;
+    struct gt_dra_claim *claim = &request->change.claim;
     const struct gt_dra_facts facts = {dra->inventory, gt_dra_disk_claims(dra->disk), dra->others};
     if (!dra->inventory)
         return gt_fail(err, EAGAIN, "the GPUs of this node are not known yet");
-    if (!claim->device_count || driver_is_known(dra, read->id.uid))
+    if (!claim->device_count || driver_is_known(dra, request->id.uid))
         return 0;
     GT_TRY(gt_dra_claim_expand(dra->inventory, claim, err));
     return gt_dra_claim_check(&facts, claim, err);
 }
 
 /* It waits if another holder may release its devices soon. */
-static void driver_attempt(struct gt_dra_read *read)
+static void driver_attempt(struct gt_dra_claim_request *request)
 {
     gt_auto_err struct gt_err *err = NULL;
-    int r = driver_check(read, &err);
+    int r = driver_check(request, &err);
     if (r >= 0)
-        submit(read);
-    else if (r == -EAGAIN && gt_clock_ms() < read->until_ms)
-        gt_source_arm(read->work->dra->tick, WAIT_TICK_MS);
+        submit(request);
+    else if (r == -EAGAIN && gt_clock_ms() < request->until_ms)
+        gt_source_arm(request->work->dra->tick, WAIT_TICK_MS);
     else
-        driver_decide(read, read->error ? read->error : gt_err_text(err));
+        driver_decide(request, request->error ? request->error : gt_err_text(err));
 }
 
-static void wait_in_queue(struct gt_dra_read *read)
+static void wait_in_queue(struct gt_dra_claim_request *request)
 {
-    read->state = CLAIM_WAITS;
-    read->until_ms = gt_clock_ms() + read->work->dra->options.wait_ms;
-    driver_attempt(read);
+    request->state = CLAIM_WAITS;
+    request->until_ms = gt_clock_ms() + request->work->dra->options.wait_ms;
+    driver_attempt(request);
 }
 
 /* Nothing says what it was given, for this reason: only if it was prepared before, it can be again. */
-static void look_up(struct gt_dra_read *read, const char *why_not)
+static void look_up(struct gt_dra_claim_request *request, const char *why_not)
 {
-    read->change.claim.id = read->id;
-    read->error = strdup(why_not);
-    wait_in_queue(read);
+    request->change.claim.id = request->id;
+    request->error = strdup(why_not);
+    wait_in_queue(request);
 }
 
 /* The disk's answer. */
-static void end_preparing(struct gt_dra_read *read, const struct gt_err *err)
+static void end_preparing(struct gt_dra_claim_request *request, const struct gt_err *err)
 {
-    struct gt_dra *dra = read->work->dra;
-    if (read->state != CLAIM_WRITES) /* unprepared meanwhile */
+    struct gt_dra *dra = request->work->dra;
+    if (request->state != CLAIM_WRITES) /* unprepared meanwhile */
         return;
     if (gt_err_code(err) == EAGAIN) {
-        read->state = CLAIM_WAITS; /* and is tried again when the disk has told all */
+        request->state = CLAIM_WAITS; /* and is tried again when the disk has told all */
         return;
     }
-    bool is_absent = gt_err_code(err) == ENOENT && !read->change.claim.device_count;
+    bool is_absent = gt_err_code(err) == ENOENT && !request->change.claim.device_count;
     if (err) {
-        driver_decide(read, is_absent && read->error ? read->error : gt_err_text(err));
+        driver_decide(request, is_absent && request->error ? request->error : gt_err_text(err));
         return;
     }
-    driver_decide(read, NULL);
-    dra->stats.again += read->change.found;
-    if (read->change.found)
+    driver_decide(request, NULL);
+    dra->stats.again += request->change.found;
+    if (request->change.found)
         return;
     dra->stats.prepared++;
-    dra->events.prepared(dra->events.arg, &read->id, read->change.claim.device_count, NULL);
+    dra->events.prepared(dra->events.arg, &request->id, request->change.claim.device_count, NULL);
 }
 
 static void work_free(struct work *work)
@@ -202,11 +202,11 @@ static void driver_answer(struct work *work)
     struct gt_dra *dra = work->dra;
     gt_auto_buf struct gt_buf message = GT_BUF(DRA_ANSWER_MAX);
     for (unsigned i = 0; i < work->count; i++) {
-        const struct gt_dra_read *read = &work->claims[i];
-        const struct gt_dra_claim *claim = gt_dra_claims_find(gt_dra_disk_claims(dra->disk), read->id.uid);
+        const struct gt_dra_claim_request *request = &work->claims[i];
+        const struct gt_dra_claim *claim = gt_dra_claims_find(gt_dra_disk_claims(dra->disk), request->id.uid);
         /* It may have been unprepared since, while another claim of the call waited. */
-        const char *error = read->prepared && !claim && !work->releases ? unprepared : read->error;
-        const struct gt_dra_outcome outcome = {read->id.uid, read->prepared ? claim : NULL, error};
+        const char *error = request->prepared && !claim && !work->releases ? unprepared : request->error;
+        const struct gt_dra_outcome outcome = {request->id.uid, request->prepared ? claim : NULL, error};
         if (work->releases)
             gt_dra_answer_unprepare(&outcome, &message);
         else
@@ -230,23 +230,24 @@ static void driver_finish(struct gt_dra *dra)
     }
 }
 
-void *gt_dra_read_arg(const struct gt_dra_read *read)
+void *gt_dra_claim_request_arg(const struct gt_dra_claim_request *request)
 {
-    return read->work->dra->events.arg;
+    return request->work->dra->events.arg;
 }
 
-void gt_dra_read_done(struct gt_dra_read *read, const struct gt_dra_allocation *allocation, const char *error)
+void gt_dra_claim_was_read(struct gt_dra_claim_request *request, const struct gt_dra_allocation *allocation,
+                           const char *error)
 {
-    struct gt_dra *dra = read->work->dra;
+    struct gt_dra *dra = request->work->dra;
     gt_auto_err struct gt_err *err = NULL;
-    read->work->pending--;
-    if (read->state == CLAIM_READS) { /* not unprepared meanwhile */
+    request->work->pending--;
+    if (request->state == CLAIM_READS) { /* not unprepared meanwhile */
         if (error || !allocation)
-            look_up(read, error ? error : "the claim cannot be read");
-        else if (gt_dra_claim_make(&read->id, allocation, &read->change.claim, &err) < 0)
-            driver_decide(read, gt_err_text(err));
+            look_up(request, error ? error : "the claim cannot be read");
+        else if (gt_dra_claim_make(&request->id, allocation, &request->change.claim, &err) < 0)
+            driver_decide(request, gt_err_text(err));
         else
-            wait_in_queue(read);
+            wait_in_queue(request);
     }
     driver_finish(dra);
 }
@@ -260,16 +261,16 @@ static void retry_waiting(struct gt_dra *dra)
     driver_finish(dra);
 }
 
-static void driver_begin(struct gt_dra_read *read)
+static void driver_begin(struct gt_dra_claim_request *request)
 {
-    struct gt_dra *dra = read->work->dra;
-    if (driver_is_known(dra, read->id.uid))
-        look_up(read, unprepared); /* by another instance, if it is not there any more */
+    struct gt_dra *dra = request->work->dra;
+    if (driver_is_known(dra, request->id.uid))
+        look_up(request, unprepared); /* by another instance, if it is not there any more */
     else if (dra->refusal)
-        look_up(read, dra->refusal);
+        look_up(request, dra->refusal);
     else {
-        read->work->pending++;
-        dra->events.read_claim(dra->events.arg, &read->id, read);
+        request->work->pending++;
+        dra->events.read_claim(dra->events.arg, &request->id, request);
     }
 }
 
@@ -284,21 +285,21 @@ static void give_up_waiting(struct gt_dra *dra, const char *uid)
                 driver_decide(&work->claims[i], unprepared);
 }
 
-static void begin_release(struct gt_dra_read *read)
+static void begin_release(struct gt_dra_claim_request *request)
 {
-    give_up_waiting(read->work->dra, read->id.uid);
-    read->change.kind = GT_DRA_RELEASE;
-    read->change.claim.id = read->id;
-    submit(read);
+    give_up_waiting(request->work->dra, request->id.uid);
+    request->change.kind = GT_DRA_RELEASE;
+    request->change.claim.id = request->id;
+    submit(request);
 }
 
-static void end_unpreparing(struct gt_dra_read *read, const struct gt_err *err)
+static void end_unpreparing(struct gt_dra_claim_request *request, const struct gt_err *err)
 {
-    struct gt_dra *dra = read->work->dra;
-    driver_decide(read, err ? gt_err_text(err) : NULL);
-    dra->stats.unprepared += read->change.found && !err;
-    if (read->change.found || err)
-        dra->events.unprepared(dra->events.arg, &read->id, read->error);
+    struct gt_dra *dra = request->work->dra;
+    driver_decide(request, err ? gt_err_text(err) : NULL);
+    dra->stats.unprepared += request->change.found && !err;
+    if (request->change.found || err)
+        dra->events.unprepared(dra->events.arg, &request->id, request->error);
 }
 
 void gt_dra_forget(struct gt_dra *dra, const char *uid)
@@ -331,7 +332,7 @@ static void on_called(void *arg, enum gt_dra_call_kind kind, const struct gt_dra
     work->releases = kind == GT_DRA_CALL_UNPREPARE;
     work->count = work->open = request->count;
     for (unsigned i = 0; i < request->count; i++)
-        work->claims[i] = (struct gt_dra_read){.work = work, .id = request->claims[i]};
+        work->claims[i] = (struct gt_dra_claim_request){.work = work, .id = request->claims[i]};
     work->next = dra->works;
     dra->works = work;
     dra->in_progress = true;
@@ -354,12 +355,12 @@ static void driver_on_done(void *arg, struct gt_dra_change *change)
         *change = (struct gt_dra_change){0};
         return;
     }
-    struct gt_dra_read *read = (struct gt_dra_read *)change;
-    read->work->pending--;
-    if (read->work->releases)
-        end_unpreparing(read, err);
+    struct gt_dra_claim_request *request = (struct gt_dra_claim_request *)change;
+    request->work->pending--;
+    if (request->work->releases)
+        end_unpreparing(request, err);
     else
-        end_preparing(read, err);
+        end_preparing(request, err);
 }
 
 /* Registered with the kubelet, and able to store claims. */
@@ -367,7 +368,7 @@ static void on_passed(void *arg, unsigned tasks, const char *error)
 {
     struct gt_dra *dra = arg;
     bool checked = dra->refusal ? tasks & GT_DRA_READ : tasks & GT_DRA_MARK;
-    if (checked && dra->taken_in && dra->unconfirmed) {
+    if (checked && dra->is_registered && dra->unconfirmed) {
         dra->stats.registered = !error;
         dra->unconfirmed = error;
         if (error)
@@ -382,21 +383,21 @@ static void on_passed(void *arg, unsigned tasks, const char *error)
 
 static unsigned usual_tasks(const struct gt_dra *dra)
 {
-    bool marks = dra->taken_in && dra->unconfirmed && !dra->refusal;
+    bool marks = dra->is_registered && dra->unconfirmed && !dra->refusal;
     return GT_DRA_READ | GT_DRA_SPECS | (marks ? GT_DRA_MARK : 0);
 }
 
 static void driver_on_registered(void *arg)
 {
     struct gt_dra *dra = arg;
-    dra->taken_in = dra->unconfirmed = true; /* meanwhile it stays registered if it was */
+    dra->is_registered = dra->unconfirmed = true; /* meanwhile it stays registered if it was */
     gt_dra_disk_ask(dra->disk, usual_tasks(dra));
 }
 
 static void driver_on_failed(void *arg, const char *why)
 {
     struct gt_dra *dra = arg;
-    dra->taken_in = dra->stats.registered = false;
+    dra->is_registered = dra->stats.registered = false;
     dra->events.registration_failed(dra->events.arg, why);
 }
 

@@ -16,17 +16,17 @@
 struct gt_dra;
 
 /* The reading of one claim. */
-struct gt_dra_read;
+struct gt_dra_claim_request;
 /* The `arg` of the driver's events. */
-void *gt_dra_read_arg(const struct gt_dra_read *read);
+void *gt_dra_claim_request_arg(const struct gt_dra_claim_request *request);
 /* Ends the reading. Call it exactly once; also allowed within read_claim(). `error`: one sentence, or NULL;
  * then `allocation` is what the claim was given. Both are copied. */
-void gt_dra_read_done(struct gt_dra_read *read, const struct gt_dra_allocation *allocation,
-                      const char *error);
+void gt_dra_claim_was_read(struct gt_dra_claim_request *request, const struct gt_dra_allocation *allocation,
+                           const char *error);
 
 struct gt_dra_events { /* none may free the driver */
     /* Reads this claim from the API server, within GT_DRA_READ_MS. */
-    void (*read_claim)(void *arg, const struct gt_dra_claim_id *claim, struct gt_dra_read *read);
+    void (*read_claim)(void *arg, const struct gt_dra_claim_id *claim, struct gt_dra_claim_request *request);
     void (*registered)(void *arg);
     void (*registration_failed)(void *arg, const char *why); /* may come several times in a row */
     /* A claim was prepared (`device_count` devices), or refused (`error` says why). Not called if it was
@@ -79,7 +79,7 @@ void gt_dra_refuse(struct gt_dra *dra, const char *why);
 /* The prepared claims; valid until the callback of the loop returns. */
 const struct gt_dra_claims *gt_dra_claims(struct gt_dra *dra);
 /* The GPUs of the inventory's node that prepared claims hold, as a mask. */
-uint64_t gt_dra_held(struct gt_dra *dra);
+uint64_t gt_dra_prepared_gpus(struct gt_dra *dra);
 
 /* Unprepares a claim without the kubelet: the claim was deleted, and no container of it runs. */
 void gt_dra_forget(struct gt_dra *dra, const char *uid);

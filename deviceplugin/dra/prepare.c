@@ -116,7 +116,7 @@ static int check_device(const struct gt_dra_facts *facts, const struct gt_dra_cl
                         struct gt_err **err)
 {
     const struct gt_device *device = gt_dra_find_device(facts->inventory, claimed->device);
-    const struct gt_dra_claim *holder = gt_dra_claims_holder(facts->claims, claimed->device);
+    const struct gt_dra_claim *holder = gt_dra_claims_with_device(facts->claims, claimed->device);
     if (!device)
         return gt_fail(err, ENODEV, "%s is no GPU of this node, or is lost", claimed->device);
     if (claimed->admin)

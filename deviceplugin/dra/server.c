@@ -59,8 +59,8 @@ static void deliver_call(void *owner, struct gt_message *base)
 }
 
 /* On gRPC's thread. */
-static bool take_call(struct gt_dra_server *server, enum gt_dra_call_kind kind, const uint8_t *bytes,
-                      size_t len, struct gt_rpc_reply *reply)
+static bool dra_server_send_call(struct gt_dra_server *server, enum gt_dra_call_kind kind,
+                                 const uint8_t *bytes, size_t len, struct gt_rpc_reply *reply)
 {
     struct dra_call_message *call = malloc(sizeof(*call) + len);
     if (!call)
@@ -74,12 +74,12 @@ static bool take_call(struct gt_dra_server *server, enum gt_dra_call_kind kind, 
 
 static bool on_prepare(void *arg, const uint8_t *bytes, size_t len, struct gt_rpc_reply *reply)
 {
-    return take_call(arg, GT_DRA_CALL_PREPARE, bytes, len, reply);
+    return dra_server_send_call(arg, GT_DRA_CALL_PREPARE, bytes, len, reply);
 }
 
 static bool on_unprepare(void *arg, const uint8_t *bytes, size_t len, struct gt_rpc_reply *reply)
 {
-    return take_call(arg, GT_DRA_CALL_UNPREPARE, bytes, len, reply);
+    return dra_server_send_call(arg, GT_DRA_CALL_UNPREPARE, bytes, len, reply);
 }
 
 static enum gt_rpc_status on_info(void *arg, const uint8_t *bytes, size_t len, struct gt_buf *reply,

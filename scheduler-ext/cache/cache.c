@@ -47,7 +47,7 @@ void gt_cache_free(struct gt_cache *cache)
         return;
     for (struct cache_pod *next = gt_table_after(&cache->pods, 0, NULL), *pod; (pod = next);) {
         next = gt_table_after(&cache->pods, pod->hash, pod);
-        gt_cache_leave_job(pod);
+        gt_cache_remove_from_job(pod);
         gt_cache_free_pod(cache, pod);
     }
     gt_cache_charges_done(cache);

@@ -338,7 +338,7 @@ const struct gt_cache_claim *gt_cache_find_claim(const struct gt_cache *cache, c
 /* The claim of a pod; NULL: not known. */
 const struct gt_cache_claim *gt_cache_claim_of(const struct gt_cache *cache, const struct gt_cache_pod *pod);
 /* Whether it has exactly these GPUs. */
-bool gt_cache_claim_holds(const struct gt_cache_claim *claim, uint32_t node, uint64_t mask);
+bool gt_cache_claim_has_gpus(const struct gt_cache_claim *claim, uint32_t node, uint64_t mask);
 /* The names of the GPUs that it has. */
 const char *const *gt_cache_claim_devices(const struct gt_cache_claim *claim, unsigned *ret_count);
 /* Another claim that has one of its GPUs, too; the pod that starts first gets this GPU. NULL: none. */

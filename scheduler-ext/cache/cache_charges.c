@@ -201,35 +201,35 @@ const struct gt_cache_request *gt_cache_coming_request(const struct gt_cache_job
     return most;
 }
 
-struct gt_cache_hold {
+struct gt_cache_reserve {
     struct cache_node *node;
     struct gt_cache_request *request;
 };
 
-struct gt_cache_hold *gt_cache_hold(struct gt_cache *cache, const struct gt_cache_job *job, uint32_t node_id,
-                                    unsigned gpus)
+struct gt_cache_reserve *gt_cache_reserve(struct gt_cache *cache, const struct gt_cache_job *job,
+                                          uint32_t node_id, unsigned gpus)
 {
     struct cache_node *node = gt_cache_node_of(cache, node_id);
     const struct gt_cache_request *request = node ? gt_cache_coming_request(job, gpus) : NULL;
-    struct gt_cache_hold *hold = request ? calloc(1, sizeof(*hold)) : NULL;
-    if (!hold)
+    struct gt_cache_reserve *reserve = request ? calloc(1, sizeof(*reserve)) : NULL;
+    if (!reserve)
         return NULL;
-    *hold = (struct gt_cache_hold){node, gt_cache_request_ref(request)};
+    *reserve = (struct gt_cache_reserve){node, gt_cache_request_ref(request)};
     charge(cache, node, request);
-    return hold;
+    return reserve;
 }
 
-bool gt_cache_hold_is_sound(const struct gt_cache *cache, const struct gt_cache_hold *hold)
+bool gt_cache_reserve_is_sound(const struct gt_cache *cache, const struct gt_cache_reserve *reserve)
 {
-    return !hold || gt_cache_is_covered(cache, hold->node->row, hold->request);
+    return !reserve || gt_cache_is_covered(cache, reserve->node->row, reserve->request);
 }
 
-void gt_cache_unhold(struct gt_cache *cache, struct gt_cache_hold *hold)
+void gt_cache_unreserve(struct gt_cache *cache, struct gt_cache_reserve *reserve)
 {
-    if (!hold)
+    if (!reserve)
         return;
-    discharge(cache, hold->node, hold->request);
-    free(hold);
+    discharge(cache, reserve->node, reserve->request);
+    free(reserve);
 }
 
 void gt_cache_charges_done(struct gt_cache *cache)

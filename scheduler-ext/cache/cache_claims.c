@@ -207,7 +207,7 @@ void gt_cache_claims_done(struct gt_cache *cache)
 
 /* ---- its GPUs ---- */
 
-bool gt_cache_claim_holds(const struct gt_cache_claim *claim, uint32_t node, uint64_t mask)
+bool gt_cache_claim_has_gpus(const struct gt_cache_claim *claim, uint32_t node, uint64_t mask)
 {
     const struct cache_claim *of = (const struct cache_claim *)claim;
     return claim->allocated && of->at && of->at->id == node && gt_cache_claimed_gpus(of) == mask;

@@ -338,7 +338,7 @@ struct cache_pod {
     uint64_t overridden;     /* with `overrides`: digest of the object's plan that is no longer in force */
     uint64_t resolved;       /* the plan's GPUs */
     uint64_t owned;          /* during recompute: GPUs for which the CR names the pod */
-    uint64_t next_hold;      /* during recompute: the next mask of pub.promise */
+    uint64_t next_promised;  /* during recompute: the next mask of pub.promise */
     struct cache_node *node;
     struct cache_pod *node_next, *node_previous;
     struct cache_pod *job_previous;
@@ -382,7 +382,7 @@ void gt_cache_end_passed(struct gt_cache *cache, const char *namespace_, const c
 
 /* The namespace of that name, made if need be; the pod is put into it. */
 int gt_cache_join_namespace(struct gt_cache *cache, struct cache_pod *pod, const char *name);
-void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod);
+void gt_cache_remove_from_namespace(struct gt_cache *cache, struct cache_pod *pod);
 /* Updates the namespace's counts with what the pod has now. */
 void gt_cache_count_gpus(struct cache_pod *pod);
 /* gt_peer_term_matches() with what is known of Namespaces. */
@@ -391,7 +391,7 @@ bool gt_cache_term_matches(const struct gt_cache *cache, const struct gt_pod_pee
 
 /* The job of a key, made if need be; the pod is put into it. */
 int gt_cache_join_job(struct gt_cache *cache, struct cache_pod *pod, const char *key);
-void gt_cache_leave_job(struct cache_pod *pod);
+void gt_cache_remove_from_job(struct cache_pod *pod);
 /* Frees a job without pods. */
 void gt_cache_drop_job(struct gt_cache *cache, struct gt_cache_job *job);
 
@@ -485,7 +485,7 @@ struct gt_cache {
     uint32_t outlived;    /* nodes whose CR is */
     bool has_spares;      /* some supernode was given them */
     bool has_reserved;    /* people have reserved something */
-    bool room, reports_changed;
+    bool more_room, reports_changed;
     uint32_t pods_in[GT_CACHE_RUNNING + 1];
     uint32_t terminating; /* pods on nodes that are being deleted */
     uint64_t refused, pods_beyond;

@@ -111,7 +111,7 @@ int gt_cache_join_job(struct gt_cache *cache, struct cache_pod *pod, const char 
     return 0;
 }
 
-void gt_cache_leave_job(struct cache_pod *pod)
+void gt_cache_remove_from_job(struct cache_pod *pod)
 {
     struct gt_cache_job *job = pod->pub.job;
     ((struct cache_job *)job)->gpus -= pod->sized;
@@ -150,7 +150,7 @@ int gt_cache_join_namespace(struct gt_cache *cache, struct cache_pod *pod, const
     return 0;
 }
 
-void gt_cache_leave_namespace(struct gt_cache *cache, struct cache_pod *pod)
+void gt_cache_remove_from_namespace(struct gt_cache *cache, struct cache_pod *pod)
 {
     struct cache_namespace *space = (struct cache_namespace *)pod->pub.namespace_;
     space->pub.gpus -= pod->counted;

@@ -132,7 +132,7 @@ static void cache_node_commit(struct gt_cache *cache, struct cache_node *node,
 {
     uint64_t allocatable;
     if (!node->has_node || !same_labels(node, facts))
-        cache->room = true; /* pods may fit now that did not before */
+        cache->more_room = true; /* pods may fit now that did not before */
     bool reported = node->has_node && node->ready == object->ready && same_taints(node, facts);
     time_unready(cache, node, object);
     gt_cache_forget_labels(cache, node);
@@ -155,7 +155,7 @@ static void cache_node_commit(struct gt_cache *cache, struct cache_node *node,
         gt_cache_node_changed(cache, node);
 }
 
-static void cache_node_take(struct gt_cache *cache, const struct gt_node_object *object)
+static void cache_node_put(struct gt_cache *cache, const struct gt_node_object *object)
 {
     struct cache_node_facts facts = {0};
     bool whole = cache->spec.reports_only ||
@@ -178,7 +178,7 @@ void gt_cache_node(struct gt_cache *cache, const cJSON *json)
     if (gt_node_object_read(json, GT_RESOURCE_GPU, &object, NULL) < 0)
         cache->refused++;
     else
-        cache_node_take(cache, &object);
+        cache_node_put(cache, &object);
     gt_cache_notify(cache);
 }
 

@@ -47,8 +47,8 @@ void gt_cache_notify(struct gt_cache *cache)
         if (cache->spec.on_pod)
             cache->spec.on_pod(cache->spec.arg, &pod->pub);
     }
-    if (cache->room) {
-        cache->room = false;
+    if (cache->more_room) {
+        cache->more_room = false;
         if (cache->spec.on_capacity)
             cache->spec.on_capacity(cache->spec.arg);
     }

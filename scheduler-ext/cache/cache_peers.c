@@ -82,7 +82,7 @@ void gt_cache_peers_moved(struct gt_cache *cache, const struct cache_peers *peer
 {
     if (!cache->peers_by_labels && !(cache->peers_asked && (peers->rules || peers->uses)))
         return;
-    cache->room = true;
+    cache->more_room = true;
     cache->peers_asked = cache->peers_by_labels = false;
 }
 

@@ -227,7 +227,7 @@ static void cache_pods_empty(struct gt_cache *cache, struct cache_pod *pod)
 /* ---- changes ---- */
 
 /* The plan in force now that the object has `reported`. */
-static void take_plan(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
+static void cache_pods_read_plan(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
     struct cache_plan *plan = NULL;
     if (gt_cache_read_plan(cache, from->plan_node, from->plan_gpus, from->gpus.total, &plan) < 0)
@@ -277,7 +277,7 @@ static void cache_pods_change(struct gt_cache *cache, const struct gt_pod *from,
     struct cache_plan *old_plan = pod->plan;
     gt_cache_detach_pod(cache, pod);
     cache_pods_exchange(pod, new);
-    take_plan(cache, from, pod);
+    cache_pods_read_plan(cache, from, pod);
     gt_cache_attach_pod(pod);
     gt_cache_see_sizes(cache, pod);
     if (left && left != pod->node)
@@ -306,15 +306,15 @@ static struct cache_pod *cache_pods_make(struct gt_cache *cache, const struct ca
         return NULL;
     }
     if (gt_cache_join_job(cache, pod, key) < 0) {
-        gt_cache_leave_namespace(cache, pod);
+        gt_cache_remove_from_namespace(cache, pod);
         free(pod);
         return NULL;
     }
     if (gt_table_add(&cache->pods, pod->hash, pod) < 0) {
         struct gt_cache_job *job = pod->pub.job;
-        gt_cache_leave_job(pod);
+        gt_cache_remove_from_job(pod);
         gt_cache_drop_job(cache, job);
-        gt_cache_leave_namespace(cache, pod);
+        gt_cache_remove_from_namespace(cache, pod);
         free(pod);
         return NULL;
     }
@@ -325,7 +325,7 @@ static struct cache_pod *cache_pods_make(struct gt_cache *cache, const struct ca
 void gt_cache_free_pod(struct gt_cache *cache, struct cache_pod *pod)
 {
     gt_cache_drop_job(cache, pod->pub.job);
-    gt_cache_leave_namespace(cache, pod);
+    gt_cache_remove_from_namespace(cache, pod);
     gt_cache_discharge_plan(cache, pod);
     gt_cache_free_plan(cache, pod->plan);
     cache_pods_empty(cache, pod);
@@ -337,7 +337,7 @@ static void drop_pod(struct gt_cache *cache, struct cache_pod *pod)
     struct cache_node *left = pod->node;
     gt_table_remove(&cache->pods, pod->hash, pod);
     gt_cache_detach_pod(cache, pod);
-    gt_cache_leave_job(pod);
+    gt_cache_remove_from_job(pod);
     gt_cache_unchanged(cache, pod);
     cache->pods_in[pod->pub.state]--;
     if (left)
@@ -363,7 +363,7 @@ static bool may_move(const struct gt_pod *from)
 }
 
 /* Adds or changes a pod that asks for GPUs; `pod` NULL: a new one. */
-static void take_pod(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
+static void cache_pods_put(struct gt_cache *cache, const struct gt_pod *from, struct cache_pod *pod)
 {
     struct cache_pod new = {.digest = cache_pods_digest_of(cache, from),
                             .request = gt_cache_request_make(cache, &from->asked, true)};
@@ -442,7 +442,7 @@ void gt_cache_pod(struct gt_cache *cache, const struct gt_pod *from)
             cache->spec.on_refused(cache->spec.arg, meta->namespace_, meta->name,
                                    "more pods ask for GPUs than gputopo-scheduler stores");
     } else if (counts)
-        take_pod(cache, from, pod);
+        cache_pods_put(cache, from, pod);
     gt_cache_notify(cache);
 }
 

@@ -16,7 +16,7 @@
 struct scene {
     struct gt_cache *cache;
     struct cache_node *node;
-    uint64_t room;    /* GPUs that no pod has */
+    uint64_t unused;  /* GPUs that no pod has */
     uint64_t unnamed; /* in use by an unknown user, as the CR says */
 };
 
@@ -115,7 +115,7 @@ void gt_cache_pass(struct gt_cache *cache, const char *namespace_, const char *n
     struct gt_passed_pod passed = {passed_owner(cache, namespace_, name), now_ms + GT_CACHE_PASSED_MS, pod,
                                    *nodes};
     if (gt_numa_end_passed(cache->cluster, 0, now_ms)) /* of others, whose time is over */
-        cache->room = true;
+        cache->more_room = true;
     gt_numa_end_passed(cache->cluster, passed.owner, now_ms);
     *nodes = (struct gt_node_set){0};
     if (passed.nodes.nodes && pod.gpus <= GT_GPUS_MAX)
@@ -141,7 +141,7 @@ static void recompute_pass(struct gt_cache *cache, const struct cache_pod *pod, 
 void gt_cache_end_passed(struct gt_cache *cache, const char *namespace_, const char *name)
 {
     if (gt_numa_end_passed(cache->cluster, name ? passed_owner(cache, namespace_, name) : 0, cache->now_ms))
-        cache->room = true;
+        cache->more_room = true;
 }
 
 /* ---- GPUs of pods ---- */
@@ -177,7 +177,7 @@ static void find_owned(const struct scene *scene)
 {
     const struct cache_node *node = scene->node;
     for (struct cache_pod *pod = node->pods; pod; pod = pod->node_next) {
-        pod->owned = pod->next_hold = 0;
+        pod->owned = pod->next_promised = 0;
         pod->need = 0;
     }
     for (uint32_t i = 0; i < node->cr.owner_count; i++) {
@@ -302,8 +302,8 @@ static void set_placed(const struct scene *scene, struct cache_pod *pod, enum gt
 /* Assumes a plan's GPUs for its pod, except those that it has already. */
 static void recompute_take(struct scene *scene, struct cache_pod *pod, uint64_t mask)
 {
-    pod->next_hold |= mask & scene->room;
-    scene->room &= ~mask;
+    pod->next_promised |= mask & scene->unused;
+    scene->unused &= ~mask;
     scene->unnamed &= ~mask;
 }
 
@@ -316,7 +316,7 @@ static void locate_bound(struct scene *scene, struct cache_pod *pod)
     bool here = pod->plan && pod->plan->node == scene->node;
     if (here && pod->whole && pod->owned == plan)
         set_placed(scene, pod, state, GT_CACHE_PLAN_RUNNING);
-    else if (here && pod->whole && !(pod->owned & ~plan) && !(rest & ~(scene->room | scene->unnamed))) {
+    else if (here && pod->whole && !(pod->owned & ~plan) && !(rest & ~(scene->unused | scene->unnamed))) {
         recompute_take(scene, pod, rest);
         set_placed(scene, pod, state, GT_CACHE_PLAN_ASSUMED);
         missing = 0;
@@ -350,8 +350,8 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
     bool held = !pod->pub.refused && !pod->pub.deleting && scene->node->id != GT_NONE &&
                 gt_cache_is_open(scene->node) && !scene->node->left_alone && !scene->node->outlived &&
                 gt_cache_taints_fit(pod->constraints, scene->node) && pod->whole &&
-                !(plan & ~(scene->room | pod->owned)) &&
-                (!(plan & ~pod->owned) || gt_bit_count(scene->room & ~plan) >= needs);
+                !(plan & ~(scene->unused | pod->owned)) &&
+                (!(plan & ~pod->owned) || gt_bit_count(scene->unused & ~plan) >= needs);
     if (held)
         recompute_take(scene, pod, plan);
     else if (pod->pub.state == GT_CACHE_WAITING && pod->pub.plan == GT_CACHE_PLAN_ASSUMED &&
@@ -364,12 +364,12 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
  * the pod, it knows of more GPUs than we do, and nobody knows which ones will be left. */
 static void guess(struct scene *scene, struct cache_pod *pod)
 {
-    unsigned room = gt_bit_count(scene->room), need = pod->need < room ? pod->need : room;
+    unsigned room = gt_bit_count(scene->unused), need = pod->need < room ? pod->need : room;
     struct gt_choice choice;
-    if (need && gt_choose(scene->node->cr.class, scene->room, 0, need, CACHE_SEARCH_US, &choice))
+    if (need && gt_choose(scene->node->cr.class, scene->unused, 0, need, CACHE_SEARCH_US, &choice))
         recompute_take(scene, pod, choice.mask);
     else if (need && !pod->owned && gt_class_numa(scene->node->cr.class)->count)
-        recompute_take(scene, pod, scene->room);
+        recompute_take(scene, pod, scene->unused);
 }
 
 static void locate_all(struct scene *scene)
@@ -394,12 +394,12 @@ static void locate_all(struct scene *scene)
 
 /* ---- into the cluster ---- */
 
-static void forget_holds(const struct scene *scene)
+static void forget_promises(const struct scene *scene)
 {
     struct gt_cluster *cluster = scene->cache->cluster;
     struct cache_node *node = scene->node;
     for (struct cache_pod *pod = node->pods; pod; pod = pod->node_next)
-        if (gt_cache_promised(scene->cache, pod) != pod->next_hold)
+        if (gt_cache_promised(scene->cache, pod) != pod->next_promised)
             gt_cluster_end_promise(cluster, pod->pub.promise);
     scene->cache->foreign_gpus -= gt_bit_count(gt_cluster_promised(cluster, node->id, GT_PROMISE_FOREIGN));
     gt_cluster_end_promise(cluster, node->foreign_promise);
@@ -415,25 +415,25 @@ static bool recompute_promise(const struct scene *scene, const struct gt_promise
     return gt_cluster_promise(cluster, promise, ret, NULL) == 0;
 }
 
-static void recompute_assume_holds(const struct scene *scene)
+static void recompute_assume_promised(const struct scene *scene)
 {
     for (struct cache_pod *pod = scene->node->pods; pod; pod = pod->node_next) {
         const struct gt_promise promise = {GT_PROMISE_PLANNED,
-                                           {scene->node->id, pod->next_hold},
+                                           {scene->node->id, pod->next_promised},
                                            pod->pub.job->number,
                                            pod->pub.meta.requests};
-        if (gt_cache_promised(scene->cache, pod) != pod->next_hold &&
+        if (gt_cache_promised(scene->cache, pod) != pod->next_promised &&
             !recompute_promise(scene, &promise, &pod->pub.promise))
             scene->cache->refused++;
     }
 }
 
 /* GPUs that pods have or are planned for do not count as reserved by the other scheduler. */
-static void hold_foreign(const struct scene *scene, uint64_t hold)
+static void promise_foreign(const struct scene *scene, uint64_t promised)
 {
-    const struct gt_promise promise = {.kind = GT_PROMISE_FOREIGN, .place = {scene->node->id, hold}};
-    if (hold && recompute_promise(scene, &promise, &scene->node->foreign_promise))
-        scene->cache->foreign_gpus += gt_bit_count(hold);
+    const struct gt_promise promise = {.kind = GT_PROMISE_FOREIGN, .place = {scene->node->id, promised}};
+    if (promised && recompute_promise(scene, &promise, &scene->node->foreign_promise))
+        scene->cache->foreign_gpus += gt_bit_count(promised);
 }
 
 /* Whether the CR tells of an earlier machine of this name. The API server's clock has whole seconds. */
@@ -487,30 +487,30 @@ void gt_cache_recompute(struct gt_cache *cache, struct cache_node *node)
     if (in) {
         uint64_t others = others_assumed(cache->cluster, node, &at);
         node->is_shared = others != 0;
-        scene.room = at.all & node->healthy & sliced & ~node->used & ~others;
+        scene.unused = at.all & node->healthy & sliced & ~node->used & ~others;
         scene.unnamed = node->used & ~node->owned;
     }
     find_owned(&scene);
     uint64_t claimed = find_claimed(&scene);
-    scene.room &= ~claimed;
+    scene.unused &= ~claimed;
     scene.unnamed &= ~claimed;
     locate_all(&scene);
     if (!in) {
-        cache->room = cache->room || node->is_shared;
+        cache->more_room = cache->more_room || node->is_shared;
         node->is_shared = false;
         return;
     }
-    forget_holds(&scene);
+    forget_promises(&scene);
     gt_cluster_set_free(cache->cluster, node->id, sliced & ~(node->used | claimed));
     gt_cluster_set_healthy(cache->cluster, node->id, node->healthy);
-    cache->room = cache->room || at.slow & ~node->slow; /* a job that never takes them may fit */
+    cache->more_room = cache->more_room || at.slow & ~node->slow; /* a job that never takes them may fit */
     gt_cluster_set_slow(cache->cluster, node->id, node->slow);
-    recompute_assume_holds(&scene);
-    hold_foreign(&scene, node->foreign & scene.room);
+    recompute_assume_promised(&scene);
+    promise_foreign(&scene, node->foreign & scene.unused);
     gt_cluster_set_eligible(cache->cluster, node->id,
                             gt_cache_is_open(node) && !node->stale && !node->left_alone && !node->outlived);
     gt_cluster_get_node(cache->cluster, node->id, &at);
     if (at.available & ~before.available ||
         others_assumed(cache->cluster, node, &at) & recompute_usable(&before) & ~recompute_usable(&at))
-        cache->room = true;
+        cache->more_room = true;
 }

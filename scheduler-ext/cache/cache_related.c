@@ -41,7 +41,7 @@ static void related_free(struct gt_cache *cache, struct cache_related *one)
 /* Jobs that wait may have waited for this. */
 static void related_changed(struct gt_cache *cache)
 {
-    cache->room |= cache->peers_asked;
+    cache->more_room |= cache->peers_asked;
     gt_cache_notify(cache);
 }
 

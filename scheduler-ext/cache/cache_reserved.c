@@ -15,7 +15,7 @@ void gt_cache_set_reserved(struct gt_cache *cache, struct cache_reserved *at, co
         return;
     gt_cache_string_drop(cache, at->text);
     cache->has_reserved = cache->has_reserved || text;
-    cache->room = true;
+    cache->more_room = true;
     at->text = text ? gt_cache_string(cache, text) : NULL;
     at->reported = false;
 }

@@ -137,7 +137,7 @@ static void cache_resources_change(struct gt_cache *cache, struct cache_column *
     column->emptied[row] += emptied;
     if (left > 0 && cache->row_short[row]) {
         cache->row_short[row] = false;
-        cache->room = true;
+        cache->more_room = true;
     }
 }
 

@@ -151,7 +151,7 @@ static void set_members(struct gt_cache *cache, struct cache_supernode *supernod
 
 /* ---- objects ---- */
 
-static void leave_parent(struct gt_cache *cache, struct cache_supernode *supernode)
+static void cache_supernodes_detach(struct gt_cache *cache, struct cache_supernode *supernode)
 {
     struct cache_supernode *parent = supernode->parent;
     if (!parent)
@@ -168,7 +168,7 @@ static void cache_supernodes_move(struct gt_cache *cache, struct cache_supernode
     for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
         cache_supernodes_take_out(cache, child);
     if (supernode->parent != parent) {
-        leave_parent(cache, supernode);
+        cache_supernodes_detach(cache, supernode);
         supernode->parent = parent;
         if (parent) {
             supernode->next_child = parent->children;
@@ -180,7 +180,7 @@ static void cache_supernodes_move(struct gt_cache *cache, struct cache_supernode
     cache_supernodes_put_in(cache, supernode);
     for (struct cache_supernode *child = supernode->children; child; child = child->next_child)
         cache_supernodes_put_in(cache, child);
-    cache->room = true;
+    cache->more_room = true;
 }
 
 /* The records of a supernode, of its parent and of its members. False without memory. */
@@ -201,7 +201,7 @@ static bool make_records(struct gt_cache *cache, const struct gt_supernode_objec
     return false;
 }
 
-static void cache_supernodes_take(struct gt_cache *cache, const struct gt_supernode_object *object)
+static void cache_supernodes_put(struct gt_cache *cache, const struct gt_supernode_object *object)
 {
     struct cache_supernode *supernode, *parent;
     struct cache_membership *claims;
@@ -215,7 +215,7 @@ static void cache_supernodes_take(struct gt_cache *cache, const struct gt_supern
         supernode->spare_nodes = object->spare_nodes;
         supernode->spares_reported = false;
         cache->has_spares = true;
-        cache->room = true;
+        cache->more_room = true;
         cache->reports_changed = true;
     }
     gt_cache_set_reserved(cache, &supernode->reserved, object->reserved);
@@ -228,7 +228,7 @@ static void cache_supernodes_take(struct gt_cache *cache, const struct gt_supern
         cache_supernodes_move(cache, supernode, true, object->tier, parent);
     if (moves || !same) {
         set_members(cache, supernode, claims, object->member_count);
-        cache->room = true;
+        cache->more_room = true;
     } else
         drop_unlinked(cache, claims, object->member_count);
 }
@@ -247,7 +247,7 @@ void gt_cache_supernode(struct gt_cache *cache, const cJSON *json)
     if (gt_supernode_object_read(json, &object, NULL) < 0)
         cache->refused++;
     else if (object.tier) /* otherwise it was created and is not filled yet */
-        cache_supernodes_take(cache, &object);
+        cache_supernodes_put(cache, &object);
     gt_cache_notify(cache);
 }
 

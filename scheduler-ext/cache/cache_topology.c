@@ -207,7 +207,7 @@ static void cache_topology_commit(struct gt_cache *cache, struct cache_node *nod
 }
 
 /* The node leaves the cluster. */
-static void cache_topology_leave(struct gt_cache *cache, struct cache_node *node)
+static void cache_topology_remove_node(struct gt_cache *cache, struct cache_node *node)
 {
     if (!node->has_topology)
         return;
@@ -221,7 +221,7 @@ static void lose_topology(struct gt_cache *cache, const char *name)
     if (!node || !(node->has_topology || node->report.is_filled))
         return;
     gt_cache_forget_report(cache, node);
-    cache_topology_leave(cache, node);
+    cache_topology_remove_node(cache, node);
     gt_cache_node_forget(cache, node);
 }
 
@@ -238,14 +238,14 @@ static bool cache_topology_enter(struct gt_cache *cache, struct cache_node *node
     return true;
 }
 
-static void cache_topology_take(struct gt_cache *cache, const struct gt_node_gpu_topology *topology)
+static void cache_topology_put(struct gt_cache *cache, const struct gt_node_gpu_topology *topology)
 {
     struct cache_node *node = gt_cache_node_record(cache, topology->name);
     bool whole = node && (!cache->spec.reports || gt_cache_set_report(cache, node, topology));
     if (whole && topology->node->gpu_count && !cache->spec.reports_only)
         whole = cache_topology_enter(cache, node, topology);
     else if (whole) /* it may still be in a supernode */
-        cache_topology_leave(cache, node);
+        cache_topology_remove_node(cache, node);
     if (node)
         gt_cache_node_forget(cache, node);
     cache->refused += !whole;
@@ -259,7 +259,7 @@ void gt_cache_topology(struct gt_cache *cache, const cJSON *object, uint64_t now
     if (gt_node_gpu_topology_read(object, &topology, NULL) < 0)
         cache->refused++;
     else if (topology.node)
-        cache_topology_take(cache, &topology);
+        cache_topology_put(cache, &topology);
     else /* its agent created it and has not filled it yet */
         lose_topology(cache, topology.name);
     gt_cache_notify(cache);

@@ -150,9 +150,9 @@ static bool is_among(const struct gt_pod_rules *constraints, const struct gt_rul
     return false;
 }
 
-static bool constraints_expression_holds(const struct gt_pod_rules *constraints,
-                                         const struct gt_rule_expression *expression,
-                                         const struct cache_node *node)
+static bool constraints_expression_matches(const struct gt_pod_rules *constraints,
+                                           const struct gt_rule_expression *expression,
+                                           const struct cache_node *node)
 {
     const char *value = expression->is_name ? node->name : gt_cache_node_label(node, expression->key);
     int64_t is, limit;
@@ -183,7 +183,7 @@ static bool constraints_match_node(const struct gt_pod_rules *constraints, const
                                    const char *named)
 {
     for (uint32_t i = 0; i < constraints->selector_count; i++)
-        if (!constraints_expression_holds(constraints, &constraints->expressions[i], node))
+        if (!constraints_expression_matches(constraints, &constraints->expressions[i], node))
             return false;
     for (uint32_t t = 0; t < constraints->term_count; t++) {
         uint32_t held = 0;
@@ -192,7 +192,7 @@ static bool constraints_match_node(const struct gt_pod_rules *constraints, const
                 &constraints->expressions[constraints->terms[t].first + held];
             bool is_plan = named && expression->is_name && expression->how == GT_RULE_IN &&
                            is_among(constraints, expression, named);
-            if (!is_plan && !constraints_expression_holds(constraints, expression, node))
+            if (!is_plan && !constraints_expression_matches(constraints, expression, node))
                 break;
             held++;
         }

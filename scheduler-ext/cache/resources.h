@@ -83,9 +83,9 @@ void gt_cache_forget_room(struct gt_cache *cache, uint32_t node, const struct gt
 
 /* Reserves other resources for a pod of the job with `gpus` GPUs that does not exist yet; NULL where there is
  * nothing to reserve. */
-struct gt_cache_hold;
-struct gt_cache_hold *gt_cache_hold(struct gt_cache *cache, const struct gt_cache_job *job, uint32_t node,
-                                    unsigned gpus);
+struct gt_cache_reserve;
+struct gt_cache_reserve *gt_cache_reserve(struct gt_cache *cache, const struct gt_cache_job *job,
+                                          uint32_t node, unsigned gpus);
 /* False where another pod has taken some of what is reserved. */
-bool gt_cache_hold_is_sound(const struct gt_cache *cache, const struct gt_cache_hold *hold);
-void gt_cache_unhold(struct gt_cache *cache, struct gt_cache_hold *hold);
+bool gt_cache_reserve_is_sound(const struct gt_cache *cache, const struct gt_cache_reserve *reserve);
+void gt_cache_unreserve(struct gt_cache *cache, struct gt_cache_reserve *reserve);

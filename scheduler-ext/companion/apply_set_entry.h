@@ -61,7 +61,7 @@ void gt_apply_set_entry_free(struct gt_apply_set_entry *entry);
  */
 
 /* Whether everything that is desired is there. Further members do not matter, except in lists. */
-bool gt_desired_holds(const cJSON *desired, const cJSON *have);
+bool gt_desired_is_met(const cJSON *desired, const cJSON *have);
 
 /* A merge patch that removes what is there and not desired, except for conditions; NULL: there is nothing to
  * remove, or no memory. The caller owns it. */

@@ -171,19 +171,19 @@ static int update(const struct apply_set_request *request, struct gt_err **err)
     if (!desired || !have)
         return no_memory(entry, err);
     const cJSON *had = cJSON_GetObjectItemCaseSensitive(have, spec->root);
-    bool labels_hold = gt_desired_holds(labels, cJSON_GetObjectItemCaseSensitive(have, "labels"));
-    bool root_holds = gt_desired_holds(root, had);
+    bool labels_match = gt_desired_is_met(labels, cJSON_GetObjectItemCaseSensitive(have, "labels"));
+    bool root_matches = gt_desired_is_met(root, had);
     int r = spec->is_strict ? remove_extra_fields(request, root, have, err) : 0;
     if (r)
         return r;
     const char *uid = entry->there.uid;
-    if (!labels_hold || (!root_holds && !spec->is_status)) {
+    if (!labels_match || (!root_matches && !spec->is_status)) {
         r = apply_set_write_start(request, GT_KUBE_APPLY, false,
                                   body_of(entry, uid, labels, spec->is_status ? NULL : root), err);
         entry->applied = spec->is_status ? 0 : gt_digest_keyed(entry->desired);
         return r;
     }
-    if (root_holds)
+    if (root_matches)
         return 0;
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(time(NULL), now);
@@ -238,7 +238,7 @@ static bool is_stored(const struct gt_apply_set_entry *entry, const cJSON *objec
         return true;
     gt_auto_json cJSON *desired = cJSON_Parse(entry->desired);
     const cJSON *root = cJSON_GetObjectItemCaseSensitive(desired, root_name);
-    return !root || gt_desired_holds(root, cJSON_GetObjectItemCaseSensitive(object, root_name));
+    return !root || gt_desired_is_met(root, cJSON_GetObjectItemCaseSensitive(object, root_name));
 }
 
 /* Nothing more is written until the watch has the version that was written. Where it has sent something else

@@ -15,7 +15,7 @@
 #include "scheduler-ext/placement/controller.h"
 
 /* Altogether, the process ends within two seconds. */
-enum { RELEASE_MS = 1500, LEAVE_MS = 1800, EVENTS_PER_MINUTE = 600 };
+enum { RELEASE_MS = 1500, COMPANION_END_MS = 1800, EVENTS_PER_MINUTE = 600 };
 
 static void lead_all(struct gt_companion *companion, bool leads)
 {
@@ -215,7 +215,8 @@ static int companion_start(struct gt_companion *companion, struct gt_err **err)
     GT_TRY(gt_loop_new(&companion->loop, err));
     signal(SIGPIPE, SIG_IGN);
     GT_TRY(gt_loop_add_timer(companion->loop, companion_on_released, companion, &companion->end_timer, err));
-    GT_TRY(gt_shutdown_new(companion->loop, LEAVE_MS, companion_on_end, companion, &companion->end, err));
+    GT_TRY(gt_shutdown_new(companion->loop, COMPANION_END_MS, companion_on_end, companion, &companion->end,
+                           err));
     GT_TRY(make_instance(companion, err));
     GT_TRY(start_client(companion, err));
     GT_TRY(gt_companion_serve(companion, err));

@@ -43,7 +43,7 @@ static void config_source_clear(struct gt_config_source *source)
     source->error[0] = '\0';
 }
 
-static void config_source_take(struct gt_config_source *source, const char *text)
+static void config_source_on_text(struct gt_config_source *source, const char *text)
 {
     void *value = NULL;
     gt_auto_err struct gt_err *err = NULL;
@@ -65,7 +65,7 @@ static void config_source_take(struct gt_config_source *source, const char *text
     source->kind->on_change(source->arg);
 }
 
-static void take_nothing(struct gt_config_source *source)
+static void config_source_on_nothing(struct gt_config_source *source)
 {
     bool same = source->is_known && !source->text && !source->error[0];
     source->is_known = true;
@@ -74,7 +74,7 @@ static void take_nothing(struct gt_config_source *source)
         source->kind->on_change(source->arg);
 }
 
-static void take_error(struct gt_config_source *source, const char *why)
+static void config_source_on_error(struct gt_config_source *source, const char *why)
 {
     bool same = source->is_known && strcmp(source->error, why) == 0;
     source->is_known = true;
@@ -91,11 +91,11 @@ static void config_source_on_object(void *arg, cJSON *object)
     for (const char *const *key = source->kind->keys; *key && !text; key++)
         text = cJSON_GetStringValue(gt_get_at(object, "data", *key));
     if (text)
-        config_source_take(source, text);
+        config_source_on_text(source, text);
     else {
         char why[64];
         snprintf(why, sizeof(why), "it has no key \"%.32s\"", source->kind->keys[0]);
-        take_error(source, why);
+        config_source_on_error(source, why);
     }
 }
 
@@ -104,14 +104,14 @@ static void config_source_on_deleted(void *arg, const char *namespace_, const ch
     (void)namespace_;
     (void)name;
     (void)object;
-    take_nothing(arg);
+    config_source_on_nothing(arg);
 }
 
 static void config_source_on_synced(void *arg)
 {
     struct gt_config_source *source = arg;
     if (!source->is_known)
-        take_nothing(source);
+        config_source_on_nothing(source);
 }
 
 static void config_source_on_timer(void *arg)
@@ -121,11 +121,11 @@ static void config_source_on_timer(void *arg)
     gt_auto_err struct gt_err *err = NULL;
     int r = gt_file_read(AT_FDCWD, source->what, source->kind->text_max, &text, NULL, &err);
     if (r >= 0)
-        config_source_take(source, text);
+        config_source_on_text(source, text);
     else if (r == -ENOENT)
-        take_nothing(source);
+        config_source_on_nothing(source);
     else
-        take_error(source, gt_err_text(err));
+        config_source_on_error(source, gt_err_text(err));
     gt_source_arm(source->timer, FILE_MS);
 }
 

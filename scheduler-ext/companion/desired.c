@@ -23,13 +23,13 @@ static const cJSON *by_type(const cJSON *list, const char *type)
     return NULL;
 }
 
-static bool conditions_hold(const cJSON *desired, const cJSON *have)
+static bool desired_conditions_are_met(const cJSON *desired, const cJSON *have)
 {
     const cJSON *entry;
     cJSON_ArrayForEach(entry, desired)
     {
         const cJSON *is = by_type(have, gt_get_string(entry, "type"));
-        if (!is || !gt_desired_holds(entry, is))
+        if (!is || !gt_desired_is_met(entry, is))
             return false;
     }
     return true;
@@ -43,16 +43,16 @@ static unsigned count_keys(const cJSON *object)
     return count;
 }
 
-static bool list_holds(const cJSON *desired, const cJSON *have)
+static bool desired_list_is_met(const cJSON *desired, const cJSON *have)
 {
     const cJSON *a = desired->child, *b = have->child;
     for (; a && b; a = a->next, b = b->next)
-        if (!gt_desired_holds(a, b) || (cJSON_IsObject(a) && count_keys(a) != count_keys(b)))
+        if (!gt_desired_is_met(a, b) || (cJSON_IsObject(a) && count_keys(a) != count_keys(b)))
             return false;
     return !a && !b;
 }
 
-bool gt_desired_holds(const cJSON *desired, const cJSON *have)
+bool gt_desired_is_met(const cJSON *desired, const cJSON *have)
 {
     const cJSON *member;
     if (!have || (desired->type & 0xff) != (have->type & 0xff))
@@ -62,12 +62,13 @@ bool gt_desired_holds(const cJSON *desired, const cJSON *have)
     if (cJSON_IsString(desired))
         return strcmp(desired->valuestring, have->valuestring) == 0;
     if (cJSON_IsArray(desired))
-        return desired->string && strcmp(desired->string, conditions) == 0 ? conditions_hold(desired, have)
-                                                                           : list_holds(desired, have);
+        return desired->string && strcmp(desired->string, conditions) == 0
+                   ? desired_conditions_are_met(desired, have)
+                   : desired_list_is_met(desired, have);
     cJSON_ArrayForEach(member, desired)
     {
         if (!is_time_key(member->string) &&
-            !gt_desired_holds(member, cJSON_GetObjectItemCaseSensitive(have, member->string)))
+            !gt_desired_is_met(member, cJSON_GetObjectItemCaseSensitive(have, member->string)))
             return false;
     }
     return true;

@@ -67,11 +67,11 @@ static bool extender_part_serve(void *self, const struct gt_http_request *reques
     return gt_extender_serve(part->extender, request, response);
 }
 
-static bool extender_part_take(void *self, const struct gt_http_request *request,
-                               struct gt_http_consumer *ret)
+static bool extender_part_on_body(void *self, const struct gt_http_request *request,
+                                  struct gt_http_consumer *ret)
 {
     struct extender_part *part = self;
-    return gt_extender_take(part->extender, request, ret);
+    return gt_extender_on_body(part->extender, request, ret);
 }
 
 const struct gt_part gt_extender_part = {
@@ -83,5 +83,5 @@ const struct gt_part gt_extender_part = {
     .ready = extender_part_ready,
     .metrics = extender_part_metrics,
     .serve = extender_part_serve,
-    .take = extender_part_take,
+    .take = extender_part_on_body,
 };

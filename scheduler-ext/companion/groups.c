@@ -49,7 +49,7 @@ __attribute__((format(printf, 2, 3))) static void groups_note(struct gt_groups *
 /* The node names of one group, while they are collected. */
 struct node_names {
     char **items;
-    uint32_t count, room, left; /* left: for all groups together */
+    uint32_t count, capacity, left; /* left: for all groups together */
 };
 
 static int groups_add_name(struct node_names *names, char *name, struct gt_err **err)
@@ -59,7 +59,7 @@ static int groups_add_name(struct node_names *names, char *name, struct gt_err *
         return name ? gt_fail(err, E2BIG, "the groups have more than %d nodes", GT_GROUPS_NODES_MAX)
                     : gt_fail_sys(err, ENOMEM, "groups");
     }
-    if (!GT_GROW(names->items, names->count, names->room, 16)) {
+    if (!GT_GROW(names->items, names->count, names->capacity, 16)) {
         free(name);
         return gt_fail_sys(err, ENOMEM, "groups");
     }

@@ -9,68 +9,69 @@
 #include "api/supernode.h"
 #include "base/json.h"
 
-enum { HELD_MAX = 1 << 20, PATTERNS_MAX = 256, PATTERN_LEN_MAX = 256, NAMED = 4 };
+enum { PARENTS_MAX = 1 << 20, PATTERNS_MAX = 256, PATTERN_LEN_MAX = 256, NAMED = 4 };
 
-struct held {
-    char *member, *holder;
+struct hypernode_member {
+    char *member, *parent;
     bool is_node, foreign;
 };
 
 /* A selector of a foreign HyperNode. */
 struct pattern {
-    char *holder;
+    char *parent;
     bool is_node, is_all; /* is_all: it may have any member */
     regex_t regex;
 };
 
-struct gt_holders {
-    struct held *held;
-    size_t count, room;
+struct gt_member_parents {
+    struct hypernode_member *known;
+    size_t count, capacity;
     struct pattern patterns[PATTERNS_MAX];
     unsigned pattern_count;
     char **foreign; /* names of HyperNodes that are not ours */
-    size_t foreign_count, foreign_room;
+    size_t foreign_count, foreign_capacity;
     bool failed;
 };
 
-int gt_holders_new(struct gt_holders **ret, struct gt_err **err)
+int gt_member_parents_new(struct gt_member_parents **ret, struct gt_err **err)
 {
     *ret = calloc(1, sizeof(**ret));
     return *ret ? 0 : gt_fail_sys(err, ENOMEM, "HyperNodes");
 }
 
-void gt_holders_free(struct gt_holders *holders)
+void gt_member_parents_free(struct gt_member_parents *parents)
 {
-    if (!holders)
+    if (!parents)
         return;
-    for (size_t i = 0; i < holders->count; i++) {
-        free(holders->held[i].member);
-        free(holders->held[i].holder);
+    for (size_t i = 0; i < parents->count; i++) {
+        free(parents->known[i].member);
+        free(parents->known[i].parent);
     }
-    for (unsigned i = 0; i < holders->pattern_count; i++) {
-        free(holders->patterns[i].holder);
-        if (!holders->patterns[i].is_all)
-            regfree(&holders->patterns[i].regex);
+    for (unsigned i = 0; i < parents->pattern_count; i++) {
+        free(parents->patterns[i].parent);
+        if (!parents->patterns[i].is_all)
+            regfree(&parents->patterns[i].regex);
     }
-    for (size_t i = 0; i < holders->foreign_count; i++)
-        free(holders->foreign[i]);
-    free(holders->foreign);
-    free(holders->held);
-    free(holders);
+    for (size_t i = 0; i < parents->foreign_count; i++)
+        free(parents->foreign[i]);
+    free(parents->foreign);
+    free(parents->known);
+    free(parents);
 }
 
-static void add_held(struct gt_holders *holders, const char *member, const char *holder, bool is_node,
-                     bool foreign)
+static void hypernodes_add_known(struct gt_member_parents *parents, const char *member, const char *parent,
+                                 bool is_node, bool foreign)
 {
-    bool room = holders->count < HELD_MAX && GT_GROW(holders->held, holders->count, holders->room, 64);
-    char *a = room ? strdup(member) : NULL, *b = a ? strdup(holder) : NULL;
+    bool capacity =
+        parents->count < PARENTS_MAX && GT_GROW(parents->known, parents->count, parents->capacity, 64);
+    char *a = capacity ? strdup(member) : NULL, *b = a ? strdup(parent) : NULL;
     if (!b) {
         free(a);
-        holders->failed = true;
+        parents->failed = true;
         return;
     }
-    holders->held[holders->count++] =
-        (struct held){.member = a, .holder = b, .is_node = is_node, .foreign = foreign};
+    parents->known[parents->count++] =
+        (struct hypernode_member){.member = a, .parent = b, .is_node = is_node, .foreign = foreign};
 }
 
 /* Volcano uses Go's regular expressions. Only those are understood that mean the same in POSIX extended
@@ -82,56 +83,56 @@ static bool is_understood(const char *text)
 }
 
 /* `text` NULL: it selects in another way. */
-static void add_pattern(struct gt_holders *holders, const char *holder, bool is_node, const char *text)
+static void add_pattern(struct gt_member_parents *parents, const char *parent, bool is_node, const char *text)
 {
     /* A selector beyond the limit counts as having every member, so that no foreign member is taken. */
-    bool last = holders->pattern_count == PATTERNS_MAX;
-    struct pattern *p = &holders->patterns[last ? PATTERNS_MAX - 1 : holders->pattern_count];
+    bool last = parents->pattern_count == PATTERNS_MAX;
+    struct pattern *p = &parents->patterns[last ? PATTERNS_MAX - 1 : parents->pattern_count];
     if (last && !p->is_all)
         regfree(&p->regex);
     if (last)
-        free(p->holder);
-    *p = (struct pattern){.holder = strdup(holder), .is_node = is_node};
+        free(p->parent);
+    *p = (struct pattern){.parent = strdup(parent), .is_node = is_node};
     p->is_all =
         last || !text || !is_understood(text) || regcomp(&p->regex, text, REG_EXTENDED | REG_NOSUB) != 0;
-    holders->failed |= !p->holder;
+    parents->failed |= !p->parent;
     if (!last)
-        holders->pattern_count++;
+        parents->pattern_count++;
 }
 
-static void hypernodes_add_member(struct gt_holders *holders, const char *holder, bool foreign,
+static void hypernodes_add_member(struct gt_member_parents *parents, const char *parent, bool foreign,
                                   const struct gt_hyper_node_member *member)
 {
     if (member->name)
-        add_held(holders, member->name, holder, member->is_node, foreign);
+        hypernodes_add_known(parents, member->name, parent, member->is_node, foreign);
     if (member->pattern && foreign)
-        add_pattern(holders, holder, member->is_node, member->pattern);
+        add_pattern(parents, parent, member->is_node, member->pattern);
     if (member->by_labels && foreign)
-        add_pattern(holders, holder, member->is_node, NULL);
+        add_pattern(parents, parent, member->is_node, NULL);
 }
 
-void gt_holders_add(void *arg, const char *name, enum gt_apply_set_state state, const char *have)
+void gt_member_parents_add(void *arg, const char *name, enum gt_apply_set_state state, const char *have)
 {
-    struct gt_holders *holders = arg;
+    struct gt_member_parents *parents = arg;
     bool foreign = state == GT_APPLY_SET_FOREIGN;
     gt_auto_json cJSON *object = cJSON_Parse(have);
     gt_auto_hyper_node struct gt_hyper_node node = {0};
-    holders->failed |= !object || gt_hyper_node_read(object, &node, NULL) < 0;
+    parents->failed |= !object || gt_hyper_node_read(object, &node, NULL) < 0;
     for (unsigned i = 0; i < node.count; i++)
-        hypernodes_add_member(holders, name, foreign, &node.members[i]);
+        hypernodes_add_member(parents, name, foreign, &node.members[i]);
     if (!foreign)
         return;
-    bool room = holders->foreign_count < HELD_MAX &&
-                GT_GROW(holders->foreign, holders->foreign_count, holders->foreign_room, 64);
-    char *copied = room ? strdup(name) : NULL;
+    bool capacity = parents->foreign_count < PARENTS_MAX &&
+                    GT_GROW(parents->foreign, parents->foreign_count, parents->foreign_capacity, 64);
+    char *copied = capacity ? strdup(name) : NULL;
     if (copied)
-        holders->foreign[holders->foreign_count++] = copied;
-    holders->failed |= !copied;
+        parents->foreign[parents->foreign_count++] = copied;
+    parents->failed |= !copied;
 }
 
-static int compare_held(const void *a, const void *b)
+static int hypernodes_compare_known(const void *a, const void *b)
 {
-    const struct held *x = a, *y = b;
+    const struct hypernode_member *x = a, *y = b;
     int order = strcmp(x->member, y->member);
     return order ? order : (int)y->foreign - (int)x->foreign; /* foreign ones first */
 }
@@ -141,32 +142,32 @@ static int hypernodes_compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-bool gt_holders_end(struct gt_holders *holders)
+bool gt_member_parents_end(struct gt_member_parents *parents)
 {
-    if (holders->count)
-        qsort(holders->held, holders->count, sizeof(*holders->held), compare_held);
-    if (holders->foreign_count)
-        qsort(holders->foreign, holders->foreign_count, sizeof(char *), hypernodes_compare_names);
-    return !holders->failed;
+    if (parents->count)
+        qsort(parents->known, parents->count, sizeof(*parents->known), hypernodes_compare_known);
+    if (parents->foreign_count)
+        qsort(parents->foreign, parents->foreign_count, sizeof(char *), hypernodes_compare_names);
+    return !parents->failed;
 }
 
-const char *gt_holders_find(const struct gt_holders *holders, bool is_node, const char *member,
-                            const char *self, bool *ret_foreign)
+const char *gt_member_parents_find(const struct gt_member_parents *parents, bool is_node, const char *member,
+                                   const char *self, bool *ret_foreign)
 {
-    size_t first = GT_LOWER_BOUND(i, holders->count, strcmp(holders->held[i].member, member) < 0);
-    for (size_t i = first; i < holders->count && strcmp(holders->held[i].member, member) == 0; i++) {
-        const struct held *held = &holders->held[i];
-        if (held->is_node != is_node || (!held->foreign && strcmp(held->holder, self) == 0))
+    size_t first = GT_LOWER_BOUND(i, parents->count, strcmp(parents->known[i].member, member) < 0);
+    for (size_t i = first; i < parents->count && strcmp(parents->known[i].member, member) == 0; i++) {
+        const struct hypernode_member *known = &parents->known[i];
+        if (known->is_node != is_node || (!known->foreign && strcmp(known->parent, self) == 0))
             continue;
-        *ret_foreign = held->foreign;
-        return held->holder;
+        *ret_foreign = known->foreign;
+        return known->parent;
     }
-    for (unsigned i = 0; i < holders->pattern_count; i++) {
-        const struct pattern *p = &holders->patterns[i];
+    for (unsigned i = 0; i < parents->pattern_count; i++) {
+        const struct pattern *p = &parents->patterns[i];
         if (p->is_node != is_node || (!p->is_all && regexec(&p->regex, member, 0, NULL, 0) != 0))
             continue;
         *ret_foreign = true;
-        return p->holder;
+        return p->parent;
     }
     return NULL;
 }
@@ -174,7 +175,7 @@ const char *gt_holders_find(const struct gt_holders *holders, bool is_node, cons
 /* The desired members of a HyperNode, and those that were left out. */
 struct members {
     const struct gt_view *view;
-    const struct gt_holders *holders;
+    const struct gt_member_parents *parents;
     const char *self;
     struct gt_hyper_node node;
     unsigned refused, waiting;
@@ -185,15 +186,15 @@ struct members {
 static void hypernodes_add(struct members *members, bool is_node, const char *name)
 {
     bool foreign = false;
-    const char *holder = gt_holders_find(members->holders, is_node, name, members->self, &foreign);
-    if (holder && !foreign) {
+    const char *parent = gt_member_parents_find(members->parents, is_node, name, members->self, &foreign);
+    if (parent && !foreign) {
         members->waiting++;
         return;
     }
-    if (holder) {
+    if (parent) {
         if (members->refused++ < NAMED)
             gt_buf_printf(&members->why, "%s%s %s is held by the HyperNode %s, which is somebody else's",
-                          members->why.len ? "; " : "", is_node ? "node" : "HyperNode", name, holder);
+                          members->why.len ? "; " : "", is_node ? "node" : "HyperNode", name, parent);
         return;
     }
     struct gt_hyper_node_member *member = gt_hyper_node_add(&members->node);
@@ -224,20 +225,20 @@ __attribute__((format(printf, 4, 5))) static void hypernodes_say(struct gt_proje
     va_end(args);
 }
 
-bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_holders *holders, bool *made,
-                        struct gt_projected *ret, struct gt_buf *to)
+bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_member_parents *parents,
+                        bool *made, struct gt_projected *ret, struct gt_buf *to)
 {
     const struct gt_supernode *supernode = &view->join->supernodes[s];
     gt_auto_buf struct gt_buf text = GT_BUF(GT_APPLY_SET_BODY_MAX);
     struct members members = {.view = view,
-                              .holders = holders,
+                              .parents = parents,
                               .self = supernode->name,
                               .node = {.tier = supernode->tier},
                               .why = {.max = sizeof(ret->message) - 64}};
     made[s] = false;
     const char *name = supernode->name;
-    if (holders->foreign_count &&
-        bsearch(&name, holders->foreign, holders->foreign_count, sizeof(char *), hypernodes_compare_names)) {
+    if (parents->foreign_count &&
+        bsearch(&name, parents->foreign, parents->foreign_count, sizeof(char *), hypernodes_compare_names)) {
         hypernodes_say(ret, false, "NameTaken", "the HyperNode %s is somebody else's, it is left as it is",
                        supernode->name);
         return false;

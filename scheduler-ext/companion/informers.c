@@ -117,7 +117,7 @@ static void cache_rewires(void *arg, const char *node)
                GT_STR("node", node));
 }
 
-static void cache_room(void *arg)
+static void cache_on_more_room(void *arg)
 {
     struct gt_informers *informers = arg;
     NOTIFY(informers, on_capacity, informers->handlers[i_].arg);
@@ -189,7 +189,7 @@ static void informers_came(void *arg, cJSON *object)
         gt_cache_node(informers->cache, object);
         break;
     case GT_INFORMER_LEASES:
-        gt_noted_take_foreign(informers->cache, object, gt_clock_ms());
+        gt_noted_read_foreign(informers->cache, object, gt_clock_ms());
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim(informers->cache, object);
@@ -241,7 +241,7 @@ static void informers_went(void *arg, const char *namespace_, const char *name, 
         gt_cache_node_deleted(informers->cache, name);
         break;
     case GT_INFORMER_LEASES:
-        gt_noted_take_foreign(informers->cache, NULL, 0);
+        gt_noted_read_foreign(informers->cache, NULL, 0);
         break;
     case GT_INFORMER_CLAIMS:
         gt_cache_claim_deleted(informers->cache, namespace_, name);
@@ -355,7 +355,7 @@ int gt_informers_new(struct gt_loop *loop, struct gt_kube *kube, const struct gt
                                  .on_pod = cache_pod,
                                  .on_pod_deleted = cache_pod_gone,
                                  .on_refused = cache_refused,
-                                 .on_capacity = cache_room,
+                                 .on_capacity = cache_on_more_room,
                                  .on_rewires = cache_rewires,
                                  .on_report = cache_report,
                                  .arg = informers};

@@ -303,7 +303,7 @@ static void unfollow(struct gt_kueue *kueue)
     gt_admission_clear(kueue->admission);
 }
 
-static int kueue_take_version(struct gt_kueue *kueue, const cJSON *group, struct gt_err **err)
+static int kueue_choose_version(struct gt_kueue *kueue, const cJSON *group, struct gt_err **err)
 {
     const char *version = gt_kueue_version(group);
     int r = 0;
@@ -330,7 +330,7 @@ static void on_versions(void *arg, struct gt_kube_answer *answer)
     struct gt_kueue *kueue = arg;
     gt_auto_err struct gt_err *error = NULL;
     kueue->asks = NULL;
-    if (!answer->error && kueue_take_version(kueue, answer->object, &error) >= 0) {
+    if (!answer->error && kueue_choose_version(kueue, answer->object, &error) >= 0) {
         kueue->ask_failures = 0;
         return;
     }

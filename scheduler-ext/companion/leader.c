@@ -21,7 +21,7 @@ struct gt_leader {
     struct gt_leader_stats stats;
 };
 
-static void check_holder(struct gt_leader *leader);
+static void leader_read_lease(struct gt_leader *leader);
 
 int gt_leader_new(const struct gt_leader_spec *spec, const struct gt_leader_port *port,
                   struct gt_leader **ret, struct gt_err **err)
@@ -49,7 +49,7 @@ void gt_leader_free(struct gt_leader *leader)
     free(leader);
 }
 
-const char *gt_leader_holder(const struct gt_leader *leader)
+const char *gt_leader_identity(const struct gt_leader *leader)
 {
     return leader->known ? leader->lease.holder : "";
 }
@@ -117,7 +117,7 @@ static void leader_send(struct gt_leader *leader, struct gt_kube_request request
 }
 
 /* Takes over the server's answer. False: it is invalid. */
-static bool leader_take(struct gt_leader *leader, const cJSON *object)
+static bool leader_read(struct gt_leader *leader, const cJSON *object)
 {
     struct gt_lease lease;
     gt_auto_err struct gt_err *err = NULL;
@@ -144,7 +144,7 @@ static void leader_on_written(void *arg, struct gt_kube_answer *answer)
     leader->busy = false;
     end_late_term(leader);
     if (!answer->error) {
-        if (!leader_take(leader, answer->object))
+        if (!leader_read(leader, answer->object))
             return;
         leader->renewed_ms = leader->asked_ms;
         set_leads(leader, true);
@@ -152,7 +152,7 @@ static void leader_on_written(void *arg, struct gt_kube_answer *answer)
     } else if (answer->status == 409 || answer->status == 404) {
         /* Another replica was faster, or our own first try succeeded and its answer was lost. */
         leader->is_stale = true;
-        check_holder(leader);
+        leader_read_lease(leader);
     } else
         leader_fail(leader, gt_err_text(answer->error));
 }
@@ -202,7 +202,7 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
         claim(leader, GT_KUBE_CREATE, (struct gt_lease){0});
     } else if (answer->error)
         leader_fail(leader, gt_err_text(answer->error));
-    else if (leader_take(leader, answer->object)) {
+    else if (leader_read(leader, answer->object)) {
         if (!leader->lease.holder[0])
             leader->spec.read_note(leader->spec.arg, gt_lease_note(answer->object));
         if (leader_is_ours(leader) || !leader->lease.holder[0] || is_abandoned(leader)) {
@@ -215,7 +215,7 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
     }
 }
 
-static void check_holder(struct gt_leader *leader)
+static void leader_read_lease(struct gt_leader *leader)
 {
     leader_send(leader, (struct gt_kube_request){.verb = GT_KUBE_GET, .name = leader->spec.name}, on_read);
 }
@@ -234,7 +234,7 @@ void gt_leader_run(struct gt_leader *leader)
     else if (leader->leads && leader_is_ours(leader) && !leader->is_stale)
         claim(leader, GT_KUBE_UPDATE, leader->lease);
     else
-        check_holder(leader);
+        leader_read_lease(leader);
 }
 
 /* A request while it is given back; nobody waits for long. */
@@ -261,7 +261,7 @@ static void leader_on_reread(void *arg, struct gt_kube_answer *answer)
 {
     struct gt_leader *leader = arg;
     leader->busy = false;
-    if (!answer->error && leader_take(leader, answer->object) && leader_is_ours(leader))
+    if (!answer->error && leader_read(leader, answer->object) && leader_is_ours(leader))
         leader_give_back(leader);
     else
         leader->spec.on_released(leader->spec.arg);

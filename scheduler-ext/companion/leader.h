@@ -70,7 +70,7 @@ bool gt_leader_is_current(const struct gt_leader *leader);
 
 void gt_leader_stats(const struct gt_leader *leader, struct gt_leader_stats *ret);
 /* The replica that held the lease when it was read last; "": none. */
-const char *gt_leader_holder(const struct gt_leader *leader);
+const char *gt_leader_identity(const struct gt_leader *leader);
 
 /* A leader with the loop's timer, the real clock and a client; to be freed before the client. */
 struct gt_elect;

@@ -284,8 +284,8 @@ static void answer_refused(void *consumer, struct gt_http_response *response)
     gt_buf_puts(&response->body, refusal->why);
 }
 
-static bool placement_part_take(void *self, const struct gt_http_request *request,
-                                struct gt_http_consumer *ret)
+static bool placement_part_on_body(void *self, const struct gt_http_request *request,
+                                   struct gt_http_consumer *ret)
 {
     struct placement_part *part = self;
     const struct refusal *refusal =
@@ -455,6 +455,6 @@ const struct gt_part gt_placement_part = {
     .lead = placement_part_lead,
     .metrics = placement_part_metrics,
     .serve = placement_part_serve,
-    .take = placement_part_take,
+    .take = placement_part_on_body,
     .placement = part_placement,
 };

@@ -52,7 +52,7 @@ const char *gt_companion_describe(void *arg, struct gt_buf *certificate)
             gt_buf_printf(certificate, "https: the certificate expires in %d hours", (int)(left / 3600));
     }
     if (companion->elect)
-        return gt_leader_holder(gt_elect_leader(companion->elect));
+        return gt_leader_identity(gt_elect_leader(companion->elect));
     return companion->leads ? companion->instance : "";
 }
 
@@ -161,8 +161,8 @@ static void companion_serve(void *arg, const struct gt_http_request *request,
     }
 }
 
-static bool companion_serve_take(void *arg, const struct gt_http_request *request,
-                                 struct gt_http_consumer *ret)
+static bool companion_serve_on_body(void *arg, const struct gt_http_request *request,
+                                    struct gt_http_consumer *ret)
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
@@ -187,7 +187,7 @@ int gt_companion_serve(struct gt_companion *companion, struct gt_err **err)
     struct gt_http_spec spec = {
         .address = options->serve.http,
         .handler = companion_serve,
-        .on_body = companion_serve_take,
+        .on_body = companion_serve_on_body,
         .arg = companion,
         .on_tls = on_tls,
         .body_max = COLLECTED_MAX,

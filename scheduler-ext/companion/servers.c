@@ -16,7 +16,7 @@ struct server_node {
 struct gt_servers {
     struct server_node
         *items; /* sorted, one for each UUID; those learned since the last settle are appended */
-    uint32_t count, room;
+    uint32_t count, capacity;
     bool failed; /* no memory for a learned holder */
 };
 
@@ -46,7 +46,7 @@ void gt_servers_free(struct gt_servers *servers)
 
 static bool servers_add(struct gt_servers *servers, const char *uuid, const char *node, bool is_published)
 {
-    if (!GT_GROW(servers->items, servers->count, servers->room, 64))
+    if (!GT_GROW(servers->items, servers->count, servers->capacity, 64))
         return false;
     struct server_node server = {strdup(uuid), strdup(node), is_published};
     if (!server.uuid || !server.node) {
@@ -91,8 +91,8 @@ static int servers_compare_uuids(const void *a, const void *b)
     return strcmp(x->server_uuid, y->server_uuid);
 }
 
-static bool still_holds(const struct server_node *server, const struct gt_cache_report *const *reports,
-                        uint32_t count)
+static bool server_still_has(const struct server_node *server, const struct gt_cache_report *const *reports,
+                             uint32_t count)
 {
     const struct gt_cache_report *const *found =
         bsearch(server->node, reports, count, sizeof(*reports), servers_compare_names);
@@ -100,8 +100,8 @@ static bool still_holds(const struct server_node *server, const struct gt_cache_
 }
 
 /* Keeps one holder for each UUID, if it still holds it. */
-static void keep_holders(struct gt_servers *servers, const struct gt_cache_report *const *reports,
-                         uint32_t count)
+static void servers_keep_nodes(struct gt_servers *servers, const struct gt_cache_report *const *reports,
+                               uint32_t count)
 {
     uint32_t kept = 0;
     if (servers->count)
@@ -109,7 +109,7 @@ static void keep_holders(struct gt_servers *servers, const struct gt_cache_repor
     for (uint32_t i = 0; i < servers->count; i++) {
         struct server_node *server = &servers->items[i];
         bool is_known = kept && strcmp(servers->items[kept - 1].uuid, server->uuid) == 0;
-        if (is_known || !still_holds(server, reports, count)) {
+        if (is_known || !server_still_has(server, reports, count)) {
             servers_drop(server);
             continue;
         }
@@ -128,9 +128,9 @@ int gt_servers_settle(struct gt_servers *servers, const struct gt_cache_report *
         servers->failed = false;
         return gt_fail_sys(err, ENOMEM, "servers");
     }
-    keep_holders(servers, reports, count);
+    servers_keep_nodes(servers, reports, count);
     for (uint32_t i = 0; i < count; i++)
-        if (reports[i]->server_uuid && !gt_servers_holder(servers, reports[i]->server_uuid))
+        if (reports[i]->server_uuid && !gt_servers_node(servers, reports[i]->server_uuid))
             claims[claimed++] = reports[i];
     qsort(claims, claimed, sizeof(*claims), servers_compare_uuids);
     bool whole = true;
@@ -148,7 +148,7 @@ static int compare_uuid(const void *uuid, const void *server)
     return strcmp(uuid, ((const struct server_node *)server)->uuid);
 }
 
-const char *gt_servers_holder(const struct gt_servers *servers, const char *uuid)
+const char *gt_servers_node(const struct gt_servers *servers, const char *uuid)
 {
     if (!servers || !uuid || !servers->count)
         return NULL;

@@ -113,20 +113,20 @@ static bool apply_hypernodes(struct gt_supernodes *self, const struct gt_view *v
                              struct gt_projected *projected)
 {
     const struct gt_join *join = view->join;
-    gt_auto_holders struct gt_holders *holders = NULL;
+    gt_auto_member_parents struct gt_member_parents *parents = NULL;
     gt_auto_free bool *made = calloc((size_t)join->supernode_count + 1, sizeof(*made));
-    bool whole = made && gt_holders_new(&holders, NULL) >= 0;
+    bool whole = made && gt_member_parents_new(&parents, NULL) >= 0;
     if (!whole)
         return false;
-    gt_apply_set_each(self->hypernodes, gt_holders_add, holders);
-    whole = gt_holders_end(holders);
+    gt_apply_set_each(self->hypernodes, gt_member_parents_add, parents);
+    whole = gt_member_parents_end(parents);
     gt_apply_set_begin(self->hypernodes);
     for (unsigned tier = 1; tier <= GT_JOIN_TIERS_MAX; tier++)
         for (uint32_t s = 0; s < join->supernode_count && whole; s++) {
             gt_auto_buf struct gt_buf desired = GT_BUF(GT_APPLY_SET_BODY_MAX);
             if (join->supernodes[s].tier != tier)
                 continue;
-            if (gt_hypernode_write(view, s, holders, made, &projected[s], &desired))
+            if (gt_hypernode_write(view, s, parents, made, &projected[s], &desired))
                 whole = !desired.failed &&
                         gt_apply_set_want(self->hypernodes, join->supernodes[s].name, desired.data);
         }

@@ -153,13 +153,12 @@ static int companion_view_join(struct gt_view *view, const struct gt_view_spec *
     GT_TRY(companion_view_place(view, spec, err));
     for (uint32_t i = 0; i < view->node_count; i++) {
         const struct gt_cache_report *report = view->reports[i];
-        nodes[i] =
-            (struct gt_join_node){.name = report->name,
-                                  .server_uuid = report->server_uuid,
-                                  .remotes = report->remotes,
-                                  .remote_count = report->remote_count,
-                                  .label = report->label,
-                                  .uuid_holder = gt_servers_holder(spec->servers, report->server_uuid)};
+        nodes[i] = (struct gt_join_node){.name = report->name,
+                                         .server_uuid = report->server_uuid,
+                                         .remotes = report->remotes,
+                                         .remote_count = report->remote_count,
+                                         .label = report->label,
+                                         .uuid_node = gt_servers_node(spec->servers, report->server_uuid)};
     }
     const struct gt_join_input input = {.nodes = nodes,
                                         .node_count = view->node_count,

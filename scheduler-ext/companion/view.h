@@ -65,7 +65,7 @@ int gt_servers_settle(struct gt_servers *servers, const struct gt_cache_report *
 
 /* The name of the node that holds the UUID, valid until the next change; NULL: none, or `servers` or `uuid`
  * is NULL. */
-const char *gt_servers_holder(const struct gt_servers *servers, const char *uuid);
+const char *gt_servers_node(const struct gt_servers *servers, const char *uuid);
 
 /* A snapshot of the supernodes, with sums over their nodes. It points into the cache and the groups that it
  * was made from, and is valid until they change; then it is made again. */
@@ -139,27 +139,27 @@ void gt_view_write_nodefeature(const struct gt_view *view, uint32_t node, struct
  * left out until it has been removed there. A foreign HyperNode that selects by labels, or by an expression
  * that is not understood here, counts as having every member.
  */
-struct gt_holders;
+struct gt_member_parents;
 
-int gt_holders_new(struct gt_holders **ret, struct gt_err **err);
-void gt_holders_free(struct gt_holders *holders);
-GT_DEFINE_CLEANUP(struct gt_holders *, gt_holders_free)
-#define gt_auto_holders GT_CLEANUP(gt_holders_free)
+int gt_member_parents_new(struct gt_member_parents **ret, struct gt_err **err);
+void gt_member_parents_free(struct gt_member_parents *parents);
+GT_DEFINE_CLEANUP(struct gt_member_parents *, gt_member_parents_free)
+#define gt_auto_member_parents GT_CLEANUP(gt_member_parents_free)
 
 /* Adds an existing HyperNode, with `have` as in apply_set.h; a gt_apply_set_visit. */
-void gt_holders_add(void *holders, const char *name, enum gt_apply_set_state state, const char *have);
-/* To be called after the last one and before gt_holders_find(). False: no memory for one of them. */
-bool gt_holders_end(struct gt_holders *holders);
+void gt_member_parents_add(void *parents, const char *name, enum gt_apply_set_state state, const char *have);
+/* To be called after the last one and before gt_member_parents_find(). False: no memory for one of them. */
+bool gt_member_parents_end(struct gt_member_parents *parents);
 
 /* The HyperNode besides `self` that has the node (or HyperNode) `member`; NULL: none. *ret_foreign: it is not
  * ours. */
-const char *gt_holders_find(const struct gt_holders *holders, bool is_node, const char *member,
-                            const char *self, bool *ret_foreign);
+const char *gt_member_parents_find(const struct gt_member_parents *parents, bool is_node, const char *member,
+                                   const char *self, bool *ret_foreign);
 
 /*
  * Appends the desired HyperNode of supernode s and returns true, or returns false where it is to have none.
  * To be called by ascending tier; `made` [supernode] says which supernodes have one, and the entry of s is
  * set.
  */
-bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_holders *holders, bool *made,
-                        struct gt_projected *ret, struct gt_buf *to);
+bool gt_hypernode_write(const struct gt_view *view, uint32_t s, const struct gt_member_parents *parents,
+                        bool *made, struct gt_projected *ret, struct gt_buf *to);

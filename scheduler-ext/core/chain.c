@@ -119,7 +119,7 @@ bool gt_chain_get_seen(const struct gt_cluster *cluster, unsigned nth, struct gt
     return true;
 }
 
-void gt_chain_take_over(struct gt_cluster *cluster, const struct gt_chain_seen *seen)
+void gt_chain_adopt(struct gt_cluster *cluster, const struct gt_chain_seen *seen)
 {
     struct chain *chain = &cluster->chain;
     struct gt_chain_seen *own = chain_find(chain, seen->size, true);

@@ -18,7 +18,7 @@ enum {
     GT_CHAIN_PART = 100,
     GT_CHAIN_SEEN_MAX = 64, /* sizes that are remembered at one time */
     GT_CHAIN_SIZE_MAX = GT_CLUSTER_NODES_MAX * GT_GPUS_MAX,
-    GT_CHAIN_WEIGHT_MAX = 1 << 30, /* largest weight of a size, in GPUs, for gt_chain_take_over() */
+    GT_CHAIN_WEIGHT_MAX = 1 << 30, /* largest weight of a size, in GPUs, for gt_chain_adopt() */
 };
 
 /* Adds a job with units of `size` GPUs and `gpus` GPUs in all. A job with atoms is added a second time with
@@ -39,7 +39,7 @@ struct gt_chain_seen {
 /* The nth size, from 0, in no order; false: no more. */
 bool gt_chain_get_seen(const struct gt_cluster *cluster, unsigned nth, struct gt_chain_seen *ret);
 /* Replaces what is known about a size with what another chain knows about it. */
-void gt_chain_take_over(struct gt_cluster *cluster, const struct gt_chain_seen *seen);
+void gt_chain_adopt(struct gt_cluster *cluster, const struct gt_chain_seen *seen);
 
 /* Unit sizes, GPUs, ascending. */
 struct gt_chain_sizes {

@@ -346,7 +346,7 @@ static void cluster_join(struct gt_cluster *cluster, uint32_t id, uint32_t leaf)
         cluster->supers[s].nodes++;
 }
 
-static void cluster_leave(struct gt_cluster *cluster, uint32_t id)
+static void cluster_unlink(struct gt_cluster *cluster, uint32_t id)
 {
     gt_cluster_set_eligible(cluster, id, false); /* removes it from every count */
     uint32_t leaf = cluster->super[id];
@@ -408,7 +408,7 @@ int gt_cluster_move_node(struct gt_cluster *cluster, uint32_t node, uint32_t sup
     uint32_t leaf;
     GT_TRY(new_leaf(cluster, cluster->node_names.text[node], node, supernode, &leaf, err));
     bool eligible = cluster->eligible[node];
-    cluster_leave(cluster, node);
+    cluster_unlink(cluster, node);
     cluster_join(cluster, node, leaf);
     gt_cluster_set_eligible(cluster, node, eligible);
     return 0;
@@ -420,7 +420,7 @@ void gt_cluster_remove_node(struct gt_cluster *cluster, uint32_t node)
         return;
     while (cluster->first_promise[node] != GT_NONE)
         gt_core_end_promise(cluster, cluster->first_promise[node]);
-    cluster_leave(cluster, node);
+    cluster_unlink(cluster, node);
     cluster->nodes_of[cluster->size[node]]--;
     cluster->numa_nodes -= gt_class_numa(cluster->classes[cluster->class[node]])->count > 0;
     if (--cluster->class_nodes[cluster->class[node]] == 0)

@@ -52,7 +52,7 @@ static bool make_runs(struct rule_search *search)
     return true;
 }
 
-static bool node_takes(struct rule_search *search, const struct rule_run *run, uint32_t pod, uint32_t node)
+static bool node_accepts(struct rule_search *search, const struct rule_run *run, uint32_t pod, uint32_t node)
 {
     search->budget -= search->budget > 0;
     return gt_draft_count(search->job, node) >= run->unit->gpus &&
@@ -81,7 +81,7 @@ static uint32_t next_node(struct rule_search *search, const struct rule_run *run
     uint64_t best = UINT64_MAX;
     for (uint32_t node = cluster->supers[super].first_node; node != GT_NONE; node = cluster->next[node]) {
         uint64_t own =
-            node_takes(search, run, pod, node) ? search_key(search, pod, node, beside) : UINT64_MAX;
+            node_accepts(search, run, pod, node) ? search_key(search, pod, node, beside) : UINT64_MAX;
         if (own < best && own >= *key)
             best = own;
     }
@@ -126,7 +126,7 @@ static uint32_t room_of(struct rule_search *search, const struct rule_run *run, 
         bool takes = false; /* one of its pods */
         for (uint32_t i = pod; i < run->first + run->count && !takes; i++)
             takes = (i == pod || search->work->rules->sort[i] != search->work->rules->sort[i - 1]) &&
-                    node_takes(search, run, i, node);
+                    node_accepts(search, run, i, node);
         room += takes ? gt_core_slots(run->unit->gpus, gt_draft_count(search->job, node)) : 0;
     }
     return room;

@@ -137,7 +137,7 @@ static unsigned lowest_tier(const struct spread *spread)
 }
 
 /* What a supernode holds of the units to come, where these lie whole in domains of one tier. */
-struct domain_hold {
+struct domain_share {
     uint32_t units;
     uint32_t domains; /* the fewest in it that hold all of them, or all that it holds */
 };
@@ -172,18 +172,18 @@ static int domain_compare(const void *left, const void *right)
 }
 
 /* [supernode]; NULL: one unit alone has nothing to wait for, or there is no memory. */
-static struct domain_hold *domain_holds(const struct job *job, const struct spread *spread, unsigned tier,
-                                        uint32_t units)
+static struct domain_share *domain_shares(const struct job *job, const struct spread *spread, unsigned tier,
+                                          uint32_t units)
 {
     const struct super *supers = spread->cluster->supers;
     uint32_t count = spread->room->count, listed = 0;
     uint64_t *list =
         job->close && units > 1
-            ? gt_close_memory(job->cluster, 1, count * (sizeof(*list) + sizeof(struct domain_hold)))
+            ? gt_close_memory(job->cluster, 1, count * (sizeof(*list) + sizeof(struct domain_share)))
             : NULL;
     if (!list)
         return NULL;
-    struct domain_hold *holds = (struct domain_hold *)(list + count);
+    struct domain_share *holds = (struct domain_share *)(list + count);
     memset(holds, 0, count * sizeof(*holds));
     for (uint32_t s = 0; s < count; s++)
         if (supers[s].tier == tier && spread->below[s] >= spread->left)
@@ -200,7 +200,7 @@ static struct domain_hold *domain_holds(const struct job *job, const struct spre
 }
 
 static struct domain_choice domain_judge(const struct job *job, const struct spread *spread, uint32_t domain,
-                                         const struct domain_hold *holds, uint32_t units)
+                                         const struct domain_share *holds, uint32_t units)
 {
     const struct gt_cluster *cluster = spread->cluster;
     struct domain_choice choice = {.needed = spread->needed[domain], .total = spread->total[domain]};
@@ -237,7 +237,7 @@ static uint32_t choose_domain(const struct job *job, struct spread *spread, uint
         spread->taken[above] += own < spread->left ? own : spread->left;
         spread->needed[above]++;
     }
-    const struct domain_hold *holds = domain_holds(job, spread, tier, units);
+    const struct domain_share *holds = domain_shares(job, spread, tier, units);
     uint32_t best = GT_NONE;
     struct domain_choice best_choice = {0};
     for (uint32_t s = 0; s < spread->room->count; s++) {

@@ -121,7 +121,7 @@ static void join_share(struct gt_queue *queue, struct item *item)
     add_start(item);
 }
 
-static void leave_share(struct gt_queue *queue, const struct item *item)
+static void queue_remove_from_share(struct gt_queue *queue, const struct item *item)
 {
     queue->shares -= --item->entry.share->waiting == 0;
 }
@@ -181,7 +181,7 @@ static uint32_t place_for(const struct gt_queue *queue, const struct item *item)
 }
 
 /* Makes room after the last one. */
-static int queue_make_room(struct gt_queue *queue, struct gt_err **err)
+static int queue_grow(struct gt_queue *queue, struct gt_err **err)
 {
     uint32_t before = (uint32_t)(queue->items - queue->block), capacity = queue->capacity;
     if (before + queue->count < capacity)
@@ -219,7 +219,7 @@ static void queue_take_out(struct gt_queue *queue, const struct item *item)
 
 static int queue_put_in(struct gt_queue *queue, struct item *item, struct gt_err **err)
 {
-    GT_TRY(queue_make_room(queue, err));
+    GT_TRY(queue_grow(queue, err));
     uint32_t at = place_for(queue, item);
     memmove(queue->items + at + 1, queue->items + at, sizeof(struct item *) * (queue->count - at));
     queue->items[at] = item;
@@ -239,7 +239,7 @@ static int queue_add(struct gt_queue *queue, const struct gt_queue_entry *entry,
     join_share(queue, item);
     int r = queue_put_in(queue, item, err);
     if (r < 0) {
-        leave_share(queue, item);
+        queue_remove_from_share(queue, item);
         tdelete(item, &queue->by_job, queue_by_job);
         free(item);
     }
@@ -288,7 +288,7 @@ bool gt_queue_remove(struct gt_queue *queue, const void *job)
     if (!item)
         return false;
     queue_take_out(queue, item);
-    leave_share(queue, item);
+    queue_remove_from_share(queue, item);
     set_blocked(queue, item, false);
     tdelete(item, &queue->by_job, queue_by_job);
     bool held = queue->holder == item;
@@ -377,7 +377,7 @@ static void queue_hold(struct gt_queue *queue, struct item *item, uint64_t now)
         drop_holder(queue);
 }
 
-bool gt_queue_take_hold(struct gt_queue *queue, const void *job)
+bool gt_queue_begin_hold(struct gt_queue *queue, const void *job)
 {
     struct item *item = queue_find(queue, job);
     if (!item || (queue->holder && queue->holder != item))

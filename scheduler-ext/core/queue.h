@@ -97,7 +97,7 @@ bool gt_queue_is_behind_holder(struct gt_queue *queue, const struct gt_queue_ent
 
 /* The job becomes the holder now, or stays it, for a whole new reservation. False: there is another one, or
  * no nodes can be reserved for it. */
-bool gt_queue_take_hold(struct gt_queue *queue, const void *job);
+bool gt_queue_begin_hold(struct gt_queue *queue, const void *job);
 /* The opposite: it becomes the holder again when it has waited for long enough. */
 void gt_queue_end_hold(struct gt_queue *queue, const void *job);
 

@@ -133,7 +133,7 @@ static bool compute(struct gt_cluster *cluster, uint32_t class, uint64_t free, s
 }
 
 /* Makes room for so many bytes by freeing tables that this query does not use; false: there is not enough. */
-static bool score_make_room(struct gt_cluster *cluster, size_t bytes)
+static bool score_grow(struct gt_cluster *cluster, size_t bytes)
 {
     while (cluster->values_bytes + bytes > VALUES_BYTES_MAX) {
         struct values **oldest = NULL;
@@ -156,7 +156,7 @@ static struct values *new_values(struct gt_cluster *cluster, uint32_t class)
     bool cached = n > GT_EXACT_GPUS_MAX;
     struct values made = {.entries = cached ? CACHE_ENTRIES : UINT32_C(1) << n};
     size_t bytes = sizeof(made) + made.entries * (cached ? 2 : 1) * sizeof(double);
-    if (!score_make_room(cluster, bytes))
+    if (!score_grow(cluster, bytes))
         return NULL;
     struct values *values = malloc(sizeof(made) + made.entries * sizeof(double));
     if (!values)

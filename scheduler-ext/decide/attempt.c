@@ -223,7 +223,7 @@ static int add_homes(const struct gt_cluster *cluster, const struct gt_job_view 
 }
 
 static int attempt_exclude(const struct gt_job_view *view, const struct attempt_kinds *kinds,
-                           const struct gt_node_set *avoid, const struct gt_node_set *leave,
+                           const struct gt_node_set *avoid, const struct gt_node_set *last_resort,
                            struct gt_attempt *attempt, struct gt_err **err)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(view->cache);
@@ -231,7 +231,7 @@ static int attempt_exclude(const struct gt_job_view *view, const struct attempt_
     const struct gt_node_set *spares = view->spares && view->spares->nodes ? view->spares : NULL;
     __attribute__((cleanup(gt_node_set_done))) struct gt_node_set homes = {0};
     int r = spares ? add_homes(cluster, view, attempt->pods, &homes, err) : 0;
-    for (uint32_t n = 0; r >= 0 && (kinds->constrained || avoid || leave || refused || spares) &&
+    for (uint32_t n = 0; r >= 0 && (kinds->constrained || avoid || last_resort || refused || spares) &&
                          n < gt_cluster_nodes(cluster);
          n++) {
         struct gt_cluster_node info;
@@ -241,7 +241,8 @@ static int attempt_exclude(const struct gt_job_view *view, const struct attempt_
         bool matches = fit || !kinds->count, is_refused = gt_node_set_has(refused, n);
         bool is_reserved = gt_node_set_has(avoid, n);
         bool is_spare = gt_node_set_has(spares, n) && !gt_node_set_has(&homes, info.supernode);
-        bool is_usable = matches && !is_refused && !is_reserved && !is_spare && !gt_node_set_has(leave, n);
+        bool is_usable =
+            matches && !is_refused && !is_reserved && !is_spare && !gt_node_set_has(last_resort, n);
         if (is_usable && fit == kinds->count)
             continue;
         attempt->spares += matches && !is_refused && is_spare && !is_reserved;
@@ -270,7 +271,7 @@ int gt_attempt_unfit(const struct gt_job_view *view, struct gt_node_set *to, str
 }
 
 int gt_attempt_make(const struct gt_job_view *view, const struct gt_node_set *avoid,
-                    const struct gt_node_set *leave, enum gt_cache_room room, struct gt_attempt *ret,
+                    const struct gt_node_set *last_resort, enum gt_cache_room room, struct gt_attempt *ret,
                     struct gt_err **err)
 {
     struct gt_plan_pod *pods = ret->pods = calloc((size_t)view->count + 1, sizeof(*pods));
@@ -284,7 +285,7 @@ int gt_attempt_make(const struct gt_job_view *view, const struct gt_node_set *av
     for (uint32_t i = 0; i < view->count; i++)
         pods[i].requests = view->job->members[i].gpus.requests;
     const struct attempt_kinds kinds = kinds_of(view);
-    GT_TRY(attempt_exclude(view, &kinds, avoid, leave, ret, err));
+    GT_TRY(attempt_exclude(view, &kinds, avoid, last_resort, ret, err));
     GT_TRY(attempt_rules_make(view, &kinds, ret, err));
     return gt_demands_make(view, room, &ret->demands, err);
 }

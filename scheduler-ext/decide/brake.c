@@ -90,8 +90,8 @@ static bool brake_collect(struct gt_brake *brake, enum gt_brake_count count, uin
 }
 
 /* `asked`: some of the nodes are only asked about. */
-static bool brake_holds(const struct gt_brake *brake, uint32_t supernode, bool asked,
-                        char why[static GT_BRAKE_WHY_SIZE])
+static bool brake_is_reached(const struct gt_brake *brake, uint32_t supernode, bool asked,
+                             char why[static GT_BRAKE_WHY_SIZE])
 {
     struct gt_cluster_supernode super = {.name = ""};
     struct brake_tally tally = brake_tally_of(brake, supernode);
@@ -108,15 +108,15 @@ static bool brake_holds(const struct gt_brake *brake, uint32_t supernode, bool a
 }
 
 /* For the cluster, and for each supernode of these nodes. */
-static bool brake_holds_any(const struct gt_brake *brake, const struct gt_node_set *nodes, bool asked,
-                            char why[static GT_BRAKE_WHY_SIZE])
+static bool brake_is_reached_any(const struct gt_brake *brake, const struct gt_node_set *nodes, bool asked,
+                                 char why[static GT_BRAKE_WHY_SIZE])
 {
     struct gt_cluster_node node;
-    bool holds = brake_holds(brake, GT_NONE, asked, why);
+    bool holds = brake_is_reached(brake, GT_NONE, asked, why);
     for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
          id = gt_node_set_next(nodes, id + 1))
         holds = gt_cluster_get_node(gt_cache_cluster(brake->cache), id, &node) &&
-                brake_holds(brake, node.supernode, asked, why);
+                brake_is_reached(brake, node.supernode, asked, why);
     return holds;
 }
 
@@ -132,7 +132,7 @@ static bool brake_lets(struct gt_brake *brake, const struct gt_node_set *nodes, 
     brake->none_why = NULL;
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
     bool known = brake_collect(brake, taints ? BRAKE_TAINTS : BRAKE_EVICTIONS, now_ms);
-    bool holds = !known || brake_holds(brake, GT_NONE, true, why);
+    bool holds = !known || brake_is_reached(brake, GT_NONE, true, why);
     if (known && holds && !taints) {
         brake->none_why = strdup(why);
         brake->none_ms = now_ms;
@@ -140,7 +140,7 @@ static bool brake_lets(struct gt_brake *brake, const struct gt_node_set *nodes, 
     for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
          id = gt_node_set_next(nodes, id + 1))
         holds = gt_node_set_add(&brake->counted, id, NULL) < 0;
-    holds = holds || brake_holds_any(brake, nodes, true, why);
+    holds = holds || brake_is_reached_any(brake, nodes, true, why);
     brake->held += holds;
     return !holds;
 }
@@ -150,7 +150,7 @@ bool gt_brake_is_on(struct gt_brake *brake, const struct gt_node_set *nodes, boo
 {
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
     bool holds = !brake_collect(brake, of_late ? BRAKE_EVICTIONS : BRAKE_NOT_OF_LATE, now_ms) ||
-                 brake_holds_any(brake, nodes, false, why);
+                 brake_is_reached_any(brake, nodes, false, why);
     brake->held += holds;
     return holds;
 }

@@ -134,7 +134,7 @@ static bool comes_home(struct gt_job_view *view, uint32_t at)
     return true;
 }
 
-static void take_home(struct gt_job_view *view)
+static void decide_release_others(struct gt_job_view *view)
 {
     for (uint32_t i = 0; i < view->count; i++)
         if (view->members[i].state == GT_MEMBER_TO_PLACE && !comes_home(view, i))
@@ -270,24 +270,24 @@ static bool never_fits(const struct gt_job_view *view, const struct gt_attempt *
 }
 
 static enum gt_decision decide_try_without(struct gt_job_view *view, const struct gt_decide_spec *spec,
-                                           const struct gt_node_set *leave,
+                                           const struct gt_node_set *last_resort,
                                            struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
     struct gt_cluster *cluster = gt_cache_cluster(view->cache);
     gt_auto_attempt struct gt_attempt attempt = {0};
     gt_auto_err struct gt_err *error = NULL;
     struct gt_job_units *units = &view->job->units;
-    int found = gt_attempt_make(view, spec->avoid, leave, GT_CACHE_ROOM_NOW, &attempt, &error);
+    int found = gt_attempt_make(view, spec->avoid, last_resort, GT_CACHE_ROOM_NOW, &attempt, &error);
     if (found >= 0)
         found = decide_find_places(view, spec, &attempt, ret_failure, &error);
     if (found < 0) {
         gt_buf_puts(text, gt_err_text(error));
         return GT_DECISION_FAILED;
     }
-    if (spec->log && (found || (!leave && attempt.last.reason)))
+    if (spec->log && (found || (!last_resort && attempt.last.reason)))
         log_attempt(cluster, view, spec, &attempt, found);
     if (!found) {
-        if (leave)
+        if (last_resort)
             return GT_DECISION_WAITS; /* the attempt with all nodes says why */
         if (!could_fit(view, &attempt, ret_failure) && never_fits(view, &attempt, text)) {
             ret_failure->reason = GT_PLAN_NEVER_FITS;
@@ -317,9 +317,10 @@ static enum gt_decision decide_try_without(struct gt_job_view *view, const struc
 static enum gt_decision try_once(struct gt_job_view *view, const struct gt_decide_spec *spec,
                                  struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
-    const struct gt_node_set *leave = spec->leave && spec->leave->nodes ? spec->leave : NULL;
+    const struct gt_node_set *last_resort =
+        spec->last_resort && spec->last_resort->nodes ? spec->last_resort : NULL;
     enum gt_decision decision =
-        leave ? decide_try_without(view, spec, leave, ret_failure, text) : GT_DECISION_WAITS;
+        last_resort ? decide_try_without(view, spec, last_resort, ret_failure, text) : GT_DECISION_WAITS;
     return decision == GT_DECISION_WAITS ? decide_try_without(view, spec, NULL, ret_failure, text) : decision;
 }
 
@@ -409,7 +410,7 @@ bool gt_decide_repair(struct gt_job_view *view, bool keep)
 static enum gt_decision decide_job(struct gt_job_view *view, const struct gt_decide_spec *spec,
                                    struct gt_plan_failure *ret_failure, struct gt_buf *text)
 {
-    take_home(view);
+    decide_release_others(view);
     if (!view->states[GT_MEMBER_TO_PLACE] && !view->states[GT_MEMBER_TO_RESERVE])
         return GT_DECISION_PLACED;
     enum gt_decision decision = try_once(view, spec, ret_failure, text);

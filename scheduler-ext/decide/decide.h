@@ -24,14 +24,14 @@ enum gt_decision {
 };
 
 struct gt_decide_spec {
-    const struct gt_node_set *avoid; /* nodes that are reserved for another job; NULL: none */
-    const char *avoid_for;           /* text: for whom, and until when */
-    const struct gt_node_set *leave; /* nodes to use only where others are not enough; NULL: none */
-    uint64_t reserve_until;          /* end of reservations for pods that do not exist yet */
-    uint64_t gpus_max;               /* most GPUs for a job of which a part may run; 0: no limit */
-    bool crowded;                    /* other jobs wait for room, see gt_cluster_set_crowded() */
-    struct gt_decision_log *log;     /* takes each decision; NULL: none does */
-    const char *name;                /* of the job, for the log */
+    const struct gt_node_set *avoid;       /* nodes that are reserved for another job; NULL: none */
+    const char *avoid_for;                 /* text: for whom, and until when */
+    const struct gt_node_set *last_resort; /* nodes to use only where others are not enough; NULL: none */
+    uint64_t reserve_until;                /* end of reservations for pods that do not exist yet */
+    uint64_t gpus_max;                     /* most GPUs for a job of which a part may run; 0: no limit */
+    bool crowded;                          /* other jobs wait for room, see gt_cluster_set_crowded() */
+    struct gt_decision_log *log;           /* takes each decision; NULL: none does */
+    const char *name;                      /* of the job, for the log */
     bool keep; /* no reservation is given up, since a write that names it may be in flight */
 };
 
@@ -138,7 +138,7 @@ struct gt_attempt {
 /* Makes an attempt. Excludes nodes that the job's pods may not use or that its scheduler refused, and those
  * of `avoid` and `leave` (NULL: none). Call gt_attempt_done() in any case. */
 int gt_attempt_make(const struct gt_job_view *view, const struct gt_node_set *avoid,
-                    const struct gt_node_set *leave, enum gt_cache_room room, struct gt_attempt *ret,
+                    const struct gt_node_set *last_resort, enum gt_cache_room room, struct gt_attempt *ret,
                     struct gt_err **err);
 /* Adds the nodes where none of the job's pods may run, also those where nothing is placed now. */
 int gt_attempt_unfit(const struct gt_job_view *view, struct gt_node_set *to, struct gt_err **err);

@@ -135,7 +135,7 @@ static void say_shortage(const struct never_search *search, const char *name, ui
     }
 }
 
-static bool holds_one(const struct never_search *search, const struct gt_cache_demand *demand)
+static bool never_fits_one(const struct never_search *search, const struct gt_cache_demand *demand)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(search->cache);
     for (uint32_t n = 0; n < gt_cluster_nodes(cluster); n++) {
@@ -159,7 +159,7 @@ static bool resources_are_too_few(const struct never_search *search)
     for (unsigned k = 0; is_exact(search) && k < search->spec->demand_count; k++) {
         const struct gt_cache_demand *demand = &search->spec->demands[k];
         uint64_t asked, most;
-        if (holds_one(search, demand))
+        if (never_fits_one(search, demand))
             continue;
         const char *name =
             gt_cache_never_enough(search->cache, search->spec->excluded, demand->request, &asked, &most);

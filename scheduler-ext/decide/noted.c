@@ -32,7 +32,7 @@ void gt_noted_read(struct gt_cluster *cluster, const char *note)
     }
 }
 
-void gt_noted_take_foreign(struct gt_cache *cache, const cJSON *object, uint64_t now_ms)
+void gt_noted_read_foreign(struct gt_cache *cache, const cJSON *object, uint64_t now_ms)
 {
     struct gt_lease lease;
     if (!object || gt_lease_read(object, &lease, NULL) < 0) {

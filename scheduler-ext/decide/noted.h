@@ -17,4 +17,4 @@ void gt_noted_write(const struct gt_cluster *cluster, struct gt_buf *to);
 void gt_noted_read(struct gt_cluster *cluster, const char *note);
 /* Takes over the reservations in the Lease of the other scheduler that places GPU pods (NULL: it was
  * deleted). They last for the Lease's leaseDurationSeconds from `now_ms` on, a time of gt_clock_ms(). */
-void gt_noted_take_foreign(struct gt_cache *cache, const cJSON *object, uint64_t now_ms);
+void gt_noted_read_foreign(struct gt_cache *cache, const cJSON *object, uint64_t now_ms);

@@ -44,10 +44,10 @@ static void set_reserved(struct gt_reservations *reservations, uint32_t at, bool
     else if (reservations->charged)
         *reservations->charged += reserved ? gpus : -(uint64_t)gpus;
     if (reserved && reservations->cache)
-        reservation->hold =
-            gt_cache_hold(reservations->cache, reservations->job, reservation->promise.place.node, gpus);
+        reservation->resources =
+            gt_cache_reserve(reservations->cache, reservations->job, reservation->promise.place.node, gpus);
     else if (!reserved)
-        gt_cache_unhold(reservations->cache, gt_steal(reservation->hold));
+        gt_cache_unreserve(reservations->cache, gt_steal(reservation->resources));
 }
 
 int gt_reservations_resize(struct gt_reservations *reservations, struct gt_cluster *cluster, uint32_t count,

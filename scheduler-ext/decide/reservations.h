@@ -25,8 +25,8 @@ struct gt_reservation {
     uint64_t until;            /* HELD, WANTED: its end, a time of the caller; UINT64_MAX: none */
     uint64_t
         offered_ms; /* when a place of this rank was last offered (admit.c), also an earlier one; 0: never */
-    struct gt_promise_id entry; /* HELD: of the ledger */
-    struct gt_cache_hold *hold; /* HELD: other resources for the pod; NULL: none */
+    struct gt_promise_id entry;         /* HELD: of the ledger */
+    struct gt_cache_reserve *resources; /* HELD: other resources for the pod; NULL: none */
 };
 
 struct gt_reservations {

@@ -124,7 +124,7 @@ static enum gt_member_state view_state_of(const struct gt_job_view_spec *spec, c
 }
 
 /* Records the place of a member's pod, for when the pod is gone. */
-static void take_reservations(struct gt_reservation *reservation, const struct gt_cluster *cluster,
+static void view_record_place(struct gt_reservation *reservation, const struct gt_cluster *cluster,
                               const struct gt_cache_pod *pod)
 {
     uint32_t node = pod->state >= GT_CACHE_BOUND ? pod->node : pod->planned.node;
@@ -171,7 +171,7 @@ static void update_reservations(struct gt_job_view *view, const struct gt_job_vi
             continue;
         if (pod && (pod->state >= GT_CACHE_BOUND || pod->plan == GT_CACHE_PLAN_ASSUMED)) {
             gt_reservations_release(reservations, cluster, i); /* it came with its place */
-            take_reservations(reservation, cluster, pod);
+            view_record_place(reservation, cluster, pod);
         } else if (gt_node_set_has(spec->refused, gt_reservations_node(reservations, cluster, i)) ||
                    (!pod && ((spec->none_come && !gt_reservation_is_offered(reservation, spec->now)) ||
                              gt_job_view_has_ended(view, spec->owner, i))))

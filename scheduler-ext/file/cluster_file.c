@@ -173,7 +173,7 @@ static int read_unit_sizes(struct cluster_reader *reader, const cJSON *array)
         GT_TRY(gt_get_number(&at, item, "past", GT_CHAIN_WEIGHT_MAX, &seen.past));
         if (!seen.size)
             return gt_at_fail(&at, "gpus", "expected a size of units, in GPUs");
-        gt_chain_take_over(reader->file->cluster, &seen);
+        gt_chain_adopt(reader->file->cluster, &seen);
     }
     return 0;
 }

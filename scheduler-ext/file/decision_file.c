@@ -253,7 +253,7 @@ static int read_chain(const struct decision *decision, const cJSON *state)
             return decision_is_wrong(decision, "seen");
         seen.size = (uint32_t)size;
         seen.past = at->valuedouble;
-        gt_chain_take_over(decision->cluster, &seen);
+        gt_chain_adopt(decision->cluster, &seen);
     }
     return gt_get(state, "chain") ? gt_chain_set(decision->cluster, &sizes, decision->err) : 0;
 }

@@ -35,8 +35,8 @@ struct gt_owner_watch {
     struct gt_kube_informer *events[GT_COUNT(selectors)]; /* while they are followed */
 };
 
-static void take_group(const struct follower *follower, const char *namespace_, const char *name,
-                       const cJSON *object)
+static void owner_watch_read_group(const struct follower *follower, const char *namespace_, const char *name,
+                                   const cJSON *object)
 {
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
     const unsigned type = follower->number - POD_GROUPS;
@@ -47,13 +47,13 @@ static void take_group(const struct follower *follower, const char *namespace_, 
 }
 
 /* `object` NULL: it is gone. */
-static void owner_watch_take(struct follower *follower, const char *namespace_, const char *name,
-                             const cJSON *object)
+static void owner_watch_update(struct follower *follower, const char *namespace_, const char *name,
+                               const cJSON *object)
 {
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
     enum gt_job_kind kind = (enum gt_job_kind)follower->number;
     if (follower->number >= GT_JOB_KINDS) {
-        take_group(follower, namespace_, name, object);
+        owner_watch_read_group(follower, namespace_, name, object);
         return;
     }
     if (object)
@@ -72,13 +72,13 @@ static void owner_watch_on_object(void *arg, cJSON *object)
     const struct gt_owner_watch_spec *spec = &follower->watch->spec;
     if (spec->prepare && follower->number < GT_JOB_KINDS)
         spec->prepare(spec->arg, (enum gt_job_kind)follower->number, object);
-    owner_watch_take(arg, gt_meta_namespace(object), gt_meta_name(object), object);
+    owner_watch_update(arg, gt_meta_namespace(object), gt_meta_name(object), object);
 }
 
 static void owner_watch_on_delete(void *arg, const char *namespace_, const char *name, cJSON *object)
 {
     (void)object;
-    owner_watch_take(arg, namespace_, name, NULL);
+    owner_watch_update(arg, namespace_, name, NULL);
 }
 
 static void set_synced(struct follower *follower, bool is_there)

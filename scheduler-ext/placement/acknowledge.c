@@ -433,7 +433,7 @@ static void give_back_unwritten(struct reconcile *reconcile)
     }
     if (!given)
         return;
-    reconcile->placement->round.room = true;
+    reconcile->placement->round.more_room = true;
     gt_placement_wait_refused(reconcile);
     gt_placement_mark(pjob);
 }
@@ -484,7 +484,7 @@ bool gt_placement_acknowledge(struct reconcile *reconcile)
         return true;
     }
     wait_for_offers(reconcile, &comparison);
-    if (!comparison.waits && gt_write_has_room(reconcile->pjob) &&
+    if (!comparison.waits && gt_write_has_capacity(reconcile->pjob) &&
         !acknowledge_write_plan(reconcile, comparison.epoch, comparison.known && !comparison.changed))
         gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
     return false;

@@ -69,7 +69,7 @@ static void admission_find_queue(struct reconcile *reconcile)
     }
 }
 
-void gt_reconcile_leave_queue(struct pjob *pjob)
+void gt_reconcile_dequeue(struct pjob *pjob)
 {
     if (!pjob->place.unbound_gpus)
         return;
@@ -92,7 +92,7 @@ void gt_reconcile_count_unbound(struct reconcile *reconcile)
         gt_placement_due(pjob, pjob->place.unbound_ms);
         return;
     }
-    gt_reconcile_leave_queue(pjob); /* waiting jobs may have room now */
+    gt_reconcile_dequeue(pjob); /* waiting jobs may have room now */
     set_unbound(pjob, gpus);
 }
 

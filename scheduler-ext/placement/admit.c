@@ -128,7 +128,7 @@ bool gt_placement_offer(struct gt_placement *placement, const struct gt_pod_meta
     if (!model || !gt_cluster_get_node(cluster, node, &info) || !info.eligible ||
         !gt_cache_successor_fits_node(placement->spec.cache, model, node) ||
         reservation->promise.place.mask & ~info.healthy ||
-        !gt_cache_hold_is_sound(placement->spec.cache, reservation->hold) ||
+        !gt_cache_reserve_is_sound(placement->spec.cache, reservation->resources) ||
         !gt_placement_is_acknowledged(cluster, &placement->objects, place.pjob->object,
                                       place.job->members[place.at].rank, node,
                                       reservation->promise.place.mask) ||

@@ -190,7 +190,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         .avoid = restricted && placement->nodes.reserved.nodes ? &placement->nodes.reserved : NULL,
         .avoid_for = reserved,
         .reserve_until = reconcile->now + gt_reserve_missing_ms(reconcile),
-        .leave = &reconcile->pinned,
+        .last_resort = &reconcile->pinned,
         .gpus_max = reconcile->gpus_max,
         .crowded = gt_queue_is_crowded(placement->queue, pjob),
         .log = placement->log,
@@ -263,7 +263,7 @@ static enum gt_queue_result plan_waiting(struct reconcile *reconcile, bool restr
         unblock(reconcile, &failure);
         if (!never)
             gt_yield_ask(reconcile);
-        placement->round.room = placement->round.room || reconcile->view->gave_up;
+        placement->round.more_room = placement->round.more_room || reconcile->view->gave_up;
         /* Rules that mean it say nothing of others, and other nodes would not be better. */
         return never                             ? GT_QUEUE_NEVER
                : failure.reason == GT_PLAN_RULED ? GT_QUEUE_FAILED

@@ -296,7 +296,7 @@ bool gt_placement_give_back(struct reconcile *reconcile)
              gpus - gt_reservations_charged(&pjob->place.reservations), quota->name,
              (unsigned long long)quota->hard);
     gt_placement_event(pjob, pjob->job->pods, true, "QuotaExceeded", "Place", text);
-    reconcile->placement->round.room = true;
+    reconcile->placement->round.more_room = true;
     gt_placement_mark(pjob);
     return true;
 }

@@ -111,7 +111,7 @@ bool gt_claim_is_ready(struct reconcile *reconcile, const struct gt_cache_pod *p
         pod->claim_template ? gt_cache_claim_of(reconcile->placement->spec.cache, pod) : NULL;
     if (!pod->claim_template)
         return true;
-    if (claim && gt_cache_claim_holds(claim, pod->planned.node, pod->planned.mask))
+    if (claim && gt_cache_claim_has_gpus(claim, pod->planned.node, pod->planned.mask))
         return placement_claims_is_settled(reconcile, pod);
     if (record)
         record->claim_seen_ms = 0;

@@ -306,8 +306,8 @@ static void on_round(void *arg)
     /* A job may rest or wait for answers: then the places of its lost pods are not for others yet. */
     bool wait = placement->jobs.lists[PJOBS_LEFT].first && gt_clock_ms() < placement->round.left_ms;
     bool more = !wait && gt_queue_run(placement->queue, ROUND_BUDGET_MS);
-    if (placement->round.room) {
-        placement->round.room = false;
+    if (placement->round.more_room) {
+        placement->round.more_room = false;
         gt_queue_wake(placement->queue);
     }
     gt_placement_retry_lacking(placement);

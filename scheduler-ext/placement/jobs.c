@@ -20,7 +20,7 @@ static struct tenant *join_tenant(struct gt_cache_namespace *namespace_)
     return tenant;
 }
 
-static void leave_tenant(struct tenant *tenant)
+static void tenant_remove_job(struct tenant *tenant)
 {
     if (--tenant->jobs)
         return;
@@ -85,7 +85,7 @@ struct pjob *gt_placement_job_of(struct gt_placement *placement, struct gt_cache
     }
     struct pjob *pjob = calloc(1, sizeof(*pjob));
     if (!pjob) {
-        leave_tenant(tenant);
+        tenant_remove_job(tenant);
         return NULL;
     }
     *pjob = (struct pjob){.placement = placement, .report = {.since_ms = gt_clock_ms(), .reason = ""}};
@@ -130,10 +130,10 @@ static void pjob_withdraw(struct pjob *pjob)
     if (pjob->next)
         pjob->next->previous = pjob->previous;
     gt_evictions_done(pjob);
-    gt_reconcile_leave_queue(pjob);
+    gt_reconcile_dequeue(pjob);
     free(gt_steal(pjob->wait.volcano_queue));
     pjob->job->user = NULL;
-    leave_tenant(gt_steal(pjob->tenant));
+    tenant_remove_job(gt_steal(pjob->tenant));
     pjob->job = NULL;
 }
 
@@ -191,7 +191,7 @@ static void release_moving(struct pjob *pjob, uint64_t now)
         if (reservations->reservations[i].moves &&
             !gt_reservation_is_offered(&reservations->reservations[i], now))
             gt_reservations_release(reservations, gt_cache_cluster(placement->spec.cache), i);
-    placement->round.room = true;
+    placement->round.more_room = true;
 }
 
 /* A pod may take longer to end than places are kept for missing ones. */

@@ -231,7 +231,8 @@ static void report_waits(struct reconcile *reconcile, const char *why, const cha
 /* Nodes for other jobs: those to which pods are pinned, and those reserved for the holder of the queue. They
  * are avoided where other nodes are enough; the reserved ones must not be used where the holder comes before
  * a partly running job in the order of waiting jobs. */
-static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec, struct gt_err **err)
+static int node_loss_avoid_others(struct reconcile *reconcile, struct gt_decide_spec *spec,
+                                  struct gt_err **err)
 {
     struct gt_placement *placement = reconcile->placement;
     struct pjob *pjob = reconcile->pjob;
@@ -240,7 +241,7 @@ static int leave_others(struct reconcile *reconcile, struct gt_decide_spec *spec
         .job = pjob, .share = &pjob->tenant->share, .number = pjob->job->number, .partial = true};
     gt_node_set_clear(&reconcile->pinned);
     int r = gt_placement_pinned(pjob, &reconcile->pinned, err);
-    spec->leave = &reconcile->pinned;
+    spec->last_resort = &reconcile->pinned;
     if (!reserved_nodes->nodes || placement->nodes.holder == pjob)
         return r;
     gt_placement_precedence(pjob->job, &entry.priority, &entry.created_s);
@@ -343,7 +344,7 @@ static bool move_run(struct reconcile *reconcile, uint32_t first, uint32_t end, 
                   why);
     gt_placement_say_holder(placement, holder);
     gt_decision_log_set_time(placement->log, gt_clock_wall_ms());
-    if (leave_others(reconcile, &spec, &error) < 0) {
+    if (node_loss_avoid_others(reconcile, &spec, &error) < 0) {
         gt_buf_puts(&text, gt_err_text(error));
         report_waits(reconcile, why, no_place, &text);
         return false;

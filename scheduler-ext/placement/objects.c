@@ -160,7 +160,7 @@ static bool is_newer(const struct placement_known *a, const struct gt_gpu_placem
     return a && objects_number_of(a->resource_version) > (b ? objects_number_of(b->resource_version) : 0);
 }
 
-static void objects_take(struct placement_object *object, const struct gt_gpu_placement *content)
+static void objects_adopt(struct placement_object *object, const struct gt_gpu_placement *content)
 {
     struct placement_known *known = content ? make_known(content) : NULL;
     if (content && content->epoch > object->epoch)
@@ -189,7 +189,7 @@ bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_
         return false;
     object->ahead_ms = 0;
     object->acknowledged = false;
-    objects_take(object, reported);
+    objects_adopt(object, reported);
     return true;
 }
 
@@ -204,7 +204,7 @@ void gt_placement_object_answered(struct placement_object *object, struct gt_gpu
     if (!objects_is_same(object->content, reported))
         object->ahead_ms = now + AHEAD_MS;
     object->acknowledged = written;
-    objects_take(object, reported);
+    objects_adopt(object, reported);
 }
 
 void gt_placement_object_drop(struct placement_objects *objects, struct placement_object *object)

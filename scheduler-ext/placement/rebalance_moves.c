@@ -194,7 +194,7 @@ static bool may_begin(struct pjob *pjob, struct placement_moves *moves,
     return false;
 }
 
-static void take_over(struct pjob *pjob, struct placement_moves *moves)
+static void moves_adopt(struct pjob *pjob, struct placement_moves *moves)
 {
     struct placement_moves *to = &pjob->placement->moves;
     moves->made = to->made;
@@ -214,7 +214,7 @@ bool gt_rebalance_begin(struct pjob *pjob, const char *words, char why[static GT
     if (!read_moves(pjob->placement, words, &moves))
         snprintf(why, GT_REBALANCE_WHY_SIZE, "they are more than %d pods", MOVES_PODS_MAX);
     else if (may_begin(pjob, &moves, why)) {
-        take_over(pjob, &moves);
+        moves_adopt(pjob, &moves);
         return true;
     }
     moves_done(&moves);
@@ -229,7 +229,7 @@ void gt_rebalance_adopt(struct pjob *pjob)
         pjob->placement->spec.options.rebalance != GT_REBALANCE_EVICT)
         return;
     if (read_moves(pjob->placement, content->moves, &moves))
-        take_over(pjob, &moves);
+        moves_adopt(pjob, &moves);
     else
         moves_done(&moves);
 }
@@ -558,7 +558,7 @@ void gt_rebalance_step(struct gt_placement *placement)
     }
     if (pjob->state != GT_PLACEMENT_WAITS || !pjob->wait.queued)
         return; /* a new leader has not tried it yet */
-    if (moves->holds ? placement->nodes.holder != pjob : !gt_queue_take_hold(placement->queue, pjob)) {
+    if (moves->holds ? placement->nodes.holder != pjob : !gt_queue_begin_hold(placement->queue, pjob)) {
         gt_rebalance_end(placement, "the nodes that it needs cannot be reserved for it");
         return;
     }

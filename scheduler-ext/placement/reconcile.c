@@ -23,7 +23,7 @@ enum { SLOW_TEXT_MAX = 1000 };
  * less: meanwhile the place of a pod that has just left would be free for others. */
 enum { RECONCILE_REST = 16 };
 
-static void leave_queue(struct pjob *pjob)
+static void reconcile_remove_from_queue(struct pjob *pjob)
 {
     if (pjob->wait.queued)
         gt_queue_remove(pjob->placement->queue, pjob);
@@ -115,7 +115,7 @@ int gt_reconcile_make(struct reconcile *reconcile, struct gt_err **err)
     int r = gt_job_view_make(reconcile->placement->spec.cache, reconcile->pjob->job, &spec,
                              &reconcile->pjob->place.reservations, &reconcile->view, err);
     if (gt_reservations_gpus(&reconcile->pjob->place.reservations) < reserved_nodes)
-        reconcile->placement->round.room = true;
+        reconcile->placement->round.more_room = true;
     if (r < 0)
         return r;
     reconcile_adopt(reconcile);
@@ -360,7 +360,7 @@ static void bring_in(struct reconcile *reconcile)
     struct pjob *pjob = reconcile->pjob;
     char text[128];
     report_slow(reconcile);
-    leave_queue(pjob);
+    reconcile_remove_from_queue(pjob);
     gt_reconcile_hint(reconcile);
     if (!gt_job_view_gated(reconcile->view)) {
         pjob->lift.late_ms = 0;
@@ -417,12 +417,12 @@ static void bring_in_part(struct reconcile *reconcile)
 /* ---- jobs that are not planned ---- */
 
 /* It is gated nevertheless: by a user, or because its owner was not known. */
-static void leave_unplanned(struct reconcile *reconcile)
+static void reconcile_keep_unplanned(struct reconcile *reconcile)
 {
     struct pjob *pjob = reconcile->pjob;
     const struct gt_cache_pod *first = first_gated(pjob->job);
-    leave_queue(pjob);
-    gt_reconcile_leave_queue(pjob);
+    reconcile_remove_from_queue(pjob);
+    gt_reconcile_dequeue(pjob);
     gt_evict_begin(pjob);
     gt_unhealthy_evict(reconcile);
     gt_evict_end(pjob);
@@ -444,8 +444,8 @@ static void warn_of_rule(struct pjob *pjob, const char *text)
 static void reconcile_refuse(struct reconcile *reconcile, const char *text)
 {
     struct pjob *pjob = reconcile->pjob;
-    leave_queue(pjob);
-    gt_reconcile_leave_queue(pjob);
+    reconcile_remove_from_queue(pjob);
+    gt_reconcile_dequeue(pjob);
     if (!first_gated(pjob->job)) {
         gt_placement_set_state(pjob, GT_PLACEMENT_NONE, "", "");
         if (reconcile->owner)
@@ -476,7 +476,7 @@ static void reconcile_job(struct reconcile *reconcile)
     struct gt_job_view *view = reconcile->view;
     if (!view->grouped) {
         gt_placement_list(pjob, PJOBS_LEFT, false);
-        leave_unplanned(reconcile);
+        reconcile_keep_unplanned(reconcile);
         return;
     }
     gt_reconcile_count_unbound(reconcile);
@@ -495,7 +495,7 @@ static void reconcile_job(struct reconcile *reconcile)
     gt_evict_end(pjob);
     if (leaves) {
         gt_placement_list(pjob, PJOBS_LEFT, false);
-        leave_queue(pjob);
+        reconcile_remove_from_queue(pjob);
         report_if_it_lasts(reconcile);
         return;
     }
@@ -515,7 +515,7 @@ static void reconcile_job(struct reconcile *reconcile)
     } else if (gt_reconcile_is_ready(reconcile)) {
         reconcile_enqueue(reconcile);
     } else {
-        leave_queue(pjob);
+        reconcile_remove_from_queue(pjob);
         report_if_it_lasts(reconcile);
     }
 }
@@ -533,7 +533,7 @@ static void reconcile_round(struct pjob *pjob)
     if (r < 0) {
         gt_placement_list(pjob, PJOBS_LEFT, false);
         if (r == -ENOMEM) { /* which is not about a rule of the job */
-            leave_queue(pjob);
+            reconcile_remove_from_queue(pjob);
             gt_placement_fail(pjob, gt_err_text(error));
             gt_placement_due(pjob, reconcile.now + pjob->placement->times.retry_ms);
             return;
@@ -541,13 +541,13 @@ static void reconcile_round(struct pjob *pjob)
         /* Without its owner object, a job that is still being created seems to break rules: wait for its
          * other pods. */
         if (!reconcile.owner && reconcile.now < settled(&reconcile)) {
-            leave_queue(pjob);
+            reconcile_remove_from_queue(pjob);
             gt_placement_set_state(pjob, GT_PLACEMENT_GATHERS, "OwnerUnknown", gt_err_text(error));
             gt_placement_due(pjob, settled(&reconcile));
             return;
         }
         if (lacks_members(&reconcile)) {
-            leave_queue(pjob);
+            reconcile_remove_from_queue(pjob);
             gt_placement_report(pjob, NULL, NULL, false);
             return;
         }

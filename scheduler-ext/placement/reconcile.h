@@ -100,7 +100,7 @@ void gt_reconcile_enter_queue(struct reconcile *reconcile);
 /* Counts the job's planned pods without a node in its queue. */
 void gt_reconcile_count_unbound(struct reconcile *reconcile);
 /* Removes the job from its queue's counts. */
-void gt_reconcile_leave_queue(struct pjob *pjob);
+void gt_reconcile_dequeue(struct pjob *pjob);
 /* ---- reserve_missing.c ---- */
 /* Why missing pods are not created. */
 enum gt_none_come {

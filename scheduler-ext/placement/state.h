@@ -290,7 +290,7 @@ struct placement_moves {
 struct placement_round {
     struct gt_source *timer;
     bool started, running;
-    bool room;           /* a reservation was given up while the queue ran */
+    bool more_room;      /* a reservation was given up while the queue ran */
     uint64_t left_ms;    /* so long no waiting job is tried for the sake of PJOBS_LEFT */
     uint64_t wake_ms;    /* when waiting jobs are tried at the latest */
     uint64_t due_ms;     /* the earliest due_ms */

@@ -59,7 +59,7 @@ static const char *why_it_stays(struct reconcile *reconcile, const struct gt_cac
 }
 
 /* Whether it is the turn of the pod's node. */
-static bool takes_turn(struct reconcile *reconcile, const struct gt_cache_pod *pod)
+static bool unhealthy_has_turn(struct reconcile *reconcile, const struct gt_cache_pod *pod)
 {
     struct gt_placement *placement = reconcile->placement;
     bool waits = reconcile->now < placement->nodes.unhealthy_next_ms;
@@ -108,7 +108,7 @@ void gt_unhealthy_evict(struct reconcile *reconcile)
             continue;
         if (!begun && (why = why_it_stays(reconcile, pod)))
             say_it_stays(pjob, pod, "it stays, since ", why);
-        if (!begun && (why || !takes_turn(reconcile, pod)))
+        if (!begun && (why || !unhealthy_has_turn(reconcile, pod)))
             continue;
         if (!begun) {
             gt_placement_brake_take(reconcile);

@@ -190,7 +190,7 @@ void gt_write_object(struct pjob *pjob, struct placement_object *object,
         gt_gpu_placement_write_patch(content, with_plan, &write->body);
 }
 
-bool gt_write_has_room(struct pjob *pjob)
+bool gt_write_has_capacity(struct pjob *pjob)
 {
     struct gt_placement *placement = pjob->placement;
     if (gt_write_count(&placement->lines[PLACEMENT_PLANS]) < PLANS_WAITING_MAX)

@@ -42,7 +42,7 @@ void gt_write_object(struct pjob *pjob, struct placement_object *object,
                      const struct gt_gpu_placement *content, bool with_plan);
 /* Whether gt_write_object() may be called now. If not, the job is reconciled again when fewer plans wait. The
  * limit saves memory: after an upgrade every job of the cluster writes its plan. */
-bool gt_write_has_room(struct pjob *pjob);
+bool gt_write_has_capacity(struct pjob *pjob);
 /* Reads the object again; `pjob` waits for it, and may be NULL. */
 void gt_write_object_get(struct gt_placement *placement, struct placement_object *object, struct pjob *pjob);
 void gt_write_object_delete(struct gt_placement *placement, struct placement_object *object);

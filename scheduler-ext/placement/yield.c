@@ -210,7 +210,7 @@ bool gt_yield_give_up(struct reconcile *reconcile)
         "another namespace can start there",
         gpus, (unsigned long long)(silence_max_ms(pjob) / 1000));
     gt_placement_event(pjob, pjob->job->pods, true, "ReservationYielded", "Place", text);
-    reconcile->placement->round.room = true;
+    reconcile->placement->round.more_room = true;
     gt_placement_mark(pjob);
     return true;
 }

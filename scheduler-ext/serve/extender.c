@@ -83,7 +83,7 @@ static bool extender_grow(void *array, size_t size, uint32_t count)
     return grown != NULL;
 }
 
-static bool extender_make_room(struct gt_extender *e, uint32_t count)
+static bool extender_reserve(struct gt_extender *e, uint32_t count)
 {
     uint32_t capacity = e->capacity ? e->capacity : 1024;
     while (capacity < count)
@@ -275,7 +275,7 @@ static int answer_query(struct gt_extender *e, struct extender_query *query, str
         [GT_WIRE_VOLCANO_PRIORITIZE] = score,
     };
     GT_TRY(gt_wire_request_read(query->request, &query->err));
-    if (!extender_make_room(e, query->request->count))
+    if (!extender_reserve(e, query->request->count))
         return gt_fail(&query->err, ENOMEM, "no memory for %u nodes", query->request->count);
     answers[query->verb](e, query->request, to);
     return 0;
@@ -304,7 +304,7 @@ static int extender_consume(void *arg, const char *data, size_t len)
 /* All memory counts, also the little that is kept for the next request. */
 static size_t held(const void *arg)
 {
-    return gt_wire_request_held(((const struct extender_query *)arg)->request);
+    return gt_wire_request_bytes(((const struct extender_query *)arg)->request);
 }
 
 static void extender_refuse(struct gt_http_response *response, unsigned status, const char *why)
@@ -396,8 +396,8 @@ static struct extender_query *open_query(struct gt_extender *e, enum gt_wire_ver
     return query;
 }
 
-bool gt_extender_take(struct gt_extender *e, const struct gt_http_request *request,
-                      struct gt_http_consumer *ret)
+bool gt_extender_on_body(struct gt_extender *e, const struct gt_http_request *request,
+                         struct gt_http_consumer *ret)
 {
     enum gt_wire_verb verb = verb_of(request->path);
     if (verb == GT_WIRE_VERBS || !is_json(request->content_type) || forbids(e, verb, request))

@@ -31,11 +31,11 @@ void gt_extender_free(struct gt_extender *extender);
 void gt_extender_set_ready(struct gt_extender *extender, bool ready);
 
 /* As gt_http_on_body; false where the path is not one of the extender's. */
-bool gt_extender_take(struct gt_extender *extender, const struct gt_http_request *request,
-                      struct gt_http_consumer *ret);
+bool gt_extender_on_body(struct gt_extender *extender, const struct gt_http_request *request,
+                         struct gt_http_consumer *ret);
 
-/* Answers a request for one of its paths that gt_extender_take() did not take; false: the path is not one of
- * them. */
+/* Answers a request for one of its paths that gt_extender_on_body() did not take; false: the path is not one
+ * of them. */
 bool gt_extender_serve(struct gt_extender *extender, const struct gt_http_request *request,
                        struct gt_http_response *response);
 

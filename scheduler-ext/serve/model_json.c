@@ -200,10 +200,10 @@ static void write_tail(const struct model_writer *writer, struct gt_buf *to)
 
 void gt_model_json(const struct gt_debug_view *view, struct gt_buf *to)
 {
-    size_t room = to->max > TAIL_MAX + HEAD_MAX ? to->max - TAIL_MAX : 0;
-    struct model_writer writer = {.view = view, .to = to, .item = GT_BUF(to->max), .limit = room / 4 * 3};
+    size_t capacity = to->max > TAIL_MAX + HEAD_MAX ? to->max - TAIL_MAX : 0;
+    struct model_writer writer = {.view = view, .to = to, .item = GT_BUF(to->max), .limit = capacity / 4 * 3};
     struct gt_cluster_node node;
-    to->failed |= !room;
+    to->failed |= !capacity;
     model_json_write_head(view, to);
     gt_json_begin(to, "supernodes", '[');
     write_supernodes(&writer);
@@ -215,7 +215,7 @@ void gt_model_json(const struct gt_debug_view *view, struct gt_buf *to)
             writer.nodes += !model_json_put(&writer);
         }
     gt_json_end(to, ']');
-    writer.limit = room;
+    writer.limit = capacity;
     gt_json_begin(to, "jobs", '[');
     model_json_write_jobs(&writer, false);
     model_json_write_jobs(&writer, true);

@@ -173,11 +173,11 @@ static void bury(struct gt_page *page, struct seen_job *job)
  * since they may come and go between two pieces. */
 static void list_page_jobs(struct gt_page *page, const struct gt_cache *cache)
 {
-    uint32_t count = 0, room = 0, old = 0;
+    uint32_t count = 0, capacity = 0, old = 0;
     struct seen_job *jobs = NULL;
     for (const struct gt_cache_job *job = NULL; (job = gt_cache_next_job(cache, job));)
-        room++;
-    jobs = calloc((size_t)room + 1, sizeof(*jobs));
+        capacity++;
+    jobs = calloc((size_t)capacity + 1, sizeof(*jobs));
     for (const struct gt_cache_job *job = NULL; jobs && (job = gt_cache_next_job(cache, job));)
         if ((jobs[count].key = strdup(job->key)))
             count++;

@@ -23,9 +23,9 @@ static bool join_has_text(const char *text)
     return text && text[0];
 }
 
-static bool join_holds_uuid(const struct gt_join_node *node)
+static bool join_has_uuid(const struct gt_join_node *node)
 {
-    return node->uuid_holder && strcmp(node->uuid_holder, node->name) == 0;
+    return node->uuid_node && strcmp(node->uuid_node, node->name) == 0;
 }
 
 static int join_compare_keys(const void *a, const void *b)
@@ -68,7 +68,7 @@ static void join_make_indexes(struct join_work *work)
         const struct gt_join_node *node = &work->nodes[i];
         join_add_key(&work->by_name, node->name, false, i);
         if (join_has_text(node->server_uuid))
-            join_add_key(&work->by_uuid, node->server_uuid, !join_holds_uuid(node), i);
+            join_add_key(&work->by_uuid, node->server_uuid, !join_has_uuid(node), i);
     }
     for (uint32_t i = 0; i < work->group_count; i++)
         join_add_key(&work->groups_by_name, work->groups[i].name, false, i);
@@ -210,8 +210,8 @@ static bool reports(const struct gt_join_node *node, const char *uuid)
 /* A server UUID means only one node: its holder; where that is not known, none. */
 static bool is_the_server(const struct join_work *work, uint32_t node)
 {
-    if (work->nodes[node].uuid_holder)
-        return join_holds_uuid(&work->nodes[node]);
+    if (work->nodes[node].uuid_node)
+        return join_has_uuid(&work->nodes[node]);
     const char *uuid = work->nodes[node].server_uuid;
     uint32_t next = join_lower_bound(&work->by_uuid, uuid) + 1;
     return next >= work->by_uuid.count || strcmp(work->by_uuid.keys[next].text, uuid) != 0;
@@ -223,12 +223,12 @@ static void find_same_uuids(struct join_work *work)
         const struct join_key *key = &work->by_uuid.keys[i];
         uint32_t node = key->item, before = i ? key[-1].item : GT_JOIN_NONE;
         const struct gt_join_node *a = i ? &work->nodes[before] : NULL, *b = &work->nodes[node];
-        if (b->uuid_holder) {
-            if (!join_holds_uuid(b))
+        if (b->uuid_node) {
+            if (!join_has_uuid(b))
                 gt_join_tell(work, GT_JOIN_TAKEN_UUID,
-                             join_about_nodes(node, join_find(&work->by_name, b->uuid_holder)),
+                             join_about_nodes(node, join_find(&work->by_name, b->uuid_node)),
                              "node %s reports server UUID %.64s, which is that of node %s", b->name,
-                             b->server_uuid, b->uuid_holder);
+                             b->server_uuid, b->uuid_node);
         } else if (a && strcmp(a->server_uuid, b->server_uuid) == 0) {
             gt_join_tell(work, GT_JOIN_SAME_UUID, join_about_nodes(before, node),
                          "nodes %s and %s both report server UUID %.64s", a->name, b->name, a->server_uuid);
@@ -399,21 +399,21 @@ int gt_join_supernodes(const struct gt_join_input *input, struct gt_join **ret, 
                                                                  .group_count = group_count,
                                                                  .join = join,
                                                                  .places = input->places};
-    size_t room = (size_t)node_count + 1, group_room = (size_t)group_count + 1;
-    gt_auto_free uint32_t *order = calloc(room, sizeof(*order));
-    gt_auto_free const char **least = calloc(room, sizeof(*least));
-    work.by_name.keys = calloc(room, sizeof(struct join_key));
-    work.by_uuid.keys = calloc(room, sizeof(struct join_key));
-    work.by_label.keys = calloc(room, sizeof(struct join_key));
-    work.root = calloc(room, sizeof(uint32_t));
-    work.groups_by_name.keys = calloc(group_room, sizeof(struct join_key));
-    work.group_super = calloc(group_room, sizeof(uint32_t));
+    size_t capacity = (size_t)node_count + 1, group_capacity = (size_t)group_count + 1;
+    gt_auto_free uint32_t *order = calloc(capacity, sizeof(*order));
+    gt_auto_free const char **least = calloc(capacity, sizeof(*least));
+    work.by_name.keys = calloc(capacity, sizeof(struct join_key));
+    work.by_uuid.keys = calloc(capacity, sizeof(struct join_key));
+    work.by_label.keys = calloc(capacity, sizeof(struct join_key));
+    work.root = calloc(capacity, sizeof(uint32_t));
+    work.groups_by_name.keys = calloc(group_capacity, sizeof(struct join_key));
+    work.group_super = calloc(group_capacity, sizeof(uint32_t));
     if (join) {
         /* At most one supernode for each node, besides those of the groups and of the network. */
         size_t domains = input->places ? input->places->domain_count : 0;
-        join->supernodes = calloc(room + group_count + domains, sizeof(*join->supernodes));
-        join->members = calloc(room, sizeof(*join->members));
-        join->supernode_of = malloc(room * sizeof(*join->supernode_of));
+        join->supernodes = calloc(capacity + group_count + domains, sizeof(*join->supernodes));
+        join->members = calloc(capacity, sizeof(*join->members));
+        join->supernode_of = malloc(capacity * sizeof(*join->supernode_of));
         join->problems = calloc(GT_JOIN_PROBLEMS_MAX, sizeof(*join->problems));
         join->node_count = node_count;
     }

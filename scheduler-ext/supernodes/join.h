@@ -41,8 +41,8 @@ struct gt_join_node { /* texts are borrowed, NULL: not known */
     const char *server_uuid;
     const char *const *remotes;
     uint32_t remote_count;
-    const char *label;       /* value of the configured label key */
-    const char *uuid_holder; /* name of the node that is known to hold server_uuid; NULL: not known */
+    const char *label;     /* value of the configured label key */
+    const char *uuid_node; /* name of the node that is known to hold server_uuid; NULL: not known */
 };
 
 struct gt_join_group { /* the operator's, one supernode each */

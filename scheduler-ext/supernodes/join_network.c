@@ -61,7 +61,7 @@ static struct gt_supernode *network_taken(const struct join_work *work, const ch
     return gt_table_find(&work->taken, gt_digest_hash(gt_digest_keyed(name)), network_is_named, name);
 }
 
-static int network_take(struct join_work *work, struct gt_supernode *supernode, struct gt_err **err)
+static int network_note_name(struct join_work *work, struct gt_supernode *supernode, struct gt_err **err)
 {
     return gt_table_add(&work->taken, gt_digest_hash(gt_digest_keyed(supernode->name)), supernode) < 0
                ? gt_fail_sys(err, ENOMEM, "supernodes")
@@ -84,7 +84,7 @@ static int network_supernode(struct join_work *work, const char *text, const cha
         memcpy(name, changed, sizeof(name));
     }
     *ret = gt_join_make(work, name, tier, GT_JOIN_NETWORK);
-    return network_take(work, &join->supernodes[*ret], err);
+    return network_note_name(work, &join->supernodes[*ret], err);
 }
 
 /* The supernode of a domain: one of the configuration or of labels with this name and tier, or a new one. */
@@ -122,7 +122,7 @@ int gt_join_by_network(struct join_work *work, struct gt_err **err)
     if (!work->places)
         return 0;
     for (uint32_t s = 0; s < join->supernode_count; s++)
-        GT_TRY(network_take(work, &join->supernodes[s], err));
+        GT_TRY(network_note_name(work, &join->supernodes[s], err));
     GT_TRY(network_start(work, err));
     for (uint32_t i = 0; i < work->node_count; i++) {
         uint32_t domain = work->places->domain_of[i];
@@ -221,7 +221,7 @@ int gt_join_tiers(struct join_work *work, struct gt_err **err)
         return 0;
     for (uint32_t s = 0; s < join->supernode_count; s++)
         if (join->supernodes[s].source == GT_JOIN_REPORT)
-            GT_TRY(network_take(work, &join->supernodes[s], err));
+            GT_TRY(network_note_name(work, &join->supernodes[s], err));
     GT_TRY(network_alone(work, err));
     /* The members of each supernode in a run, as they will be at the end. */
     uint32_t supernodes = join->supernode_count;

@@ -130,7 +130,7 @@ static int network_point(struct gt_network *network, const struct gt_network_poi
     }
     if (network->point_count == GT_NETWORK_POINTS_MAX)
         return network_full(GT_NETWORK_POINTS_MAX, err);
-    GT_NEED(GT_GROW(network->points, network->point_count, network->point_room, 256), err, "network");
+    GT_NEED(GT_GROW(network->points, network->point_count, network->point_capacity, 256), err, "network");
     struct gt_network_point *point = &network->points[network->point_count];
     *point = *wanted;
     point->number = network->point_count;
@@ -162,7 +162,7 @@ int gt_network_connect(struct gt_network *network, uint32_t low, const char *por
 {
     if (network->cable_count == GT_NETWORK_CABLES_MAX)
         return network_full(GT_NETWORK_CABLES_MAX, err);
-    GT_NEED(GT_GROW(network->cables, network->cable_count, network->cable_room, 256), err, "network");
+    GT_NEED(GT_GROW(network->cables, network->cable_count, network->cable_capacity, 256), err, "network");
     struct gt_network_cable cable = {low, high, network_copy(network, port),
                                      network_copy(network, high_port)};
     GT_NEED(cable.port && cable.high_port, err, "network");

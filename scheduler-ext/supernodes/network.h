@@ -46,9 +46,9 @@ struct gt_network_cable {
 
 struct gt_network {
     struct gt_network_point *points;
-    uint32_t point_count, point_room;
+    uint32_t point_count, point_capacity;
     struct gt_network_cable *cables;
-    uint32_t cable_count, cable_room;
+    uint32_t cable_count, cable_capacity;
     struct gt_table index; /* of points, by key */
     struct gt_network_text *texts;
     char *notes[GT_NETWORK_NOTES_MAX]; /* a sentence for each part that cannot be used; more are dropped */

@@ -32,7 +32,7 @@ struct slurm_entry {
 struct slurm {
     struct gt_network *network, *names; /* names: of the entries, whose numbers are those of its points */
     struct slurm_entry *entries;
-    uint32_t count, room;
+    uint32_t count, capacity;
     uint32_t names_left; /* how many may still be made of lists */
 };
 
@@ -51,7 +51,7 @@ static int slurm_add(struct slurm *slurm, const char *name, struct slurm_entry e
         return 0;
     }
     GT_TRY(gt_network_switch(slurm->names, tier, name, name, &number, err));
-    GT_NEED(GT_GROW(slurm->entries, slurm->count, slurm->room, 64), err, "network");
+    GT_NEED(GT_GROW(slurm->entries, slurm->count, slurm->capacity, 64), err, "network");
     entry.parent = entry.point = GT_NETWORK_NONE;
     entry.tier = entry.is_block ? 1 : GT_NETWORK_LEAF_TIER;
     slurm->entries[slurm->count++] = entry;

@@ -22,12 +22,12 @@ struct network_table {
     unsigned columns, first_tier;
     unsigned line;
     uint32_t *rows; /* [point]: the line that names the node */
-    uint32_t row_room;
+    uint32_t rows_capacity;
     /* How often a domain is within another one: a vote for each row. */
     struct table_vote {
         uint32_t low, high, count, line;
     } * votes;
-    uint32_t vote_count, vote_room;
+    uint32_t vote_count, vote_capacity;
 };
 
 static char *table_trim(char *text)
@@ -74,7 +74,7 @@ static int table_header(struct network_table *table, char *line, struct gt_err *
 
 static int table_vote(struct network_table *table, uint32_t low, uint32_t high, struct gt_err **err)
 {
-    GT_NEED(GT_GROW(table->votes, table->vote_count, table->vote_room, 256), err, "network");
+    GT_NEED(GT_GROW(table->votes, table->vote_count, table->vote_capacity, 256), err, "network");
     table->votes[table->vote_count++] = (struct table_vote){low, high, 1, table->line};
     return 0;
 }
@@ -82,14 +82,14 @@ static int table_vote(struct network_table *table, uint32_t low, uint32_t high, 
 /* False: the node has a row already, or no memory. */
 static bool table_is_new(struct network_table *table, uint32_t node)
 {
-    if (node >= table->row_room) {
-        uint32_t room = node + 1024;
-        uint32_t *more = reallocarray(table->rows, room, sizeof(*more));
+    if (node >= table->rows_capacity) {
+        uint32_t capacity = node + 1024;
+        uint32_t *more = reallocarray(table->rows, capacity, sizeof(*more));
         if (!more)
             return false;
-        memset(more + table->row_room, 0, (room - table->row_room) * sizeof(*more));
+        memset(more + table->rows_capacity, 0, (capacity - table->rows_capacity) * sizeof(*more));
         table->rows = more;
-        table->row_room = room;
+        table->rows_capacity = capacity;
     }
     if (table->rows[node]) {
         gt_network_note(table->network, "line %u: node %s is in line %u already, which counts", table->line,

@@ -21,7 +21,7 @@ void gt_volcano_put_lease(struct gt_volcano *volcano, const cJSON *object)
 {
     if (strcmp(gt_meta_namespace(object), volcano->trusted) != 0)
         return;
-    gt_noted_take_foreign(volcano->cache, object, gt_clock_ms());
+    gt_noted_read_foreign(volcano->cache, object, gt_clock_ms());
     volcano->has_companion = true;
 }
 
@@ -30,7 +30,7 @@ void gt_volcano_remove_lease(struct gt_volcano *volcano, const char *namespace_)
     if (strcmp(namespace_, volcano->trusted) != 0)
         return;
     volcano->has_companion = false;
-    gt_noted_take_foreign(volcano->cache, NULL, 0);
+    gt_noted_read_foreign(volcano->cache, NULL, 0);
 }
 
 /* ---- ours ---- */

@@ -40,7 +40,7 @@ static void let_go(struct gt_volcano *volcano, const struct volcano_room *room)
 }
 
 /* Assumes the GPUs of the room that are available already. */
-static void volcano_room_hold(struct gt_volcano *volcano, const struct volcano_room *room)
+static void volcano_room_assume(struct gt_volcano *volcano, const struct volcano_room *room)
 {
     struct gt_promise_id id;
     for (uint32_t i = 0; i < room->place_count; i++)
@@ -74,7 +74,7 @@ void gt_volcano_room_pause(struct gt_volcano *volcano, const struct volcano_job 
     if (job->room && pause)
         let_go(volcano, job->room);
     else if (job->room)
-        volcano_room_hold(volcano, job->room);
+        volcano_room_assume(volcano, job->room);
 }
 
 /* Whether the GPUs of a place are available, or used by leaving or deleted pods. */
@@ -123,7 +123,7 @@ void gt_volcano_rooms_open(struct gt_volcano *volcano)
     for (struct volcano_room *room = volcano->rooms, *next; room; room = next) {
         next = room->next;
         if (volcano_room_is_sound(volcano, room, now))
-            volcano_room_hold(volcano, room);
+            volcano_room_assume(volcano, room);
         else
             gt_volcano_room_drop(volcano, room->job);
     }
@@ -240,7 +240,7 @@ static int volcano_room_add(struct gt_volcano *volcano, struct volcano_job *job,
     room->next = volcano->rooms;
     volcano->rooms = room;
     job->room = room;
-    volcano_room_hold(volcano, room);
+    volcano_room_assume(volcano, room);
     return 0;
 }
 

@@ -79,7 +79,7 @@ void gt_volcano_free(struct gt_volcano *volcano)
 
 static const char *const argument_names[] = {"weight", "score.weight", "loss.weight", "closeness.weight"};
 
-static bool session_take_weight(const cJSON *given, double *ret)
+static bool session_read_weight(const cJSON *given, double *ret)
 {
     double number;
     if (cJSON_IsNumber(given))
@@ -109,7 +109,8 @@ static void tell_unknown(const char *name, struct gt_buf *told)
     gt_buf_puts(told, meant ? " is meant" : "");
 }
 
-static void take_arguments(const cJSON *arguments, struct gt_aware_weights *weights, struct gt_buf *told)
+static void session_read_arguments(const cJSON *arguments, struct gt_aware_weights *weights,
+                                   struct gt_buf *told)
 {
     double *const values[] = {&weights->weight, &weights->score_weight, &weights->loss_weight,
                               &weights->closeness_weight};
@@ -121,7 +122,7 @@ static void take_arguments(const cJSON *arguments, struct gt_aware_weights *weig
             i++;
         if (i == GT_COUNT(argument_names))
             tell_unknown(given->string, told);
-        else if (!session_take_weight(given, values[i]))
+        else if (!session_read_weight(given, values[i]))
             tell_wrong(given, *values[i], told);
     }
 }
@@ -144,7 +145,7 @@ int gt_volcano_set_arguments(struct gt_volcano *volcano, const char *json, size_
     if (gt_json_parse(json, len, "arguments", &arguments, &err) < 0)
         gt_buf_puts(&told, gt_err_text(err));
     else if (cJSON_IsObject(arguments))
-        take_arguments(arguments, &weights, &told);
+        session_read_arguments(arguments, &weights, &told);
     if (gt_score_set_weights(gt_cache_cluster(volcano->cache), &weights, &err) < 0)
         return say_error(error, err);
     weights.close = weights.closeness_weight > 0;
@@ -184,7 +185,7 @@ static const char *next_text(const struct volcano_session *session, size_t size,
     return text;
 }
 
-static int take_nodes(struct gt_volcano *volcano, const uint32_t *nodes, size_t size)
+static int session_read_nodes(struct gt_volcano *volcano, const uint32_t *nodes, size_t size)
 {
     struct volcano_session *session = &volcano->session;
     const struct gt_cluster *cluster = gt_cache_cluster(volcano->cache);
@@ -210,7 +211,7 @@ static int take_nodes(struct gt_volcano *volcano, const uint32_t *nodes, size_t 
     return 0;
 }
 
-static int take_tasks(struct gt_volcano *volcano, const struct gt_volcano_task *tasks, size_t size)
+static int session_read_tasks(struct gt_volcano *volcano, const struct gt_volcano_task *tasks, size_t size)
 {
     struct volcano_session *session = &volcano->session;
     session->tasks = calloc((size_t)session->task_count + 1, sizeof(*session->tasks));
@@ -284,9 +285,9 @@ int gt_volcano_open(struct gt_volcano *volcano, const char *texts, size_t texts_
         r = groups[i].name < texts_size ? 0 : -EINVAL;
     }
     if (r >= 0)
-        r = take_nodes(volcano, nodes, texts_size);
+        r = session_read_nodes(volcano, nodes, texts_size);
     if (r >= 0)
-        r = take_tasks(volcano, tasks, texts_size);
+        r = session_read_tasks(volcano, tasks, texts_size);
     if (r < 0) {
         gt_volcano_close(volcano);
         return gt_volcano_say(error, r, r == -ENOMEM ? strerror(ENOMEM) : "the session's arrays are invalid");

@@ -13,8 +13,8 @@ struct own_claim {
     const char *unknown;
 };
 
-static int take_claim(const struct gt_cache *cache, const char *namespace_,
-                      const struct gt_claim_entry *entry, struct own_claim *to, struct gt_err **err)
+static int own_claim_read(const struct gt_cache *cache, const char *namespace_,
+                          const struct gt_claim_entry *entry, struct own_claim *to, struct gt_err **err)
 {
     if (*entry->claim && gt_cache_find_claim(cache, namespace_, entry->claim))
         return gt_fail(
@@ -55,7 +55,7 @@ int gt_own_claim_replace(const struct gt_cache *cache, const char *namespace_, c
     if (!cache || ours.template_)
         return 0;
     for (struct gt_claim_entry entry = {0}; gt_claim_entry_next(spec, &entry);)
-        GT_TRY(take_claim(cache, namespace_, &entry, &own, err));
+        GT_TRY(own_claim_read(cache, namespace_, &entry, &own, err));
     if (!own.template_.asks && (!own.unknown || has_limits(spec, resource)))
         return 0;
     if (!own.template_.asks)

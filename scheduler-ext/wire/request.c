@@ -164,7 +164,7 @@ int gt_wire_request_read(struct gt_wire_request *request, struct gt_err **err)
                                               : read_volcano_args(request, err);
 }
 
-size_t gt_wire_request_held(const struct gt_wire_request *request)
+size_t gt_wire_request_bytes(const struct gt_wire_request *request)
 {
     return sizeof(*request) + request->reader.text.len;
 }

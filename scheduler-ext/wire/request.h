@@ -113,7 +113,7 @@ void gt_wire_request_reset(struct gt_wire_request *request);
 
 /* Bytes of memory that it uses until the body is complete. Its JSON tree, which is there until the reset,
  * takes up to 100 bytes for each value besides. */
-size_t gt_wire_request_held(const struct gt_wire_request *request);
+size_t gt_wire_request_bytes(const struct gt_wire_request *request);
 
 /* ---- answers ---- */
 

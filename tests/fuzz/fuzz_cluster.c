@@ -43,9 +43,9 @@ static uint64_t next_mask(struct input *input)
     return mask;
 }
 
-static void must(bool holds, const char *what, const struct gt_err *err)
+static void must(bool has_device, const char *what, const struct gt_err *err)
 {
-    if (holds)
+    if (has_device)
         return;
     fprintf(stderr, "%s: %s\n", what, err ? gt_err_text(err) : "");
     abort();

@@ -19,10 +19,10 @@ static void read_answer(enum gt_pod_method method, const uint8_t *data, size_t s
         abort();
     if (r < 0)
         return;
-    if (answer.holdings.count > GT_HOLDERS_MAX)
+    if (answer.uses.count > GT_DEVICE_USERS_MAX)
         abort();
-    for (unsigned i = 0; i < answer.holdings.count; i++) {
-        const struct gt_holder *holder = &answer.holdings.holders[i];
+    for (unsigned i = 0; i < answer.uses.count; i++) {
+        const struct gt_device_user *holder = &answer.uses.users[i];
         if (!gt_text_is_utf8(holder->id) || !gt_text_is_utf8(holder->namespace) ||
             !gt_text_is_utf8(holder->pod) || !gt_text_is_utf8(holder->container) ||
             (method == GT_POD_ALLOCATABLE && holder->pod[0]))

@@ -27,7 +27,7 @@ static char *next_piece(struct pieces *pieces)
     return piece;
 }
 
-static void hand_in(struct gt_cache *cache, struct gt_servers *servers, struct gt_holders *holders,
+static void hand_in(struct gt_cache *cache, struct gt_servers *servers, struct gt_member_parents *users,
                     const char *piece)
 {
     cJSON *object = cJSON_Parse(piece + 1);
@@ -39,7 +39,8 @@ static void hand_in(struct gt_cache *cache, struct gt_servers *servers, struct g
         gt_servers_learn(servers, "x", GT_APPLY_SET_OURS, piece + 1);
     else if (object && (*piece == 'h' || *piece == 'H')) {
         char name[3] = {*piece, piece[1] ? 'x' : 'y', 0};
-        gt_holders_add(holders, name, *piece == 'h' ? GT_APPLY_SET_OURS : GT_APPLY_SET_FOREIGN, piece + 1);
+        gt_member_parents_add(users, name, *piece == 'h' ? GT_APPLY_SET_OURS : GT_APPLY_SET_FOREIGN,
+                              piece + 1);
     }
     cJSON_Delete(object);
 }
@@ -52,14 +53,14 @@ static void expect_json(const struct gt_buf *wish)
     cJSON_Delete(object);
 }
 
-static void write_all(const struct gt_view *view, const struct gt_holders *holders)
+static void write_all(const struct gt_view *view, const struct gt_member_parents *users)
 {
     gt_auto_free bool *made = calloc((size_t)view->join->supernode_count + 1, sizeof(*made));
     for (uint32_t s = 0; made && s < view->join->supernode_count; s++) {
         struct gt_projected projected = {0};
         gt_auto_buf struct gt_buf hyper = GT_BUF(GT_APPLY_SET_BODY_MAX),
                                   status = GT_BUF(GT_APPLY_SET_BODY_MAX);
-        if (gt_hypernode_write(view, s, holders, made, &projected, &hyper))
+        if (gt_hypernode_write(view, s, users, made, &projected, &hyper))
             expect_json(&hyper);
         gt_view_write_supernode(view, s, &projected, &status);
         expect_json(&status);
@@ -80,12 +81,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                        .network_labels = "l,m"};
     gt_auto_cache struct gt_cache *cache = NULL;
     gt_auto_groups struct gt_groups *groups = NULL;
-    gt_auto_holders struct gt_holders *holders = NULL;
+    gt_auto_member_parents struct gt_member_parents *users = NULL;
     gt_auto_view struct gt_view *view = NULL;
     gt_auto_free char *copy = malloc(size + 1);
     gt_auto_servers struct gt_servers *servers = NULL;
     if (!copy || gt_cache_new(&spec, &cache, NULL) < 0 || gt_servers_new(&servers, NULL) < 0 ||
-        gt_holders_new(&holders, NULL) < 0)
+        gt_member_parents_new(&users, NULL) < 0)
         return 0;
     memcpy(copy, data, size);
     copy[size] = '\0';
@@ -94,13 +95,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (piece && gt_groups_read(piece, strlen(piece), &groups, NULL) < 0)
         groups = NULL;
     while ((piece = next_piece(&pieces)))
-        hand_in(cache, servers, holders, piece);
-    gt_holders_end(holders);
+        hand_in(cache, servers, users, piece);
+    gt_member_parents_end(users);
     struct gt_view_network kept = {0};
     const struct gt_view_spec wanted = {
         .groups = groups, .servers = servers, .network_labels = "l,m", .kept = &kept, .spare_nodes = 1};
     if (gt_view_make(cache, &wanted, &view, NULL) >= 0)
-        write_all(view, holders);
+        write_all(view, users);
     gt_view_network_forget(&kept);
     return 0;
 }

@@ -21,7 +21,7 @@ uint64_t gt_raw_digest(const struct gt_raw *raw)
 }
 
 /* The vendor library's evidence, read into a node with only these GPUs, by the code that a scan uses. */
-static int take_answers(const char *log, struct gt_node *node, struct gt_err **err)
+static int health_check_read_answers(const char *log, struct gt_node *node, struct gt_err **err)
 {
     gt_auto_node struct gt_node *bare = NULL;
     unsigned unmatched;
@@ -52,7 +52,7 @@ int gt_scan_health(const struct gt_scan_options *options, const struct gt_node *
         evidence->seen &= ~nodes;
     }
     if (!options->from && options->probe && gt_probe_health(options->probe, &log, NULL) >= 0)
-        GT_TRY(take_answers(log, copy, err));
+        GT_TRY(health_check_read_answers(log, copy, err));
     if (!options->from)
         gt_host_health_pci(gt_scan_root(options), copy);
     if (options->dev_root)

@@ -52,7 +52,8 @@ int gt_recording_make(const struct gt_node *node, const struct gt_raw *raw, char
 }
 
 /* A piece of raw: the string it is, or the text of the JSON it is. NULL stays where it is not there. */
-static int take_raw(const cJSON *raw, const char *key, const char *source, char **ret, struct gt_err **err)
+static int recording_copy_raw(const cJSON *raw, const char *key, const char *source, char **ret,
+                              struct gt_err **err)
 {
     const cJSON *value = gt_get(raw, key);
     if (!value)
@@ -133,9 +134,9 @@ static int replay_recording(const struct gt_scan_options *options, const cJSON *
     const cJSON *from = gt_get(json, "raw");
     if (from && !cJSON_IsObject(from))
         return gt_fail(err, EINVAL, "%s: raw: must be an object", source);
-    GT_TRY(take_raw(from, "pci", source, &raw->pci, err));
-    GT_TRY(take_raw(from, "hwloc", source, &raw->hwloc, err));
-    GT_TRY(take_raw(from, "vendor", source, &raw->vendor, err));
+    GT_TRY(recording_copy_raw(from, "pci", source, &raw->pci, err));
+    GT_TRY(recording_copy_raw(from, "hwloc", source, &raw->hwloc, err));
+    GT_TRY(recording_copy_raw(from, "vendor", source, &raw->vendor, err));
     if (raw->pci || raw->hwloc || raw->vendor)
         return replay_raw(options, node, cJSON_GetStringValue(gt_get(node, "name")), ret, raw, err);
     if (!node)

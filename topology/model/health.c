@@ -336,9 +336,9 @@ static void find_left_over(struct gt_health *health, struct gt_health_entry *ent
                            const struct gt_node *node, struct gt_gpu *gpu)
 {
     struct gt_evidence *evidence = &gpu->evidence;
-    const struct gt_gpu_holders *holders = &health->holders;
-    const struct gt_gpu_holder *holder = GT_FIND(holders->of, holders->count, bdf, gpu->bdf);
-    if (!holders->known)
+    const struct gt_gpus_in_use *gpus_in_use = &health->gpus_in_use;
+    const struct gt_gpu_in_use *holder = GT_FIND(gpus_in_use->of, gpus_in_use->count, bdf, gpu->bdf);
+    if (!gpus_in_use->known)
         return;
     if (holder && holder->pod[0])
         memcpy(entry->last_pod, holder->pod, sizeof(entry->last_pod));
@@ -373,6 +373,6 @@ void gt_health_observe(struct gt_health *health, const struct gt_fault_table *ta
         find_left_over(health, entry, node, gpu);
         health_observe(health, entry, table, gpu, flags, now_s);
     }
-    health->holders.known = false;
+    health->gpus_in_use.known = false;
     forget_the_gone(health);
 }

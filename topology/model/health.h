@@ -28,10 +28,10 @@ struct gt_health_counts {
 
 /* Which GPUs containers hold. It is used for one check: a pod that starts holds its GPU earlier than a list
  * names it, and the next check must not count it again. */
-struct gt_gpu_holders {
+struct gt_gpus_in_use {
     bool known; /* false: nothing is known of any GPU */
     unsigned count;
-    struct gt_gpu_holder {
+    struct gt_gpu_in_use {
         char bdf[GT_BDF_SIZE];
         char pod[96]; /* "namespace/pod", shortened; "": not known */
     } of[GT_GPUS_MAX];
@@ -59,7 +59,7 @@ bool gt_flapping_settle(struct gt_flapping *flapping, const struct gt_flapping_r
  */
 struct gt_health {
     struct gt_health_counts counts;
-    struct gt_gpu_holders holders; /* set by the caller */
+    struct gt_gpus_in_use gpus_in_use; /* set by the caller */
     unsigned count;
     struct gt_health_entry {
         char bdf[GT_BDF_SIZE];

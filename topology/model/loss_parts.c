@@ -21,7 +21,7 @@ enum {
     MODULE_WAYS = 65536, /* and its count vectors, at most */
 };
 
-static void take_better(struct gt_loss_option *best, bool first, const struct gt_loss_option *other)
+static void keep_better(struct gt_loss_option *best, bool first, const struct gt_loss_option *other)
 {
     if (first || gt_option_before(other, best))
         *best = *other;
@@ -66,7 +66,7 @@ static void join_two(struct gt_parts *parts, unsigned i, unsigned j, unsigned k)
                 .mask = a->option[x].mask | b->option[y].mask,
             };
 
-            take_better(&joined.option[x + y], !filled[x + y], &option);
+            keep_better(&joined.option[x + y], !filled[x + y], &option);
             filled[x + y] = true;
         }
     a->lo = joined.lo;
@@ -127,7 +127,7 @@ static void try_all(struct trial *t, unsigned at, unsigned sum, struct gt_loss_o
     uint32_t towards = 0;
 
     if (at == t->count) {
-        take_better(&t->joined.option[sum], !t->filled[sum], &option);
+        keep_better(&t->joined.option[sum], !t->filled[sum], &option);
         t->filled[sum] = true;
         return;
     }

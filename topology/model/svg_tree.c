@@ -199,10 +199,10 @@ static void draw_panel(struct gt_buf *to, const struct svg_layout *l, unsigned i
         svg_text(to, style, "NUMA node %d", numa);
     else
         svg_text(to, style, "NUMA node not known");
-    int room = (box->width - 120 - 2 * SVG_PANEL_PADDING) / 7 - 5;
-    if (cpus[0] && room >= 4) {
+    int capacity = (box->width - 120 - 2 * SVG_PANEL_PADDING) / 7 - 5;
+    if (cpus[0] && capacity >= 4) {
         char list[256];
-        gt_shorten(cpus, (unsigned)room, list, sizeof(list));
+        gt_shorten(cpus, (unsigned)capacity, list, sizeof(list));
         style = (struct svg_text){box->x + box->width - SVG_PANEL_PADDING, box->y + 23, 11, SVG_MUTED,
                                   "text-anchor=\"end\""};
         svg_text(to, style, "CPUs %s", list);
@@ -230,12 +230,12 @@ static void draw_card_text(struct gt_buf *to, const struct gt_gpu *gpu, const st
 {
     char text[64], link[48];
     bool wide = box->width >= 136;
-    int x = box->x + 12, y = box->y + 47, room = (box->width - 20) / 7;
+    int x = box->x + 12, y = box->y + 47, capacity = (box->width - 20) / 7;
     svg_text(to, (struct svg_text){x, box->y + 28, wide ? 17 : 15, NULL, "font-weight=\"700\""}, "GPU %u",
              gpu->index);
     bool memory = wide && gpu->memory_bytes;
     if (gpu->product[0]) {
-        gt_shorten(gpu->product, (unsigned)(memory ? room - 8 : room), text, sizeof(text));
+        gt_shorten(gpu->product, (unsigned)(memory ? capacity - 8 : capacity), text, sizeof(text));
         svg_text(to, (struct svg_text){x, y, 12, NULL, NULL}, "%s", text);
     }
     if (memory) {
@@ -245,7 +245,7 @@ static void draw_card_text(struct gt_buf *to, const struct gt_gpu *gpu, const st
     }
     if (gpu->product[0] || memory)
         y += 18;
-    gt_shorten(gt_short_bdf(gpu->bdf), (unsigned)room, text, sizeof(text));
+    gt_shorten(gt_short_bdf(gpu->bdf), (unsigned)capacity, text, sizeof(text));
     svg_text(to, (struct svg_text){x, y, 11, SVG_MUTED, mono}, "%s", text);
     y += 16;
     if (wide && gpu->uuid[0]) {
@@ -254,7 +254,7 @@ static void draw_card_text(struct gt_buf *to, const struct gt_gpu *gpu, const st
         y += 18;
     }
     gt_pcie_link_text(&gpu->pci.now, link, sizeof(link));
-    gt_shorten(link, (unsigned)room + 2, text, sizeof(text));
+    gt_shorten(link, (unsigned)capacity + 2, text, sizeof(text));
     if (gpu->mode != GT_GPU_NATIVE)
         svg_text(to, (struct svg_text){x, y, 11, SVG_WARN, "font-weight=\"600\""}, "mode %s",
                  gt_gpu_mode_name(gpu->mode));

@@ -79,8 +79,8 @@ void gt_prober_free(struct gt_prober *prober)
 static void add_call(struct gt_prober *prober, const char *call, unsigned count, const uint32_t *args,
                      const char *rest)
 {
-    size_t room = prober->scan.log.max - prober->scan.log.len;
-    if (room < LOG_RESERVE + strlen(rest) + 256) {
+    size_t capacity = prober->scan.log.max - prober->scan.log.len;
+    if (capacity < LOG_RESERVE + strlen(rest) + 256) {
         gt_text_copy(prober->scan.stopped, sizeof(prober->scan.stopped),
                      "the answers are too many for one log");
         prober->scan.over = true;

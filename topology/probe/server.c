@@ -174,7 +174,7 @@ static void probe_server_serve(struct server *server, struct client *client)
 }
 
 /* Keeps the first descriptor that came along, for events, and closes the others. */
-static void take_descriptors(struct client *client, struct msghdr *message)
+static void server_keep_descriptor(struct client *client, struct msghdr *message)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
@@ -200,7 +200,7 @@ static void receive(struct server *server, struct client *client)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n >= 0)
-        take_descriptors(client, &message);
+        server_keep_descriptor(client, &message);
     if (n <= 0) {
         probe_server_drop(server, client);
         return;

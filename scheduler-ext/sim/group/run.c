@@ -96,7 +96,7 @@ void gt_run_set_up(struct group_run *run, uint32_t node, bool up)
     gt_run_changed(run, node);
 }
 
-bool gt_run_may_hold(const struct group_run *run, uint32_t number, uint64_t gpus)
+bool gt_run_may_use(const struct group_run *run, uint32_t number, uint64_t gpus)
 {
     uint64_t limit = (uint64_t)(run->options->quota * run->world->site->gpus);
     return !limit || gt_run_tenant(run, number)->holds + gpus <= limit;
@@ -117,7 +117,7 @@ static bool sim_start_place(struct group_run *run, const struct gt_sim_job *job)
 int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err)
 {
     const struct gt_sim_job *job = &run->jobs->job[number];
-    if (!gt_run_may_hold(run, number, (uint64_t)job->pods * job->gpus))
+    if (!gt_run_may_use(run, number, (uint64_t)job->pods * job->gpus))
         return 0;
     bool placed = sim_start_place(run, job);
     run->decisions++;

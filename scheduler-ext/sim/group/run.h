@@ -211,7 +211,7 @@ int gt_run_go_on(struct group_run *run, uint32_t number, double after, struct gt
 /* Counts its progress so far. */
 void gt_run_count(struct group_run *run, uint32_t number);
 /* Whether its namespace may use `gpus` more GPUs. */
-bool gt_run_may_hold(const struct group_run *run, uint32_t number, uint64_t gpus);
+bool gt_run_may_use(const struct group_run *run, uint32_t number, uint64_t gpus);
 
 /* Tries to start a job: 1 started, 0 not, or an error. */
 int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err);

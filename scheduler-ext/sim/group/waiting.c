@@ -135,7 +135,7 @@ static enum gt_queue_result try_job(void *arg, void *job, bool restricted)
     if (run->round.stop || run->round.failed)
         return GT_QUEUE_FAILED;
     uint32_t number = sim_waiting_number_of(run, job);
-    if (!gt_run_may_hold(run, number, sim_waiting_gpus_of(job)))
+    if (!gt_run_may_use(run, number, sim_waiting_gpus_of(job)))
         return GT_QUEUE_FAILED;
     restrict_to_others(run, restricted);
     int r = sim_waiting_start(run, number, &run->round.failed);

@@ -102,9 +102,9 @@ static void test_models(void **state)
 static void test_fgd(void **state)
 {
     (void)state;
-    struct gt_pod_kind shapes[] = {{.gpus = 1, .milli = 1000, .count = 6, .type = 2},
-                                   {.gpus = 1, .milli = 500, .count = 4, .type = 1}};
-    struct gt_pod_world world = {.shapes = shapes, .shape_count = 2, .pod_rows = 10};
+    struct gt_pod_kind kinds[] = {{.gpus = 1, .milli = 1000, .count = 6, .type = 2},
+                                  {.gpus = 1, .milli = 500, .count = 4, .type = 1}};
+    struct gt_pod_world world = {.kinds = kinds, .kind_count = 2, .pod_rows = 10};
     struct gt_pod_setup setup = {0};
     void *fgd = NULL;
     assert_int_equal(gt_pod_fgd.open(&world, &setup, &fgd, NULL), 0);
@@ -113,10 +113,10 @@ static void test_fgd(void **state)
     /* Before: a whole GPU cannot use the half: 0.6 x 500 = 300. The share on the half GPU: 0 after.
      * 100 / (1 + e^-0.3) = 57.4. On the whole GPU: 1000 free, none for a whole: 600 after, 100 / (1 + e^0.3).
      */
-    assert_true(near(gt_pod_fgd.score(fgd, &node, &shapes[1]), 57));
-    assert_int_equal(gt_pod_fgd.choose_gpu(fgd, &node, &shapes[1]), 0);
+    assert_true(near(gt_pod_fgd.score(fgd, &node, &kinds[1]), 57));
+    assert_int_equal(gt_pod_fgd.choose_gpu(fgd, &node, &kinds[1]), 0);
     /* A whole GPU: 500 left, all of it lost to whole ones: 300 before, 300 after. */
-    assert_true(near(gt_pod_fgd.score(fgd, &node, &shapes[0]), 50));
+    assert_true(near(gt_pod_fgd.score(fgd, &node, &kinds[0]), 50));
     gt_pod_fgd.close(fgd);
 }
 

@@ -150,21 +150,21 @@ static void on_mismatch(void *arg, const struct gt_plan_mismatch *mismatch)
     snprintf(seen->actual, sizeof(seen->actual), "%s", mismatch->actual);
 }
 
-static void compare(struct gt_plan_table *table, const struct gt_holder *holders, unsigned count,
+static void compare(struct gt_plan_table *table, const struct gt_device_user *users, unsigned count,
                     bool settling, struct mismatch_seen *seen)
 {
-    const struct gt_holdings holdings = {.holders = holders, .count = count, .settling = settling};
-    gt_plan_table_compare(table, &holdings, on_mismatch, seen);
+    const struct gt_device_uses uses = {.users = users, .count = count, .settling = settling};
+    gt_plan_table_compare(table, &uses, on_mismatch, seen);
 }
 
 static void compares(void **state)
 {
-    const struct gt_holder right[] = {{"default", "p", "c", "GPU-b", NULL, NULL},
-                                      {"default", "p", "c", "GPU-a", NULL, NULL},
-                                      {"other", "p", "c", "GPU-x", NULL, NULL}};
-    const struct gt_holder wrong[] = {{"default", "p", "c", "GPU-a", NULL, NULL},
-                                      {"default", "p", "c", "GPU-x", NULL, NULL}};
-    const struct gt_holder fewer[] = {{"default", "p", "c", "GPU-a", NULL, NULL}};
+    const struct gt_device_user right[] = {{"default", "p", "c", "GPU-b", NULL, NULL},
+                                           {"default", "p", "c", "GPU-a", NULL, NULL},
+                                           {"other", "p", "c", "GPU-x", NULL, NULL}};
+    const struct gt_device_user wrong[] = {{"default", "p", "c", "GPU-a", NULL, NULL},
+                                           {"default", "p", "c", "GPU-x", NULL, NULL}};
+    const struct gt_device_user fewer[] = {{"default", "p", "c", "GPU-a", NULL, NULL}};
     struct mismatch_seen seen = {0};
     (void)state;
     gt_auto_plan_table struct gt_plan_table *table = new_table();

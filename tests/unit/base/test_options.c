@@ -127,10 +127,10 @@ static void test_vendor(void **state)
     static const char *const wrong[] = {"", "0", "ffff", "0x", "12345", "-1", "9999 ", "g"};
     unsigned id = 0;
     (void)state;
-    assert_int_equal(gt_option_take(&vendor, "0x10DE", &id, NULL), 0);
+    assert_int_equal(gt_option_read_value(&vendor, "0x10DE", &id, NULL), 0);
     assert_int_equal(id, 0x10de);
     for (size_t i = 0; i < GT_COUNT(wrong); i++)
-        assert_int_equal(gt_option_take(&vendor, wrong[i], &id, NULL), -EINVAL);
+        assert_int_equal(gt_option_read_value(&vendor, wrong[i], &id, NULL), -EINVAL);
     assert_int_equal(id, 0x10de);
 }
 

@@ -328,8 +328,8 @@ static void test_composites(void **state)
         give_claim_of(scene, "a", 0, 0, composites[i].name);
         assert_true(gt_cluster_get_node(gt_cache_cluster(scene->cache), node, &info));
         assert_int_equal(info.free, 0xff & ~composites[i].gpus);
-        assert_true(gt_cache_claim_holds(gt_cache_find_claim(scene->cache, "ns", "a-claim"), node,
-                                         composites[i].gpus));
+        assert_true(gt_cache_claim_has_gpus(gt_cache_find_claim(scene->cache, "ns", "a-claim"), node,
+                                            composites[i].gpus));
     }
     give_claim(scene, "b", 4, 4);
     give_claim_of(scene, "a", 0, 0, zone);

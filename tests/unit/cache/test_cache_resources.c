@@ -122,15 +122,15 @@ static void a_plan_takes_until_its_pod_is_bound_or_gone(void **state)
     assert_int_equal(room(cache, "m", of), 2);
     /* A place for a pod that does not exist. */
     const struct gt_cache_job *job = pod_of(cache, "other")->job;
-    assert_null(gt_cache_hold(cache, job, id_of(cache, "m"), 7));
-    struct gt_cache_hold *hold = gt_cache_hold(cache, job, id_of(cache, "m"), 1);
+    assert_null(gt_cache_reserve(cache, job, id_of(cache, "m"), 7));
+    struct gt_cache_reserve *hold = gt_cache_reserve(cache, job, id_of(cache, "m"), 1);
     assert_int_equal(room(cache, "m", of), 1);
-    assert_true(gt_cache_hold_is_sound(cache, hold));
+    assert_true(gt_cache_reserve_is_sound(cache, hold));
     give_node(cache, NODE(.name = "m", .allocatable = "{\"cpu\":\"7\"}"));
-    assert_false(gt_cache_hold_is_sound(cache, hold));
+    assert_false(gt_cache_reserve_is_sound(cache, hold));
     gt_cache_topology_deleted(cache, "m");
     gt_cache_node_deleted(cache, "m");
-    gt_cache_unhold(cache, hold);
+    gt_cache_unreserve(cache, hold);
     gt_cache_free(cache);
 }
 

@@ -14,7 +14,7 @@ static bool holds(const char *desired, const char *have)
 {
     cJSON *a = cJSON_Parse(desired), *b = cJSON_Parse(have);
     assert_non_null(a);
-    bool result = gt_desired_holds(a, b);
+    bool result = gt_desired_is_met(a, b);
     cJSON_Delete(a);
     cJSON_Delete(b);
     return result;

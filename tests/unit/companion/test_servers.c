@@ -37,7 +37,7 @@ static void settle(struct gt_servers *servers, const char *const *nodes)
 
 static void expect(const struct gt_servers *servers, const char *uuid, const char *node)
 {
-    const char *holder = gt_servers_holder(servers, uuid);
+    const char *holder = gt_servers_node(servers, uuid);
     if (node ? !holder || strcmp(holder, node) != 0 : holder != NULL)
         fail_msg("%s: held by %s, expected %s", uuid, holder ? holder : "nobody", node ? node : "nobody");
 }
@@ -48,7 +48,7 @@ static void test_who_has_it_keeps_it(void **state)
     gt_auto_servers struct gt_servers *servers = NULL;
     assert_int_equal(gt_servers_new(&servers, NULL), 0);
     expect(servers, "u1", NULL);
-    assert_null(gt_servers_holder(servers, NULL));
+    assert_null(gt_servers_node(servers, NULL));
     SETTLE(servers, "b u1", "c u2");
     expect(servers, "u1", "b");
     SETTLE(servers, "a u1", "b u1", "c u2", "d u1");

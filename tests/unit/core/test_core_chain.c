@@ -137,7 +137,7 @@ static void another_takes_over(void **state)
     }
     gt_chain_came(to, 8, 24); /* counts no more */
     for (unsigned i = 0; gt_chain_get_seen(from, i, &seen); i++)
-        gt_chain_take_over(to, &seen);
+        gt_chain_adopt(to, &seen);
     expect_alike(from, to);
     for (unsigned i = 0; i < 50; i++) {
         gt_chain_came(from, 24, 240);

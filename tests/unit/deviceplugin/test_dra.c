@@ -254,9 +254,9 @@ static void files_are_read_back(void **state)
     assert_string_equal(again.list[2].devices[0].composite, "node-8");
     assert_true(gt_dra_claims_remove(&again, "uid-a"));
     assert_false(gt_dra_claims_remove(&again, "uid-a"));
-    assert_null(gt_dra_claims_holder(&again, "gpu-0000-10-00-0"));
-    assert_string_equal(gt_dra_claims_holder(&again, "gpu-0000-12-00-0")->id.name, "b");
-    assert_null(gt_dra_claims_holder(&again, "gpu-0000-13-00-0")); /* for monitoring */
+    assert_null(gt_dra_claims_with_device(&again, "gpu-0000-10-00-0"));
+    assert_string_equal(gt_dra_claims_with_device(&again, "gpu-0000-12-00-0")->id.name, "b");
+    assert_null(gt_dra_claims_with_device(&again, "gpu-0000-13-00-0")); /* for monitoring */
     for (unsigned i = 0; i < GT_COUNT(wrong); i++) {
         gt_auto_err struct gt_err *err = NULL;
         if (gt_dra_claims_read(wrong[i], strlen(wrong[i]), "x", &again, &err) != -EINVAL)

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "deviceplugin/answers.h"
-#include "deviceplugin/planner.h"
+#include "deviceplugin/plan_lookup.h"
 #include "deviceplugin/podresources_call.h"
 #include "machine.h"
 #include "proto/deviceplugin.pb-c.h"
@@ -104,7 +104,7 @@ static void knows_who_waits(void **state)
     assert_return_code(gt_plans_new(NULL, 0, known, GT_COUNT(known), &plans, NULL), 0);
     assert_true(plans->is_complete);
     assert_false(gt_plans_lack_one(plans, &listed)); /* who holds devices does not wait */
-    waiting[2].holds = false;
+    waiting[2].has_device = false;
     assert_true(gt_plans_lack_one(plans, &listed));
     waiting[2] = (struct gt_listed_container){"a", "a", "c", false};
     assert_true(gt_plans_lack_one(plans, &listed));
@@ -178,10 +178,10 @@ static void containers_come_in_order(void **state)
     gt_auto_plans struct gt_plans *plans = plans_of(entries, 2);
     assert_int_equal(match(plans, 2, listed, 3, &found), GT_PLAN_HIT);
     assert_string_equal(found->container, "first");
-    listed[1].holds = true;
+    listed[1].has_device = true;
     assert_int_equal(match(plans, 2, listed, 3, &found), GT_PLAN_HIT);
     assert_string_equal(found->container, "second");
-    listed[2].holds = true;
+    listed[2].has_device = true;
     assert_int_equal(match(plans, 2, listed, 3, &found), GT_PLAN_NONE);
 }
 
@@ -196,7 +196,7 @@ static void init_containers_are_not_listed(void **state)
     assert_int_equal(match(plans, 2, listed, 2, &found), GT_PLAN_HIT);
     assert_string_equal(found->container, "init");
     assert_string_equal(found->pod, "p"); /* nothing of q is planned that waits */
-    listed[0].holds = true;               /* and nothing of p any more */
+    listed[0].has_device = true;          /* and nothing of p any more */
     assert_int_equal(match(plans, 2, listed, 2, &found), GT_PLAN_NONE);
 }
 
@@ -286,16 +286,18 @@ static void asks_only_where_a_plan_fits(void **state)
     (void)state;
     assert_non_null(mkdtemp(directory));
     gt_auto_plans struct gt_plans *plans = plans_of(&entry, 1);
-    gt_auto_planner struct gt_planner *planner = NULL;
-    assert_return_code(gt_planner_new(directory, "metax-tech.com/gpu", 60, &planner, NULL), 0);
+    gt_auto_plan_lookup struct gt_plan_lookup *lookup = NULL;
+    assert_return_code(gt_plan_lookup_new(directory, "metax-tech.com/gpu", 60, &lookup, NULL), 0);
     struct gt_planned_request request = gt_plan_request_make(inventory, all, 8, 4);
-    assert_int_equal(gt_planner_find(planner, &plans, nothing_newer, NULL, &request, &found), GT_PLAN_NONE);
+    assert_int_equal(gt_plan_lookup_find(lookup, &plans, nothing_newer, NULL, &request, &found),
+                     GT_PLAN_NONE);
     /* and where there is no kubelet, it does not take long to see that */
     const struct gt_plan two = {"n", "p", "c", a, 2};
     gt_auto_plans struct gt_plans *others = plans_of(&two, 1);
     request = gt_plan_request_make(inventory, all, 8, 2);
     uint64_t begin = gt_clock_ms();
-    assert_int_equal(gt_planner_find(planner, &others, nothing_newer, NULL, &request, &found), GT_PLAN_LATE);
+    assert_int_equal(gt_plan_lookup_find(lookup, &others, nothing_newer, NULL, &request, &found),
+                     GT_PLAN_LATE);
     assert_true(gt_clock_ms() - begin < 10000);
     assert_null(found);
     assert_return_code(rmdir(directory), errno);

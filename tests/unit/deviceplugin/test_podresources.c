@@ -67,21 +67,21 @@ static void reads_one_resource(void **state)
                                               &(struct gt_pod_wanted){.resource = "metax-tech.com/gpu"},
                                               &read, NULL),
                            0);
-        assert_int_equal(read.holdings.count, 2);
-        assert_string_equal(read.holdings.holders[1].id, "GPU-3");
+        assert_int_equal(read.uses.count, 2);
+        assert_string_equal(read.uses.users[1].id, "GPU-3");
         bool named = method != GT_POD_ALLOCATABLE;
-        assert_string_equal(read.holdings.holders[1].namespace, named ? "prod" : "");
-        assert_string_equal(read.holdings.holders[1].pod, named ? "web" : "");
-        assert_string_equal(read.holdings.holders[1].container, named ? "c0" : "");
+        assert_string_equal(read.uses.users[1].namespace, named ? "prod" : "");
+        assert_string_equal(read.uses.users[1].pod, named ? "web" : "");
+        assert_string_equal(read.uses.users[1].container, named ? "c0" : "");
         gt_pod_answer_done(&read);
         assert_return_code(gt_pod_answer_read(method, answer, len,
                                               &(struct gt_pod_wanted){.resource = "nobody/has"}, &read, NULL),
                            0);
-        assert_int_equal(read.holdings.count, 0);
+        assert_int_equal(read.uses.count, 0);
         gt_pod_answer_done(&read);
         assert_return_code(
             gt_pod_answer_read(method, answer, 0, &(struct gt_pod_wanted){.resource = "x"}, &read, NULL), 0);
-        assert_int_equal(read.holdings.count, 0);
+        assert_int_equal(read.uses.count, 0);
         gt_pod_answer_done(&read);
         gt_auto_err struct gt_err *err = NULL;
         assert_int_equal(gt_pod_answer_read(method, answer, len - 1, &(struct gt_pod_wanted){.resource = "x"},
@@ -121,7 +121,7 @@ static void has_limits(void **state)
     gt_auto_buf struct gt_buf devices = GT_BUF(1 << 20);
     gt_auto_err struct gt_err *many = NULL;
     gt_buf_puts(&devices, "\x0a\x01x");
-    for (unsigned i = 0; i <= GT_HOLDERS_MAX; i++)
+    for (unsigned i = 0; i <= GT_DEVICE_USERS_MAX; i++)
         gt_buf_puts(&devices, "\x12\x01y");
     gt_auto_buf struct gt_buf whole = GT_BUF(1 << 20);
     unsigned char head[] = {0x0a, (unsigned char)(devices.len | 0x80), (unsigned char)(devices.len >> 7)};
@@ -226,11 +226,11 @@ struct listener {
     char why[256];
 };
 
-static void on_listed(void *arg, const struct gt_holdings *holdings)
+static void on_listed(void *arg, const struct gt_device_uses *uses)
 {
     struct listener *to = arg;
-    to->settling = to->listed ? to->settling : holdings->settling;
-    to->count = holdings->count;
+    to->settling = to->listed ? to->settling : uses->settling;
+    to->count = uses->count;
     if (++to->listed + to->failed == to->stop_after)
         gt_loop_stop(to->loop, 0);
 }
@@ -385,7 +385,7 @@ static void on_single(void *arg, int status, const char *message, const uint8_t 
     if (status == GT_RPC_OK &&
         gt_pod_answer_read(GT_POD_ALLOCATABLE, reply, len,
                            &(struct gt_pod_wanted){.resource = "metax-tech.com/gpu"}, &read, NULL) == 0) {
-        single->count = read.holdings.count;
+        single->count = read.uses.count;
         gt_pod_answer_done(&read);
     }
     gt_mailbox_send(single->mailbox, &single->answered);

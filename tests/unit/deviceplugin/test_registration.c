@@ -326,7 +326,7 @@ int gt_pod_answer_read(enum gt_pod_method method, const uint8_t *bytes, size_t l
     (void)len;
     (void)wanted;
     (void)err;
-    *ret = (struct gt_pod_answer){.holdings.count = w.offered};
+    *ret = (struct gt_pod_answer){.uses.count = w.offered};
     return 0;
 }
 
@@ -349,7 +349,7 @@ static void on_failed(void *arg, const char *why, unsigned retry_ms)
     snprintf(w.why, sizeof(w.why), "%s", why);
 }
 
-static bool on_lacks(void *arg, const struct gt_holdings *offered)
+static bool on_lacks(void *arg, const struct gt_device_uses *offered)
 {
     (void)arg;
     (void)offered;

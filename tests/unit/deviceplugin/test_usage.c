@@ -29,14 +29,15 @@ static struct gt_usage_table *table_of(unsigned gpus)
     return table;
 }
 
-static void list(struct gt_usage_table *table, bool settling, const struct gt_holder *holders, unsigned count)
+static void list(struct gt_usage_table *table, bool settling, const struct gt_device_user *users,
+                 unsigned count)
 {
-    const struct gt_holdings holdings = {.holders = holders, .count = count, .settling = settling};
-    gt_usage_listed(table, &holdings);
+    const struct gt_device_uses uses = {.users = users, .count = count, .settling = settling};
+    gt_usage_listed(table, &uses);
 }
 
-static const struct gt_holder one = {"ns", "one", "c", "GPU-1", NULL, NULL},
-                              two = {"ns", "two", "c", "GPU-2", NULL, NULL};
+static const struct gt_device_user one = {"ns", "one", "c", "GPU-1", NULL, NULL},
+                                   two = {"ns", "two", "c", "GPU-2", NULL, NULL};
 
 static void is_unknown_at_first(void **state)
 {
@@ -73,13 +74,13 @@ static void a_settling_kubelet_frees_nothing(void **state)
 {
     (void)state;
     GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(4);
-    const struct gt_holder both[] = {one, two};
+    const struct gt_device_user both[] = {one, two};
     list(table, false, both, 2);
     assert_int_equal(gt_usage_now(table)->used, 6);
     list(table, true, NULL, 0);
     assert_int_equal(gt_usage_now(table)->used, 6);
-    const struct gt_holder more = {"ns", "three", "c", "GPU-3", NULL, NULL},
-                           heir = {"ns", "heir", "c", "GPU-1", NULL, NULL};
+    const struct gt_device_user more = {"ns", "three", "c", "GPU-3", NULL, NULL},
+                                heir = {"ns", "heir", "c", "GPU-1", NULL, NULL};
     list(table, true, &more, 1);
     assert_int_equal(gt_usage_now(table)->used, 14);
     list(table, true, &heir, 1); /* the new owner is believed, and there are not two */
@@ -94,7 +95,7 @@ static void only_changes_count(void **state)
 {
     (void)state;
     GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(4);
-    const struct gt_holder both[] = {one, two}, turned[] = {two, one};
+    const struct gt_device_user both[] = {one, two}, turned[] = {two, one};
     list(table, false, both, 2);
     assert_int_equal(changes, 1);
     list(table, false, turned, 2);
@@ -106,7 +107,7 @@ static void only_changes_count(void **state)
     list(table, false, both, 2);
     assert_int_equal(changes, 3);
     assert_false(gt_usage_now(table)->stale);
-    const struct gt_holder renamed[] = {{"ns", "one", "d", "GPU-1", NULL, NULL}, two};
+    const struct gt_device_user renamed[] = {{"ns", "one", "d", "GPU-1", NULL, NULL}, two};
     list(table, false, renamed, 2);
     assert_int_equal(changes, 4);
 }
@@ -115,8 +116,8 @@ static void tells_two_owners_of_one_gpu(void **state)
 {
     (void)state;
     GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(3);
-    const struct gt_holder thief = {"aa", "thief", "c", "GPU-1", NULL, NULL};
-    const struct gt_holder x[] = {one, thief}, y[] = {thief, one};
+    const struct gt_device_user thief = {"aa", "thief", "c", "GPU-1", NULL, NULL};
+    const struct gt_device_user x[] = {one, thief}, y[] = {thief, one};
     list(table, false, &one, 1);
     list(table, false, x, 2);
     assert_int_equal(gt_usage_now(table)->twice, 2);
@@ -126,11 +127,11 @@ static void tells_two_owners_of_one_gpu(void **state)
     list(table, false, y, 2);
     assert_int_equal(changes, before);
     /* one container naming a device twice is one owner */
-    const struct gt_holder again[] = {one, one};
+    const struct gt_device_user again[] = {one, one};
     list(table, false, again, 2);
     assert_int_equal(gt_usage_now(table)->twice, 0);
     /* the same GPU by two IDs */
-    const struct gt_holder place[] = {one, {"ns", "other", "c", "PCI-0000:11:00.0", NULL, NULL}};
+    const struct gt_device_user place[] = {one, {"ns", "other", "c", "PCI-0000:11:00.0", NULL, NULL}};
     list(table, false, place, 2);
     assert_int_equal(gt_usage_now(table)->twice, 2);
     assert_int_equal(gt_usage_now(table)->unknown_devices, 0);
@@ -141,12 +142,12 @@ static void unknown_devices_have_a_limit(void **state)
     (void)state;
     GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(2);
     static char ids[GT_UNKNOWN_DEVICES_MAX + 10][16];
-    struct gt_holder holders[GT_UNKNOWN_DEVICES_MAX + 10];
-    for (unsigned i = 0; i < GT_COUNT(holders); i++) {
+    struct gt_device_user users[GT_UNKNOWN_DEVICES_MAX + 10];
+    for (unsigned i = 0; i < GT_COUNT(users); i++) {
         snprintf(ids[i], sizeof(ids[i]), "stranger-%u", i);
-        holders[i] = (struct gt_holder){"ns", "pod", "c", ids[i], NULL, NULL};
+        users[i] = (struct gt_device_user){"ns", "pod", "c", ids[i], NULL, NULL};
     }
-    list(table, false, holders, GT_COUNT(holders));
+    list(table, false, users, GT_COUNT(users));
     assert_int_equal(gt_usage_now(table)->unknown_devices, GT_UNKNOWN_DEVICES_MAX);
     assert_int_equal(gt_usage_now(table)->free, 3);
 }
@@ -184,7 +185,7 @@ static void long_names_are_cut(void **state)
     for (unsigned i = 62; i + 2 < sizeof(text); i += 2)
         memcpy(text + i, "\xc3\xa9", 2);
     text[1000] = '\0';
-    const struct gt_holder holder = {text, text, text, "GPU-0", NULL, NULL};
+    const struct gt_device_user holder = {text, text, text, "GPU-0", NULL, NULL};
     list(table, false, &holder, 1);
     assert_int_equal(strlen(gt_usage_now(table)->owners[0].namespace), 62);
     assert_int_equal(strlen(gt_usage_now(table)->owners[0].pod), 252);
@@ -194,8 +195,8 @@ static void json_says_it_all(void **state)
 {
     (void)state;
     GT_CLEANUP(gt_usage_table_free) struct gt_usage_table *table = table_of(4);
-    const struct gt_holder holders[] = {one, {"n\"s", "x", "c", "what", NULL, NULL}};
-    list(table, false, holders, 2);
+    const struct gt_device_user users[] = {one, {"n\"s", "x", "c", "what", NULL, NULL}};
+    list(table, false, users, 2);
     gt_auto_buf struct gt_buf text = GT_BUF(1 << 16);
     gt_usage_json(table, "n1", 12.5, &text);
     assert_string_equal(text.data, "{\"node\":\"n1\",\"known\":true,\"stale\":false,\"generation\":2,"

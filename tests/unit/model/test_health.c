@@ -402,9 +402,9 @@ static const struct gt_gpu *memory(struct gt_health *health, const struct gt_fau
     static struct gt_gpu gpu;
     const struct check checks[2] = {well, well};
     gt_auto_node struct gt_node *node = make_node(2, checks);
-    health->holders = (struct gt_gpu_holders){.known = true, .count = pod[0] ? 1 : 0};
-    snprintf(health->holders.of[0].bdf, sizeof(health->holders.of[0].bdf), "%s", node->gpus[0].bdf);
-    snprintf(health->holders.of[0].pod, sizeof(health->holders.of[0].pod), "%s", pod);
+    health->gpus_in_use = (struct gt_gpus_in_use){.known = true, .count = pod[0] ? 1 : 0};
+    snprintf(health->gpus_in_use.of[0].bdf, sizeof(health->gpus_in_use.of[0].bdf), "%s", node->gpus[0].bdf);
+    snprintf(health->gpus_in_use.of[0].pod, sizeof(health->gpus_in_use.of[0].pod), "%s", pod);
     for (unsigned i = 0; i < 2; i++) {
         node->gpus[i].evidence.knows_memory = true;
         node->gpus[i].evidence.memory_mib = i ? second : first;
@@ -535,7 +535,7 @@ static void one_check_says_nothing_of_left_over_work(void **state)
     (void)state;
     node->gpus[0].evidence.knows_memory = true;
     node->gpus[0].evidence.memory_mib = 60000;
-    health->holders.known = true;
+    health->gpus_in_use.known = true;
     gt_health_observe(health, &gt_fault_table_default, node, GT_HEALTH_AT_ONCE, 100);
     assert_int_equal(node->gpus[0].health, GT_GPU_HEALTHY);
 }

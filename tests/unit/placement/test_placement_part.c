@@ -479,7 +479,7 @@ static enum gt_decision move_unit(struct gang *gang, unsigned unit, const bool *
                                   const struct gt_node_set *avoid, const struct gt_node_set *leave)
 {
     const struct gt_decide_spec spec = {
-        .reserve_until = 1000, .avoid = avoid, .avoid_for = "ns/Job/b", .leave = leave};
+        .reserve_until = 1000, .avoid = avoid, .avoid_for = "ns/Job/b", .last_resort = leave};
     struct gt_plan_failure failure;
     gt_auto_job_view struct gt_job_view *view = moving_view(gang, 1);
     gt_buf_consume(&gang->text, gang->text.len);

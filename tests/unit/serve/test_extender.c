@@ -48,7 +48,7 @@ static unsigned post_as(struct host *host, const char *path, const char *type, c
     struct gt_http_response response = {.status = 200, .body = GT_BUF(1 << 20)};
     struct gt_http_consumer consumer;
     size_t len = strlen(body);
-    if (!gt_extender_take(host->extender, &request, &consumer)) {
+    if (!gt_extender_on_body(host->extender, &request, &consumer)) {
         assert_true(gt_extender_serve(host->extender, &request, &response));
     } else {
         int r = 0;
@@ -529,7 +529,7 @@ static void test_methods_and_paths(void **state)
     assert_true(gt_extender_serve(host->extender, &get, &response));
     assert_int_equal(response.status, 405);
     struct gt_http_consumer consumer;
-    assert_false(gt_extender_take(host->extender, &other, &consumer));
+    assert_false(gt_extender_on_body(host->extender, &other, &consumer));
     assert_false(gt_extender_serve(host->extender, &other, &response));
     gt_buf_done(&response.body);
 }

@@ -198,9 +198,9 @@ static void test_many_names(void **state)
     for (unsigned i = 0; r >= 0 && i < GT_WIRE_TEXT_MAX / 65536; i++)
         r = gt_wire_request_feed(request, text.data + 1000, 65536, &most);
     assert_int_equal(r, -EMSGSIZE);
-    assert_true(gt_wire_request_held(request) <= GT_WIRE_TEXT_MAX + (1 << 20));
+    assert_true(gt_wire_request_bytes(request) <= GT_WIRE_TEXT_MAX + (1 << 20));
     gt_wire_request_reset(request);
-    assert_true(gt_wire_request_held(request) < 1 << 20);
+    assert_true(gt_wire_request_bytes(request) < 1 << 20);
 }
 
 static cJSON *answer(const struct gt_buf *to)

@@ -76,7 +76,7 @@ static void test_memory(void **state)
     assert_true(text.len > 50 << 20);
     assert_int_equal(read_text(request, text.data, text.len, 65536, NULL), 0);
     assert_int_equal(request->count, 500);
-    assert_true(gt_wire_request_held(request) < 256 << 10);
+    assert_true(gt_wire_request_bytes(request) < 256 << 10);
 }
 
 static void test_small(void **state)

@@ -29,7 +29,7 @@ struct pod_run {
     struct openb_nodes all; /* the nodes in a random order */
     bool gpu_only;          /* the policy sees no CPU */
     struct gt_pod_world world;
-    struct gt_pod_kind *shapes;
+    struct gt_pod_kind *kinds;
     uint32_t *shape_of; /* [row] */
     uint32_t *order;    /* rows, shuffled */
     struct memo *memo;  /* [shape][node]; NULL: too many */
@@ -48,7 +48,7 @@ static void run_done(struct pod_run *run)
     if (run->policy->close && run->state)
         run->policy->close(run->state);
     free(run->world.nodes);
-    free(run->shapes);
+    free(run->kinds);
     free(run->shape_of);
     free(run->order);
     free(run->memo);
@@ -103,7 +103,7 @@ static void make_shapes(struct pod_run *run)
     for (uint32_t i = 0; i < pods->count; i++) {
         const struct openb_pod *row = &pods->pod[run->order[i]];
         if (i == 0 || by_shape(&run->order[i - 1], &run->order[i]) != 0)
-            run->shapes[count++] = (struct gt_pod_kind){
+            run->kinds[count++] = (struct gt_pod_kind){
                 .cpu = sort_cpu ? row->cpu_milli : 0,
                 .gpus = row->gpus,
                 .milli = row->milli,
@@ -112,11 +112,11 @@ static void make_shapes(struct pod_run *run)
                         : row->milli < GT_GPU_MILLI ? 1
                                                     : 1 + row->gpus,
             };
-        run->shapes[count - 1].count++;
+        run->kinds[count - 1].count++;
         run->shape_of[run->order[i]] = count - 1;
     }
-    run->world.shapes = run->shapes;
-    run->world.shape_count = count;
+    run->world.kinds = run->kinds;
+    run->world.kind_count = count;
     run->world.pod_rows = pods->count;
 }
 
@@ -132,18 +132,18 @@ static int run_open(struct pod_run *run, const struct openb_nodes *from, struct 
     run->world.all = &run->all;
     run->gpu_only = run->options->gpu_only && !run->policy->sees_cpu;
     run->world.nodes = calloc(nodes, sizeof(*run->world.nodes));
-    run->shapes = calloc(rows, sizeof(*run->shapes));
+    run->kinds = calloc(rows, sizeof(*run->kinds));
     run->shape_of = calloc(rows, sizeof(*run->shape_of));
     run->order = calloc(rows, sizeof(*run->order));
     run->rest = calloc(nodes, sizeof(*run->rest));
     run->fits = calloc(nodes, sizeof(*run->fits));
     run->scores = calloc(nodes, sizeof(*run->scores));
-    if (!run->world.nodes || !run->shapes || !run->shape_of || !run->order || !run->rest || !run->fits ||
+    if (!run->world.nodes || !run->kinds || !run->shape_of || !run->order || !run->rest || !run->fits ||
         !run->scores)
         return gt_fail_sys(err, ENOMEM, "simulation");
     make_shapes(run);
-    if ((uint64_t)run->world.shape_count * nodes <= MEMO_MAX)
-        run->memo = calloc((size_t)run->world.shape_count * nodes + 1, sizeof(*run->memo));
+    if ((uint64_t)run->world.kind_count * nodes <= MEMO_MAX)
+        run->memo = calloc((size_t)run->world.kind_count * nodes + 1, sizeof(*run->memo));
     for (uint32_t i = 0; i < nodes; i++) {
         struct gt_pod_node *node = &run->world.nodes[i];
         const struct openb_node *empty = &run->all.node[i];
@@ -176,26 +176,25 @@ static int run_open(struct pod_run *run, const struct openb_nodes *from, struct 
 
 /* ---- one pod ---- */
 
-static double score_of(struct pod_run *run, uint32_t shape, uint32_t node)
+static double score_of(struct pod_run *run, uint32_t kind, uint32_t node)
 {
     const struct gt_pod_node *from = &run->world.nodes[node];
     if (!run->memo)
-        return run->policy->score(run->state, from, &run->shapes[shape]);
-    struct memo *memo = &run->memo[(size_t)shape * run->all.count + node];
+        return run->policy->score(run->state, from, &run->kinds[kind]);
+    struct memo *memo = &run->memo[(size_t)kind * run->all.count + node];
     if (memo->version != from->version)
-        *memo =
-            (struct memo){(float)run->policy->score(run->state, from, &run->shapes[shape]), from->version};
+        *memo = (struct memo){(float)run->policy->score(run->state, from, &run->kinds[kind]), from->version};
     return (double)memo->score;
 }
 
-static uint32_t choose_by_score(struct pod_run *run, uint32_t shape)
+static uint32_t choose_by_score(struct pod_run *run, uint32_t kind)
 {
     uint32_t nodes = run->all.count, best = GT_NONE, equal = 0;
     double low = (double)INFINITY, high = -(double)INFINITY, best_score = 0;
     for (uint32_t n = 0; n < nodes; n++) {
         if (!run->fits[n])
             continue;
-        double score = score_of(run, shape, n);
+        double score = score_of(run, kind, n);
         run->scores[n] = score;
         low = score < low ? score : low;
         high = score > high ? score : high;
@@ -222,31 +221,31 @@ static uint32_t choose_by_score(struct pod_run *run, uint32_t shape)
 static void take(struct pod_run *run, uint32_t number, uint32_t shape_number, const struct openb_pod *row)
 {
     struct gt_pod_node *node = &run->world.nodes[number];
-    const struct gt_pod_kind *shape = &run->shapes[shape_number];
+    const struct gt_pod_kind *kind = &run->kinds[shape_number];
     const struct gt_pod_policy *policy = run->policy;
     uint64_t mask = 0;
-    if (shape->gpus == 1 && shape->milli < GT_GPU_MILLI)
-        mask = UINT64_C(1) << (policy->choose_gpu ? policy->choose_gpu(run->state, node, shape)
-                                                  : gt_pod_tightest_gpu(node, shape->milli));
-    else if (shape->gpus && policy->choose_gpus)
-        mask = policy->choose_gpus(run->state, number, shape);
+    if (kind->gpus == 1 && kind->milli < GT_GPU_MILLI)
+        mask = UINT64_C(1) << (policy->choose_gpu ? policy->choose_gpu(run->state, node, kind)
+                                                  : gt_pod_tightest_gpu(node, kind->milli));
+    else if (kind->gpus && policy->choose_gpus)
+        mask = policy->choose_gpus(run->state, number, kind);
     else
-        for (uint32_t i = 0, need = shape->gpus; need; i++)
+        for (uint32_t i = 0, need = kind->gpus; need; i++)
             if (node->gpu[i] == GT_GPU_MILLI) {
                 mask |= UINT64_C(1) << i;
                 need--;
             }
     for (uint32_t i = 0; i < node->gpus; i++)
         if (mask & UINT64_C(1) << i)
-            node->gpu[i] = (uint16_t)(node->gpu[i] - shape->milli);
-    if (shape->milli == GT_GPU_MILLI)
+            node->gpu[i] = (uint16_t)(node->gpu[i] - kind->milli);
+    if (kind->milli == GT_GPU_MILLI)
         gt_links_add(&run->links, number, mask);
-    node->gpu_free -= shape->gpus * shape->milli;
-    node->cpu -= shape->cpu;
+    node->gpu_free -= kind->gpus * kind->milli;
+    node->cpu -= kind->cpu;
     node->memory -= run->world.memory;
     run->rest[number].cpu -= row->cpu_milli;
     run->rest[number].memory -= row->memory_mib;
-    node->pods[shape->type]++;
+    node->pods[kind->type]++;
     node->version++;
     if (policy->changed)
         policy->changed(run->state, &run->world, number);
@@ -274,18 +273,18 @@ static bool is_sound(const struct pod_run *run)
 static int place(struct pod_run *run, uint32_t row_number, struct gt_err **err)
 {
     const struct openb_pod *row = &run->pods->pod[row_number];
-    uint32_t shape = run->shape_of[row_number], feasible = 0, node = GT_NONE;
+    uint32_t kind = run->shape_of[row_number], feasible = 0, node = GT_NONE;
     uint64_t milli = (uint64_t)row->gpus * row->milli;
     for (uint32_t n = 0; n < run->all.count; n++) {
         run->fits[n] = row->cpu_milli <= run->rest[n].cpu && row->memory_mib <= run->rest[n].memory &&
-                       gt_pod_fits(&run->world.nodes[n], &run->shapes[shape]);
+                       gt_pod_fits(&run->world.nodes[n], &run->kinds[kind]);
         feasible += run->fits[n];
     }
     run->world.memory = run->gpu_only ? 0 : row->memory_mib;
     if (feasible)
         node = run->policy->choose
-                   ? run->policy->choose(run->state, &run->world, &run->shapes[shape], run->fits)
-                   : choose_by_score(run, shape);
+                   ? run->policy->choose(run->state, &run->world, &run->kinds[kind], run->fits)
+                   : choose_by_score(run, kind);
     run->asked += milli;
     run->result.jobs++;
     if (node == GT_NONE && !feasible) {
@@ -295,7 +294,7 @@ static int place(struct pod_run *run, uint32_t row_number, struct gt_err **err)
     if (node == GT_NONE || !run->fits[node])
         return gt_fail(err, EUCLEAN, "policy %s chose a node on which the pod does not fit",
                        run->policy->name);
-    take(run, node, shape, row);
+    take(run, node, kind, row);
     run->used += milli;
     run->result.placed++;
     return 0;

@@ -40,17 +40,17 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
                       struct gt_err **err)
 {
     (void)setup;
-    struct fgd_state *state = calloc(1, sizeof(*state) + world->shape_count * sizeof(struct typical));
-    gt_auto_free const struct gt_pod_kind **order = calloc(world->shape_count, sizeof(*order));
+    struct fgd_state *state = calloc(1, sizeof(*state) + world->kind_count * sizeof(struct typical));
+    gt_auto_free const struct gt_pod_kind **order = calloc(world->kind_count, sizeof(*order));
     if (!state || !order) {
         free(state);
         return gt_fail_sys(err, ENOMEM, "policy fgd");
     }
-    for (uint32_t i = 0; i < world->shape_count; i++)
-        order[i] = &world->shapes[i];
-    qsort(order, world->shape_count, sizeof(*order), by_count);
+    for (uint32_t i = 0; i < world->kind_count; i++)
+        order[i] = &world->kinds[i];
+    qsort(order, world->kind_count, sizeof(*order), by_count);
     double covered = 0;
-    for (uint32_t i = 0; i < world->shape_count && covered < TYPICAL_PART * world->pod_rows; i++) {
+    for (uint32_t i = 0; i < world->kind_count && covered < TYPICAL_PART * world->pod_rows; i++) {
         covered += order[i]->count;
         state->typical[state->count++] = (struct typical){order[i]->cpu, order[i]->gpus, order[i]->milli,
                                                           order[i]->models, order[i]->count};
@@ -94,17 +94,17 @@ static double score_of(double before, double after)
 
 /* The score with a share on the best GPU, which is *ret_gpu. */
 static double score_share(const struct fgd_state *state, const struct gt_pod_node *node,
-                          const struct gt_pod_kind *shape, unsigned *ret_gpu)
+                          const struct gt_pod_kind *kind, unsigned *ret_gpu)
 {
     double before = fragment(state, node, node->cpu, node->gpu), best = -1;
     uint16_t gpu[GT_GPUS_MAX];
     for (unsigned i = 0; i < node->gpus; i++)
         gpu[i] = node->gpu[i];
     for (unsigned i = 0; i < node->gpus; i++) {
-        if (node->gpu[i] < shape->milli)
+        if (node->gpu[i] < kind->milli)
             continue;
-        gpu[i] = (uint16_t)(gpu[i] - shape->milli);
-        double score = score_of(before, fragment(state, node, node->cpu - shape->cpu, gpu));
+        gpu[i] = (uint16_t)(gpu[i] - kind->milli);
+        double score = score_of(before, fragment(state, node, node->cpu - kind->cpu, gpu));
         gpu[i] = node->gpu[i];
         if (score > best) {
             best = score;
@@ -114,27 +114,27 @@ static double score_share(const struct fgd_state *state, const struct gt_pod_nod
     return best;
 }
 
-static double score(void *p, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
+static double score(void *p, const struct gt_pod_node *node, const struct gt_pod_kind *kind)
 {
     const struct fgd_state *state = p;
     unsigned chosen;
-    if (shape->gpus == 1 && shape->milli < GT_GPU_MILLI)
-        return score_share(state, node, shape, &chosen);
+    if (kind->gpus == 1 && kind->milli < GT_GPU_MILLI)
+        return score_share(state, node, kind, &chosen);
     uint16_t gpu[GT_GPUS_MAX];
-    uint32_t need = shape->gpus;
+    uint32_t need = kind->gpus;
     for (unsigned i = 0; i < node->gpus; i++) {
         bool takes = need && node->gpu[i] == GT_GPU_MILLI;
         gpu[i] = takes ? 0 : node->gpu[i];
         need -= takes;
     }
     return score_of(fragment(state, node, node->cpu, node->gpu),
-                    fragment(state, node, node->cpu - shape->cpu, gpu));
+                    fragment(state, node, node->cpu - kind->cpu, gpu));
 }
 
-static unsigned choose_gpu(void *p, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
+static unsigned choose_gpu(void *p, const struct gt_pod_node *node, const struct gt_pod_kind *kind)
 {
     unsigned chosen = 0;
-    score_share(p, node, shape, &chosen);
+    score_share(p, node, kind, &chosen);
     return chosen;
 }
 

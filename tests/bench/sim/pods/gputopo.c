@@ -121,31 +121,31 @@ static uint32_t choose_whole(struct pod_core *state, const struct gt_pod_world *
     return gt_score_first(state->cluster, state->values, state->ids, world->all->count);
 }
 
-static uint32_t choose(void *p, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
+static uint32_t choose(void *p, const struct gt_pod_world *world, const struct gt_pod_kind *kind,
                        const bool *fits)
 {
     struct pod_core *state = p;
-    struct gt_mix_amounts pod = amounts_of(shape->gpus, shape->cpu, world->memory);
+    struct gt_mix_amounts pod = amounts_of(kind->gpus, kind->cpu, world->memory);
     uint32_t best = GT_NONE, best_room = GT_GPU_MILLI;
-    if (!shape->gpus || shape->milli == GT_GPU_MILLI) {
+    if (!kind->gpus || kind->milli == GT_GPU_MILLI) {
         gt_mix_came(state->mix, &pod);
         return choose_whole(state, world, &pod, fits);
     }
     for (uint32_t n = 0; n < world->all->count; n++) {
         const struct gt_pod_node *node = &world->nodes[n];
-        if (fits[n] && node->gpu[gt_pod_tightest_gpu(node, shape->milli)] < best_room) {
+        if (fits[n] && node->gpu[gt_pod_tightest_gpu(node, kind->milli)] < best_room) {
             best = n;
-            best_room = node->gpu[gt_pod_tightest_gpu(node, shape->milli)];
+            best_room = node->gpu[gt_pod_tightest_gpu(node, kind->milli)];
         }
     }
     return best == GT_NONE ? choose_whole(state, world, &pod, fits) : best; /* an idle GPU */
 }
 
-static uint64_t choose_gpus(void *p, uint32_t node, const struct gt_pod_kind *shape)
+static uint64_t choose_gpus(void *p, uint32_t node, const struct gt_pod_kind *kind)
 {
     struct pod_core *state = p;
     struct gt_score_parts parts;
-    return gt_score_one(state->cluster, node, shape->gpus, &parts) ? parts.choice.mask : 0;
+    return gt_score_one(state->cluster, node, kind->gpus, &parts) ? parts.choice.mask : 0;
 }
 
 const struct gt_pod_policy gt_pod_gputopo = {
@@ -187,9 +187,9 @@ static void find_scored(struct pod_core *state, uint32_t nodes, const bool *fits
 }
 
 static uint32_t choose_with_extender(struct pod_core *state, const struct gt_pod_world *world,
-                                     const struct gt_pod_kind *shape, const bool *fits, bool asked)
+                                     const struct gt_pod_kind *kind, const bool *fits, bool asked)
 {
-    struct gt_mix_amounts pod = amounts_of(shape->gpus, shape->cpu, world->memory);
+    struct gt_mix_amounts pod = amounts_of(kind->gpus, kind->cpu, world->memory);
     uint32_t best = GT_NONE, equal = 0, nodes = world->all->count;
     double best_sum = 0;
     find_scored(state, nodes, fits);
@@ -202,7 +202,7 @@ static uint32_t choose_with_extender(struct pod_core *state, const struct gt_pod
     for (uint32_t n = 0; n < nodes; n++) {
         if (!state->scored[n])
             continue;
-        double sum = own_scores(&world->all->node[n], &world->nodes[n], shape->cpu, world->memory) +
+        double sum = own_scores(&world->all->node[n], &world->nodes[n], kind->cpu, world->memory) +
                      (asked ? 100 * state->tens[n] : 0); /* weight 10, and 100 for its 10 */
         if (best != GT_NONE && sum < best_sum)
             continue;
@@ -215,15 +215,15 @@ static uint32_t choose_with_extender(struct pod_core *state, const struct gt_pod
 }
 
 static uint32_t choose_installed(void *state, const struct gt_pod_world *world,
-                                 const struct gt_pod_kind *shape, const bool *fits)
+                                 const struct gt_pod_kind *kind, const bool *fits)
 {
-    return choose_with_extender(state, world, shape, fits, true);
+    return choose_with_extender(state, world, kind, fits, true);
 }
 
-static uint32_t choose_managed(void *state, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
+static uint32_t choose_managed(void *state, const struct gt_pod_world *world, const struct gt_pod_kind *kind,
                                const bool *fits)
 {
-    return choose_with_extender(state, world, shape, fits, shape->gpus > 0);
+    return choose_with_extender(state, world, kind, fits, kind->gpus > 0);
 }
 
 const struct gt_pod_policy gt_pod_extender = {.name = "extender",

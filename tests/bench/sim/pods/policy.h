@@ -36,8 +36,8 @@ struct gt_pod_kind {
 struct gt_pod_world {
     const struct openb_nodes *all; /* as they are when empty */
     struct gt_pod_node *nodes;
-    const struct gt_pod_kind *shapes;
-    uint32_t shape_count;
+    const struct gt_pod_kind *kinds;
+    uint32_t kind_count;
     uint32_t pod_rows; /* of the list */
     uint32_t memory;   /* MiB that the current pod asks for; 0 likewise */
 };
@@ -55,20 +55,20 @@ struct gt_pod_policy {
 
     /* Either: the score of a node on which the pod fits; the highest wins, ties by the common rule. It must
      * depend on node and shape only: it is called again only when the node has changed. */
-    double (*score)(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape);
+    double (*score)(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *kind);
     bool sees_cpu; /* even where it counts for feasibility only */
     /* Scores are normalized to whole numbers 0 to 100 (min-max) before they are compared, as by
      * kube-scheduler. */
     bool stretched;
 
     /* Or: chooses the node, among those where fits[node] is true (at least one). */
-    uint32_t (*choose)(void *state, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
+    uint32_t (*choose)(void *state, const struct gt_pod_world *world, const struct gt_pod_kind *kind,
                        const bool *fits);
 
     /* Chooses the GPU for a share, among those with room; NULL: the one with the least sufficient room. */
-    unsigned (*choose_gpu)(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape);
+    unsigned (*choose_gpu)(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *kind);
     /* Chooses the mask for whole GPUs; NULL: the lowest. */
-    uint64_t (*choose_gpus)(void *state, uint32_t node, const struct gt_pod_kind *shape);
+    uint64_t (*choose_gpus)(void *state, uint32_t node, const struct gt_pod_kind *kind);
 
     /* Called after a pod was placed on the node; may be NULL. */
     void (*changed)(void *state, const struct gt_pod_world *world, uint32_t node);
@@ -87,7 +87,7 @@ static inline bool gt_pod_accepts(const struct gt_pod_node *node, uint64_t model
 }
 
 /* Whether the node has enough GPUs that the pod can use. */
-bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_kind *shape);
+bool gt_pod_fits(const struct gt_pod_node *node, const struct gt_pod_kind *kind);
 
 /* The GPU with the least room that is enough for the share. */
 unsigned gt_pod_tightest_gpu(const struct gt_pod_node *node, uint32_t milli);

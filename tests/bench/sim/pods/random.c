@@ -17,10 +17,10 @@ static int open_state(const struct gt_pod_world *world, const struct gt_pod_setu
     return 0;
 }
 
-static uint32_t choose(void *state, const struct gt_pod_world *world, const struct gt_pod_kind *shape,
+static uint32_t choose(void *state, const struct gt_pod_world *world, const struct gt_pod_kind *kind,
                        const bool *fits)
 {
-    (void)shape;
+    (void)kind;
     uint32_t chosen = 0, feasible = 0;
     for (uint32_t node = 0; node < world->all->count; node++)
         if (fits[node] && gt_rng_below(state, ++feasible) == 0)
@@ -28,12 +28,12 @@ static uint32_t choose(void *state, const struct gt_pod_world *world, const stru
     return chosen;
 }
 
-static unsigned choose_gpu(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *shape)
+static unsigned choose_gpu(void *state, const struct gt_pod_node *node, const struct gt_pod_kind *kind)
 {
     unsigned chosen = 0;
     uint32_t feasible = 0;
     for (unsigned i = 0; i < node->gpus; i++)
-        if (node->gpu[i] >= shape->milli && gt_rng_below(state, ++feasible) == 0)
+        if (node->gpu[i] >= kind->milli && gt_rng_below(state, ++feasible) == 0)
             chosen = i;
     return chosen;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "deviceplugin/planner.h"
+#include "deviceplugin/plan_lookup.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { TRIES = 6, LEAST_MS = 2 };
 
-struct gt_planner {
+struct gt_plan_lookup {
     struct gt_rpc *rpc; /* a separate one: the plugin's thread waits here and cannot handle the answer */
     const char *kubelet_dir, *resource; /* borrowed */
     uint64_t deadline_ns;
@@ -25,13 +25,13 @@ struct kubelet_answer {
     size_t len;
 };
 
-static void planner_on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
+static void plan_lookup_on_done(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
 {
     struct kubelet_answer *answer = arg;
     (void)message;
     pthread_mutex_lock(&answer->lock);
     answer->status = status;
-    if (status == GT_RPC_OK && len <= GT_PLANNER_ANSWER_MAX && (answer->bytes = malloc(len + 1))) {
+    if (status == GT_RPC_OK && len <= GT_PLAN_LOOKUP_ANSWER_MAX && (answer->bytes = malloc(len + 1))) {
         if (len)
             memcpy(answer->bytes, reply, len);
         answer->len = len;
@@ -42,14 +42,14 @@ static void planner_on_done(void *arg, int status, const char *message, const ui
 }
 
 /* Whether a usable answer came in time. */
-static bool planner_ask(struct gt_planner *planner, struct kubelet_answer *answer, uint64_t end_ns)
+static bool plan_lookup_ask(struct gt_plan_lookup *lookup, struct kubelet_answer *answer, uint64_t end_ns)
 {
     uint64_t now = gt_clock_ns();
     unsigned left_ms = end_ns > now ? (unsigned)((end_ns - now) / 1000000) : 0;
     GT_CLEANUP(gt_rpc_call_free) struct gt_rpc_call *call = NULL;
-    const struct gt_pod_ask ask = {left_ms, planner_on_done, answer};
+    const struct gt_pod_ask ask = {left_ms, plan_lookup_on_done, answer};
     if (left_ms < LEAST_MS ||
-        gt_pod_call_new(planner->rpc, planner->kubelet_dir, GT_POD_LIST, &ask, &call, NULL) < 0)
+        gt_pod_call_new(lookup->rpc, lookup->kubelet_dir, GT_POD_LIST, &ask, &call, NULL) < 0)
         return false;
     pthread_mutex_lock(&answer->lock);
     while (!answer->is_here && gt_cond_wait_until(&answer->come, &answer->lock, end_ns) == 0)
@@ -80,11 +80,11 @@ static void sleep_ms(unsigned ms)
 }
 
 /* Tries again after a failure if there is time: the kubelet refuses clients that call too often. */
-static bool list(struct gt_planner *planner, struct gt_listed_containers *ret)
+static bool list(struct gt_plan_lookup *lookup, struct gt_listed_containers *ret)
 {
-    uint64_t end = gt_clock_ns() + planner->deadline_ns;
+    uint64_t end = gt_clock_ns() + lookup->deadline_ns;
     bool listed = false;
-    unsigned pause_ms = GT_PLANNER_RETRY_MS;
+    unsigned pause_ms = GT_PLAN_LOOKUP_RETRY_MS;
     for (unsigned i = 0; i < TRIES && !listed; i++) {
         if (i && gt_clock_ns() + (pause_ms + LEAST_MS) * 1000000ULL > end)
             break;
@@ -94,19 +94,19 @@ static bool list(struct gt_planner *planner, struct gt_listed_containers *ret)
         }
         struct kubelet_answer answer;
         answer_init(&answer);
-        listed = planner_ask(planner, &answer, end) &&
-                 gt_pod_containers_read(answer.bytes, answer.len, planner->resource, ret, NULL) == 0;
+        listed = plan_lookup_ask(lookup, &answer, end) &&
+                 gt_pod_containers_read(answer.bytes, answer.len, lookup->resource, ret, NULL) == 0;
         answer_done(&answer);
     }
     return listed;
 }
 
-static void wait_for_plan(struct gt_plans **plans, gt_planner_plans *newer, void *arg,
+static void wait_for_plan(struct gt_plans **plans, gt_plan_lookup_plans *newer, void *arg,
                           const struct gt_listed_containers *listed)
 {
-    uint64_t end = gt_clock_ms() + GT_PLANNER_PLAN_MS;
+    uint64_t end = gt_clock_ms() + GT_PLAN_LOOKUP_PLAN_MS;
     while ((*plans)->is_complete && gt_plans_lack_one(*plans, listed) && gt_clock_ms() < end) {
-        sleep_ms(GT_PLANNER_POLL_MS);
+        sleep_ms(GT_PLAN_LOOKUP_POLL_MS);
         struct gt_plans *next = newer(arg);
         if (!next)
             return;
@@ -115,15 +115,15 @@ static void wait_for_plan(struct gt_plans **plans, gt_planner_plans *newer, void
     }
 }
 
-enum gt_plan_result gt_planner_find(struct gt_planner *planner, struct gt_plans **plans,
-                                    gt_planner_plans *newer, void *arg,
-                                    const struct gt_planned_request *request, const struct gt_plan **ret)
+enum gt_plan_result gt_plan_lookup_find(struct gt_plan_lookup *lookup, struct gt_plans **plans,
+                                        gt_plan_lookup_plans *newer, void *arg,
+                                        const struct gt_planned_request *request, const struct gt_plan **ret)
 {
     struct gt_listed_containers listed;
     bool any_fits = gt_plans_any_fits(*plans, request);
     if (!any_fits && !(*plans)->is_complete)
         return GT_PLAN_NONE;
-    if (!list(planner, &listed))
+    if (!list(lookup, &listed))
         return any_fits ? GT_PLAN_LATE : GT_PLAN_NONE;
     wait_for_plan(plans, newer, arg, &listed);
     enum gt_plan_result result = gt_plans_match(*plans, request, &listed, ret);
@@ -131,23 +131,23 @@ enum gt_plan_result gt_planner_find(struct gt_planner *planner, struct gt_plans 
     return result;
 }
 
-int gt_planner_new(const char *kubelet_dir, const char *resource, unsigned deadline_ms,
-                   struct gt_planner **ret, struct gt_err **err)
+int gt_plan_lookup_new(const char *kubelet_dir, const char *resource, unsigned deadline_ms,
+                       struct gt_plan_lookup **ret, struct gt_err **err)
 {
-    gt_auto_planner struct gt_planner *planner = calloc(1, sizeof(*planner));
-    GT_NEED(planner, err, "planner");
-    planner->deadline_ns = (deadline_ms ? deadline_ms : GT_PLANNER_DEADLINE_MS) * 1000000ULL;
-    planner->kubelet_dir = kubelet_dir;
-    planner->resource = resource;
-    GT_TRY(gt_rpc_new(&planner->rpc, err));
-    *ret = gt_steal(planner);
+    gt_auto_plan_lookup struct gt_plan_lookup *lookup = calloc(1, sizeof(*lookup));
+    GT_NEED(lookup, err, "planner");
+    lookup->deadline_ns = (deadline_ms ? deadline_ms : GT_PLAN_LOOKUP_DEADLINE_MS) * 1000000ULL;
+    lookup->kubelet_dir = kubelet_dir;
+    lookup->resource = resource;
+    GT_TRY(gt_rpc_new(&lookup->rpc, err));
+    *ret = gt_steal(lookup);
     return 0;
 }
 
-void gt_planner_free(struct gt_planner *planner)
+void gt_plan_lookup_free(struct gt_plan_lookup *lookup)
 {
-    if (!planner)
+    if (!lookup)
         return;
-    gt_rpc_free(planner->rpc);
-    free(planner);
+    gt_rpc_free(lookup->rpc);
+    free(lookup);
 }
