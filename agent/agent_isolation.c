@@ -189,9 +189,9 @@ static void agent_recall_all(struct gt_agent *agent)
 {
     const struct gt_agent_options *options = agent->options;
     const char *dir = options->device_plugin ? options->kubelet_dir : NULL;
-    struct gt_isolations held;
-    if (options->fault_dir && agent_recall(dir, GT_ISOLATED_BY_FILES, &held))
-        gt_isolations_restore(&agent->told_by_files.damper, &agent->faults.flapping, &held);
+    struct gt_isolations recalled;
+    if (options->fault_dir && agent_recall(dir, GT_ISOLATED_BY_FILES, &recalled))
+        gt_isolations_restore(&agent->told_by_files.damper, &agent->faults.flapping, &recalled);
     if (options->fault_conditions && agent_recall(dir, GT_ISOLATED_BY_NODE, &agent->node_says)) {
         gt_info("conditions of the Node of before hold", GT_INT("count", agent->node_says.count));
         gt_isolations_restore(&agent->told_by_node.damper, &agent->faults.flapping, &agent->node_says);

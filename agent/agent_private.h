@@ -213,7 +213,7 @@ void gt_agent_shares_stop(struct gt_agent *agent);
 /* Checks at once, without waiting for the timer. */
 void gt_agent_shares_check(struct gt_agent *agent);
 void gt_agent_shares_offered(struct gt_agent *agent, int offered);
-void gt_agent_shares_in_use(struct gt_agent *agent, unsigned held);
+void gt_agent_shares_in_use(struct gt_agent *agent, unsigned in_use);
 
 /* agent_api.c: the API server, and everything that needs it. If it is not found, that is no error: it is
  * searched again later. */

@@ -79,7 +79,7 @@ static void agent_conditions_node(struct gt_agent *agent, const cJSON *node)
 bool gt_shares_evaluate(struct gt_shares *shares, uint64_t now_ms)
 {
     bool was = shares->withdrawn;
-    if (shares->offered || shares->held || shares->annotated) {
+    if (shares->offered || shares->in_use || shares->annotated) {
         shares->seen_ms = now_ms;
         shares->withdrawn = true;
     } else if (was && now_ms - shares->seen_ms >= GT_SHARES_GONE_MS)
@@ -91,8 +91,8 @@ void gt_shares_why(const struct gt_shares *shares, char *to, unsigned size)
 {
     if (shares->offered)
         snprintf(to, size, "the kubelet offers %u " GT_RESOURCE_SGPU, shares->offered);
-    else if (shares->held)
-        snprintf(to, size, "containers hold %u " GT_RESOURCE_SGPU, shares->held);
+    else if (shares->in_use)
+        snprintf(to, size, "containers hold %u " GT_RESOURCE_SGPU, shares->in_use);
     else if (shares->annotated)
         snprintf(to, size, "the Node has the annotation " GT_ANNOTATION_VENDOR_GPUS);
     else
@@ -143,9 +143,9 @@ void gt_agent_shares_offered(struct gt_agent *agent, int offered)
     evaluate(agent);
 }
 
-void gt_agent_shares_in_use(struct gt_agent *agent, unsigned held)
+void gt_agent_shares_in_use(struct gt_agent *agent, unsigned in_use)
 {
-    agent->shares.held = held;
+    agent->shares.in_use = in_use;
     evaluate(agent);
 }
 

@@ -84,12 +84,12 @@ static void agent_usage_tell_scanner(struct gt_agent *agent)
     struct gt_gpus_in_use gpus_in_use = {.known = true};
     agent->unlisted &= ~now->used;
     for (unsigned i = 0; i < now->gpu_count; i++) {
-        struct gt_gpu_in_use *holder = &gpus_in_use.of[gpus_in_use.count];
+        struct gt_gpu_in_use *user = &gpus_in_use.of[gpus_in_use.count];
         if (!((now->used | agent->unlisted) >> i & 1))
             continue;
-        gt_text_copy(holder->bdf, sizeof(holder->bdf), agent->inventory->node->gpus[i].bdf);
+        gt_text_copy(user->bdf, sizeof(user->bdf), agent->inventory->node->gpus[i].bdf);
         if (now->used >> i & 1)
-            snprintf(holder->pod, sizeof(holder->pod), "%.30s/%.60s", now->owners[i].namespace,
+            snprintf(user->pod, sizeof(user->pod), "%.30s/%.60s", now->owners[i].namespace,
                      now->owners[i].pod);
         gpus_in_use.count++;
     }

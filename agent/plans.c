@@ -188,15 +188,15 @@ static void plan_table_compare(struct gt_plan_table *table, const struct pod *po
 {
     const struct gt_planned_container *container = &pod->plan->containers[at];
     enum plan_verdict *verdict = &pod->verdicts[at];
-    unsigned held = 0, planned = 0;
+    unsigned used = 0, planned = 0;
     for (unsigned i = 0; i < uses->count; i++)
         if (plans_is_user(&uses->users[i], pod, container)) {
-            held++;
+            used++;
             planned += GT_HAS_TEXT(container->ids, container->count, uses->users[i].id);
         }
-    if (!held) {
+    if (!used) {
         *verdict = WAITING;
-    } else if (held == container->count && planned == held) {
+    } else if (used == container->count && planned == used) {
         *verdict = REPORTED;
         table->counts.as_planned++;
     } else if (*verdict == WAITING) {

@@ -15,7 +15,7 @@ struct gt_shares {
     /* The last answer of each source, valid until the next one. Without an API server no new pods can ask for
      * whole GPUs. */
     unsigned offered; /* shares that the kubelet offers */
-    unsigned held;    /* shares that containers hold */
+    unsigned in_use;  /* shares that containers hold */
     bool annotated;   /* the Node has the annotation of the vendor's plugin */
 
     bool withdrawn;   /* the result: whole GPUs must not be given */

@@ -35,11 +35,11 @@ static uint64_t hidden(const struct gt_slice_facts *facts, uint64_t given)
     uint64_t mask = 0;
     for (unsigned i = 0; facts->claims && i < facts->claims->count; i++)
         for (unsigned k = 0; k < facts->claims->list[i].device_count; k++) {
-            const struct gt_dra_claimed_device *held = &facts->claims->list[i].devices[k];
-            if (held->admin || !held->composite[0])
+            const struct gt_dra_claimed_device *claimed = &facts->claims->list[i].devices[k];
+            if (claimed->admin || !claimed->composite[0])
                 continue;
-            const struct gt_device *device = gt_dra_find_device(facts->inventory, held->device);
-            uint64_t whole = facts->composites ? gt_composite_of_node(node, held->composite) : 0;
+            const struct gt_device *device = gt_dra_find_device(facts->inventory, claimed->device);
+            uint64_t whole = facts->composites ? gt_composite_of_node(node, claimed->composite) : 0;
             if (device && (!whole || whole & ~given))
                 mask |= UINT64_C(1) << device->gpu;
         }
@@ -99,7 +99,7 @@ static void add_taint(const struct gt_slice_facts *facts, struct gt_slice_device
 
 struct ranked {
     uint64_t gpus;
-    bool held; /* by a claim, as this composite */
+    bool claimed; /* by a claim, as this composite */
     bool free;
     uint32_t weight, cut; /* S of the GPUs; what the other free ones lose */
 };
@@ -123,8 +123,8 @@ static bool slice_is_in_use(const struct gt_slice_facts *facts, const char *name
 {
     for (unsigned i = 0; facts->claims && i < facts->claims->count; i++)
         for (unsigned k = 0; k < facts->claims->list[i].device_count; k++) {
-            const struct gt_dra_claimed_device *held = &facts->claims->list[i].devices[k];
-            if (!held->admin && strcmp(held->composite, name) == 0)
+            const struct gt_dra_claimed_device *claimed = &facts->claims->list[i].devices[k];
+            if (!claimed->admin && strcmp(claimed->composite, name) == 0)
                 return true;
         }
     return false;
@@ -153,7 +153,7 @@ static unsigned rank(const struct gt_slice_facts *facts, enum gt_composite_type 
 }
 
 /* Those that are held, or the others. */
-static void add_composites(const struct gt_slice_facts *facts, uint64_t all, bool held,
+static void add_composites(const struct gt_slice_facts *facts, uint64_t all, bool claimed,
                            struct gt_resource_slice *slice,
                            char names[static GT_SLICE_COUNTED_MAX][GT_DRA_DEVICE_SIZE])
 {
@@ -161,7 +161,7 @@ static void add_composites(const struct gt_slice_facts *facts, uint64_t all, boo
     for (unsigned type = GT_COMPOSITE_TYPES; type--;) { /* pairs, the most, last */
         unsigned count = rank(facts, (enum gt_composite_type)type, all, ranked);
         for (unsigned i = 0; i < count && slice->device_count < GT_SLICE_COUNTED_MAX; i++) {
-            if (ranked[i].held != held)
+            if (ranked[i].claimed != claimed)
                 continue;
             char *name = names[slice->device_count];
             gt_composite_name(slice->node, (enum gt_composite_type)type, ranked[i].gpus, name);

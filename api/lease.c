@@ -28,7 +28,7 @@ int gt_lease_read(const cJSON *object, struct gt_lease *ret, struct gt_err **err
     const cJSON *spec = gt_get(object, "spec");
     struct gt_lease lease = {.duration_s = lease_number(spec, "leaseDurationSeconds"),
                              .transitions = lease_number(spec, "leaseTransitions")};
-    bool fits = gt_text_copy(lease.holder, sizeof(lease.holder), gt_get_string(spec, "holderIdentity")) &&
+    bool fits = gt_text_copy(lease.identity, sizeof(lease.identity), gt_get_string(spec, "holderIdentity")) &&
                 gt_text_copy(lease.acquired, sizeof(lease.acquired), gt_get_string(spec, "acquireTime")) &&
                 gt_text_copy(lease.renewed, sizeof(lease.renewed), gt_get_string(spec, "renewTime")) &&
                 gt_text_copy(lease.resource_version, sizeof(lease.resource_version), gt_meta_version(object));
@@ -54,7 +54,7 @@ void gt_lease_write(struct gt_buf *to, const char *namespace_, const char *name,
     gt_json_printf(to,
                    "}, 'spec': {'leaseTransitions': %u, ?'leaseDurationSeconds': %u, ?'holderIdentity': %s,"
                    "?'acquireTime': %s, ?'renewTime': %s}}",
-                   lease->transitions, lease->duration_s, lease->holder, lease->acquired, lease->renewed);
+                   lease->transitions, lease->duration_s, lease->identity, lease->acquired, lease->renewed);
 }
 
 enum { WORD_MAX = GT_LEASE_NOTE_NODE_SIZE + 256 };

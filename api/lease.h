@@ -16,10 +16,10 @@ enum { GT_LEASE_IDENTITY_MAX = 256, GT_LEASE_VERSION_MAX = 128 };
  * an update with the resourceVersion that was read is refused with 409 if the object has changed since.
  */
 struct gt_lease {
-    char holder[GT_LEASE_IDENTITY_MAX]; /* "": nobody */
-    unsigned duration_s;                /* 0: not said */
-    unsigned transitions;               /* how often the holder changed */
-    char acquired[GT_TIME_TEXT_SIZE];   /* as it was read; "" if missing */
+    char identity[GT_LEASE_IDENTITY_MAX]; /* "": nobody */
+    unsigned duration_s;                  /* 0: not said */
+    unsigned transitions;                 /* how often the holder changed */
+    char acquired[GT_TIME_TEXT_SIZE];     /* as it was read; "" if missing */
     char renewed[GT_TIME_TEXT_SIZE];
     char resource_version[GT_LEASE_VERSION_MAX]; /* "" for a create */
     const char *note; /* written as GT_ANNOTATION_LEASE_NOTE, borrowed; NULL, and after a read: none */

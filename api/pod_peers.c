@@ -391,12 +391,12 @@ static bool selects(const cJSON *selector, const char *labels)
     for (const cJSON *item = gt_first(gt_get(selector, "matchExpressions")); item; item = item->next) {
         const char *how = gt_get_string(item, "operator"), *key = gt_get_string(item, "key");
         const cJSON *values = gt_get(item, "values");
-        bool holds = strcmp(how, "In") == 0             ? has_one_of(labels, key, values)
-                     : strcmp(how, "NotIn") == 0        ? !has_one_of(labels, key, values)
-                     : strcmp(how, "Exists") == 0       ? has_label(labels, key, NULL)
-                     : strcmp(how, "DoesNotExist") == 0 ? !has_label(labels, key, NULL)
-                                                        : false;
-        if (!holds)
+        bool is_true = strcmp(how, "In") == 0             ? has_one_of(labels, key, values)
+                       : strcmp(how, "NotIn") == 0        ? !has_one_of(labels, key, values)
+                       : strcmp(how, "Exists") == 0       ? has_label(labels, key, NULL)
+                       : strcmp(how, "DoesNotExist") == 0 ? !has_label(labels, key, NULL)
+                                                          : false;
+        if (!is_true)
             return false;
     }
     return true;

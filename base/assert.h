@@ -6,7 +6,7 @@
 /* What a header promises or asks for. A build for debugging, with sanitizers or for fuzzing aborts where it
  * does not hold. It is gone from release builds, so `holds` must have no effects. */
 #ifdef NDEBUG
-#define GT_ASSERT(holds) ((void)sizeof(!(holds)))
+#define GT_ASSERT(condition) ((void)sizeof(!(condition)))
 #else
-#define GT_ASSERT(holds) assert(holds)
+#define GT_ASSERT(condition) assert(condition)
 #endif

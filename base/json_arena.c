@@ -18,7 +18,7 @@
 enum { ARENA_SIZE = 128 << 10, ARENA_ALIGN = 16 };
 
 struct gt_json_arena {
-    cJSON *held; /* the value that is in it */
+    cJSON *value; /* the value that is in it */
     size_t used;
     _Alignas(ARENA_ALIGN) char block[ARENA_SIZE];
 };
@@ -55,7 +55,7 @@ int gt_json_arena_new(struct gt_json_arena **ret, struct gt_err **err)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct gt_json_arena *arena = malloc(sizeof(*arena));
     GT_NEED(arena, err, "JSON");
-    arena->held = NULL;
+    arena->value = NULL;
     arena->used = 0;
     ASAN_POISON_MEMORY_REGION(arena->block, ARENA_SIZE);
     pthread_once(&once, hook);
@@ -81,7 +81,7 @@ cJSON *gt_json_arena_parse(struct gt_json_arena *arena, const char *text, size_t
     cJSON *json = cJSON_ParseWithLengthOpts(text, len, ret_end, 0);
     if (is_free) {
         is_parsing = false;
-        arena->held = json;
+        arena->value = json;
         current = json ? arena : NULL;
     }
     return json;
@@ -90,8 +90,8 @@ cJSON *gt_json_arena_parse(struct gt_json_arena *arena, const char *text, size_t
 void gt_json_arena_delete(struct gt_json_arena *arena, cJSON *json)
 {
     cJSON_Delete(json);
-    if (json && arena->held == json) {
-        arena->held = NULL;
+    if (json && arena->value == json) {
+        arena->value = NULL;
         current = NULL;
         ASAN_POISON_MEMORY_REGION(arena->block, ARENA_SIZE);
     }

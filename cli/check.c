@@ -37,9 +37,9 @@ void cli_check_found(struct cli_check *check, const char *format, ...)
     make_plain(check->found);
 }
 
-void cli_check_evaluate(struct cli_check *check, bool holds)
+void cli_check_evaluate(struct cli_check *check, bool passed)
 {
-    check->verdict = holds ? CLI_PASSED : CLI_BROKEN;
+    check->verdict = passed ? CLI_PASSED : CLI_BROKEN;
 }
 
 void cli_check_cannot(struct cli_check *check, const char *format, ...)

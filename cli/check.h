@@ -90,7 +90,7 @@ int cli_check_faults_write(const char *dir, const char *name, struct gt_buf *fau
 struct cli_check *cli_check_add(struct cli_checks *to, const char *name, const char *assumed);
 /* Appends to `found`, with "; " between the pieces. A text that is too long is cut. */
 void cli_check_found(struct cli_check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void cli_check_evaluate(struct cli_check *check, bool holds);
+void cli_check_evaluate(struct cli_check *check, bool passed);
 void cli_check_cannot(struct cli_check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The next entry of this call in the log, with or without a value; *at is 0 at first. NULL after the last

@@ -65,11 +65,11 @@ static const char *host_next_device(const struct cli_checked *of, unsigned *at, 
 }
 
 /* What was found of the driver's device nodes, of which there must be some. */
-static void host_judge_devices(struct cli_check *check, const struct cli_tally *found, bool any, bool holds)
+static void host_judge_devices(struct cli_check *check, const struct cli_tally *found, bool any, bool passed)
 {
     cli_check_found_tally(check, "", found);
     if (any)
-        cli_check_evaluate(check, holds);
+        cli_check_evaluate(check, passed);
     else
         cli_check_cannot(check, "there is no device node of the driver");
 }

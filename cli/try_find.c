@@ -78,14 +78,14 @@ static int try_find_needed(struct try_result *result, struct try_job *job, struc
 {
     const struct gt_cluster *cluster = result->file->cluster;
     uint32_t **most = &result->empty[job->gpus], supernodes = 0;
-    uint64_t held = 0;
+    uint64_t fitting = 0;
     if (!*most) {
         GT_TRY(gt_capacity_empty(cluster, &(struct gt_empty_spec){.pod = {job->gpus, 0}}, most, err));
         qsort(*most, gt_cluster_supernodes(cluster), sizeof(**most), descending);
     }
-    while (held < job->count && supernodes < gt_cluster_supernodes(cluster))
-        held += (*most)[supernodes++];
-    job->needed = held < job->count ? 0 : supernodes;
+    while (fitting < job->count && supernodes < gt_cluster_supernodes(cluster))
+        fitting += (*most)[supernodes++];
+    job->needed = fitting < job->count ? 0 : supernodes;
     return 0;
 }
 

@@ -30,8 +30,8 @@ struct gt_other_plugins {
     uint64_t digest;  /* of the IDs in the queries to other plugins */
     struct other_plugin all[GT_KUBELET_DIR_OTHERS];
     unsigned count, pending;
-    char holder[NAME_MAX + 1]; /* the plugin of the last result, "" none */
-    struct gt_socket_id holder_id;
+    char server[NAME_MAX + 1]; /* the plugin of the last result, "" none */
+    struct gt_socket_id server_id;
 };
 
 void gt_other_plugins_cancel(struct gt_other_plugins *others)
@@ -45,13 +45,13 @@ void gt_other_plugins_cancel(struct gt_other_plugins *others)
 
 static void other_plugins_finish(struct gt_other_plugins *others, const struct other_plugin *other)
 {
-    others->holder[0] = '\0';
+    others->server[0] = '\0';
     if (other) {
-        memcpy(others->holder, other->name, sizeof(others->holder));
-        others->holder_id = other->id;
+        memcpy(others->server, other->name, sizeof(others->server));
+        others->server_id = other->id;
     }
     gt_other_plugins_cancel(others);
-    others->on_result(others->arg, other ? others->holder : NULL, other ? other->shared : 0);
+    others->on_result(others->arg, other ? others->server : NULL, other ? other->shared : 0);
 }
 
 static void on_list(void *arg, int status, const char *message, const uint8_t *reply, size_t len)
@@ -132,25 +132,25 @@ static bool other_plugins_read_offer(struct gt_other_plugins *others, struct gt_
 
 void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *offer)
 {
-    const struct other_plugin *holder = NULL;
+    const struct other_plugin *server = NULL;
     gt_other_plugins_cancel(others);
     for (unsigned i = 0; i < others->count; i++)
         others->all[i].is_there = false;
     if (other_plugins_read_offer(others, offer))
         gt_kubelet_dir_others(others->dir, other_plugins_on_other, others);
-    for (unsigned i = 0; i < others->count && !holder; i++)
+    for (unsigned i = 0; i < others->count && !server; i++)
         if (others->all[i].is_there && others->all[i].is_known && others->all[i].shared)
-            holder = &others->all[i];
-    if (holder || !others->pending)
-        other_plugins_finish(others, holder);
+            server = &others->all[i];
+    if (server || !others->pending)
+        other_plugins_finish(others, server);
 }
 
 bool gt_other_plugins_unchanged(const struct gt_other_plugins *others)
 {
     char path[PATH_MAX];
     struct gt_socket_id id;
-    snprintf(path, sizeof(path), "%s/%s", gt_kubelet_dir_path(others->dir), others->holder);
-    return others->holder[0] && gt_socket_id_read(path, &id) && gt_socket_id_equal(&id, &others->holder_id);
+    snprintf(path, sizeof(path), "%s/%s", gt_kubelet_dir_path(others->dir), others->server);
+    return others->server[0] && gt_socket_id_read(path, &id) && gt_socket_id_equal(&id, &others->server_id);
 }
 
 int gt_other_plugins_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const struct gt_kubelet_dir *dir,

@@ -211,21 +211,21 @@ size_t gt_http_bytes_left(const struct gt_http_peer *peer)
 {
     const struct gt_http_budget *budget = peer->http->spec.budget;
     size_t all = left(budget->max, budget->used);
-    size_t of_server = left(budget->max / 4 * 3, peer->http->held);
-    size_t of_remote = left(budget->max / 2, peer->remote->held);
+    size_t of_server = left(budget->max / 4 * 3, peer->http->bytes_used);
+    size_t of_remote = left(budget->max / 2, peer->remote->bytes_used);
     size_t least = all < of_server ? all : of_server;
     return least < of_remote ? least : of_remote;
 }
 
 bool gt_http_reserve_bytes(struct gt_http_peer *peer, size_t bytes)
 {
-    size_t before = peer->request.held;
+    size_t before = peer->request.bytes_used;
     if (bytes > before && bytes - before > gt_http_bytes_left(peer))
         return false;
     peer->http->spec.budget->used += bytes - before; /* unsigned: less works, too */
-    peer->http->held += bytes - before;
-    peer->remote->held += bytes - before;
-    peer->request.held = bytes;
+    peer->http->bytes_used += bytes - before;
+    peer->remote->bytes_used += bytes - before;
+    peer->request.bytes_used = bytes;
     return true;
 }
 

@@ -71,7 +71,7 @@ struct gt_http_consumer {
     void (*done)(void *consumer, struct gt_http_response *response);
     void (*free)(void *consumer); /* called exactly once, whatever happened; NULL: nothing to free */
     /* Returns how many bytes the consumer holds; called after each piece. NULL: they do not count. */
-    size_t (*held)(const void *consumer);
+    size_t (*bytes_used)(const void *consumer);
     /* The largest body of this request in bytes, preset to that of the spec: a larger one gets 413. */
     size_t body_max;
 };

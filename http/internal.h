@@ -58,7 +58,7 @@ struct gt_http_peer {
         char *query;
         uint64_t received; /* bytes of body */
         size_t body_max;
-        size_t held; /* of the budget */
+        size_t bytes_used; /* of the budget */
         struct gt_buf body;
         struct gt_http_consumer consumer;
         struct gt_http_response response; /* AT_REST: the answer, to be sent after the rest of the body */
@@ -85,7 +85,7 @@ struct gt_http {
     struct gt_http_remote *remotes;
     unsigned live; /* peers that are not shut down */
     struct gt_http_budget own_budget;
-    size_t held; /* of the budget, by this server */
+    size_t bytes_used; /* of the budget, by this server */
     struct gt_http_stats stats;
 };
 
@@ -109,7 +109,7 @@ struct gt_http_remote {
     bool v6;
     unsigned references;
     unsigned connections; /* that are not shut down */
-    size_t held;          /* of the budget */
+    size_t bytes_used;    /* of the budget */
 };
 
 /* Finds the client's address or adds it, with a reference for the caller; NULL without memory. */

@@ -321,8 +321,8 @@ static void http_request_collect(struct gt_http_peer *peer, const char *data, si
 static void http_request_consume(struct gt_http_peer *peer, const char *data, size_t len)
 {
     bool more = peer->request.consumer.consume(peer->request.consumer.consumer, data, len) >= 0;
-    if (peer->request.consumer.held &&
-        !gt_http_reserve_bytes(peer, peer->request.consumer.held(peer->request.consumer.consumer))) {
+    if (peer->request.consumer.bytes_used &&
+        !gt_http_reserve_bytes(peer, peer->request.consumer.bytes_used(peer->request.consumer.consumer))) {
         refuse_later(peer, MHD_HTTP_SERVICE_UNAVAILABLE, too_busy(peer));
         return;
     }

@@ -307,10 +307,10 @@ static void try_changes(struct gt_dra_disk *disk)
         do_changes(disk);
         return;
     }
-    bool is_held = gt_err_code(err) == EBUSY;
-    give_up_old(disk, is_held ? GT_DRA_LOCK_MS : 0, err);
+    bool is_locked = gt_err_code(err) == EBUSY;
+    give_up_old(disk, is_locked ? GT_DRA_LOCK_MS : 0, err);
     uint64_t until_ns = gt_clock_ns() + LOCK_TRY_MS * UINT64_C(1000000);
-    while (is_held && !disk->stopping && gt_cond_wait_until(&disk->wake, &disk->lock, until_ns) == 0)
+    while (is_locked && !disk->stopping && gt_cond_wait_until(&disk->wake, &disk->lock, until_ns) == 0)
         continue;
 }
 

@@ -75,15 +75,15 @@ const struct gt_dra_claims *gt_dra_claims(struct gt_dra *dra)
 uint64_t gt_dra_prepared_gpus(struct gt_dra *dra)
 {
     const struct gt_dra_claims *claims = gt_dra_disk_claims(dra->disk);
-    uint64_t held = 0;
+    uint64_t prepared = 0;
     for (unsigned i = 0; dra->inventory && i < claims->count; i++)
         for (unsigned k = 0; k < claims->list[i].device_count; k++) {
             const struct gt_dra_claimed_device *claimed = &claims->list[i].devices[k];
             const struct gt_device *device = gt_dra_find_device(dra->inventory, claimed->device);
             if (device && !claimed->admin)
-                held |= UINT64_C(1) << device->gpu;
+                prepared |= UINT64_C(1) << device->gpu;
         }
-    return held;
+    return prepared;
 }
 
 static bool driver_is_known(struct gt_dra *dra, const char *uid)

@@ -116,16 +116,16 @@ static int check_device(const struct gt_dra_facts *facts, const struct gt_dra_cl
                         struct gt_err **err)
 {
     const struct gt_device *device = gt_dra_find_device(facts->inventory, claimed->device);
-    const struct gt_dra_claim *holder = gt_dra_claims_with_device(facts->claims, claimed->device);
+    const struct gt_dra_claim *other = gt_dra_claims_with_device(facts->claims, claimed->device);
     if (!device)
         return gt_fail(err, ENODEV, "%s is no GPU of this node, or is lost", claimed->device);
     if (claimed->admin)
         return 0;
     if (!device->healthy)
         return gt_fail(err, ENODEV, "%s is unhealthy: %s", claimed->device, device->reason);
-    if (holder)
+    if (other)
         return gt_fail(err, EAGAIN, "%s is held by the claim %s/%s, which is still prepared", claimed->device,
-                       holder->id.namespace, holder->id.name);
+                       other->id.namespace, other->id.name);
     if (facts->others >> device->gpu & 1)
         return gt_fail(err, EAGAIN, "%s is in use by a container that did not get it by this claim",
                        claimed->device);

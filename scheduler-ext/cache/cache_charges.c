@@ -158,8 +158,8 @@ void gt_cache_discharge_plan(struct gt_cache *cache, struct cache_pod *pod)
 
 void gt_cache_charge_plan(struct gt_cache *cache, struct cache_pod *pod)
 {
-    bool held = pod->pub.plan == GT_CACHE_PLAN_ASSUMED && !pod->at && pod->plan && pod->request;
-    struct cache_node *node = held ? pod->plan->node : NULL;
+    bool assumed = pod->pub.plan == GT_CACHE_PLAN_ASSUMED && !pod->at && pod->plan && pod->request;
+    struct cache_node *node = assumed ? pod->plan->node : NULL;
     if (node == pod->charged && (!node || pod->charged_request == pod->request))
         return;
     if (node)

@@ -347,17 +347,17 @@ static void locate_planned(struct scene *scene, struct cache_pod *pod, unsigned 
 {
     enum gt_cache_pod_state state = pod->gated ? GT_CACHE_GATED : GT_CACHE_WAITING;
     uint64_t plan = pod->resolved;
-    bool held = !pod->pub.refused && !pod->pub.deleting && scene->node->id != GT_NONE &&
-                gt_cache_is_open(scene->node) && !scene->node->left_alone && !scene->node->outlived &&
-                gt_cache_taints_fit(pod->constraints, scene->node) && pod->whole &&
-                !(plan & ~(scene->unused | pod->owned)) &&
-                (!(plan & ~pod->owned) || gt_bit_count(scene->unused & ~plan) >= needs);
-    if (held)
+    bool assumed = !pod->pub.refused && !pod->pub.deleting && scene->node->id != GT_NONE &&
+                   gt_cache_is_open(scene->node) && !scene->node->left_alone && !scene->node->outlived &&
+                   gt_cache_taints_fit(pod->constraints, scene->node) && pod->whole &&
+                   !(plan & ~(scene->unused | pod->owned)) &&
+                   (!(plan & ~pod->owned) || gt_bit_count(scene->unused & ~plan) >= needs);
+    if (assumed)
         recompute_take(scene, pod, plan);
     else if (pod->pub.state == GT_CACHE_WAITING && pod->pub.plan == GT_CACHE_PLAN_ASSUMED &&
              !pod->pub.deleting)
         recompute_pass(scene->cache, pod, scene->node->id);
-    set_placed(scene, pod, state, held ? GT_CACHE_PLAN_ASSUMED : GT_CACHE_PLAN_LOST);
+    set_placed(scene, pod, state, assumed ? GT_CACHE_PLAN_ASSUMED : GT_CACHE_PLAN_LOST);
 }
 
 /* The GPUs that the node's agent would choose; at least their number is right. Where the kubelet would refuse

@@ -186,17 +186,17 @@ static bool constraints_match_node(const struct gt_pod_rules *constraints, const
         if (!constraints_expression_matches(constraints, &constraints->expressions[i], node))
             return false;
     for (uint32_t t = 0; t < constraints->term_count; t++) {
-        uint32_t held = 0;
-        while (held < constraints->terms[t].count) {
+        uint32_t fulfilled = 0;
+        while (fulfilled < constraints->terms[t].count) {
             const struct gt_rule_expression *expression =
-                &constraints->expressions[constraints->terms[t].first + held];
+                &constraints->expressions[constraints->terms[t].first + fulfilled];
             bool is_plan = named && expression->is_name && expression->how == GT_RULE_IN &&
                            is_among(constraints, expression, named);
             if (!is_plan && !constraints_expression_matches(constraints, expression, node))
                 break;
-            held++;
+            fulfilled++;
         }
-        if (held && held == constraints->terms[t].count)
+        if (fulfilled && fulfilled == constraints->terms[t].count)
             return true;
     }
     return !constraints->has_terms;

@@ -83,5 +83,5 @@ const struct gt_part gt_extender_part = {
     .ready = extender_part_ready,
     .metrics = extender_part_metrics,
     .serve = extender_part_serve,
-    .take = extender_part_on_body,
+    .on_body = extender_part_on_body,
 };

@@ -51,7 +51,7 @@ void gt_leader_free(struct gt_leader *leader)
 
 const char *gt_leader_identity(const struct gt_leader *leader)
 {
-    return leader->known ? leader->lease.holder : "";
+    return leader->known ? leader->lease.identity : "";
 }
 
 void gt_leader_stats(const struct gt_leader *leader, struct gt_leader_stats *ret)
@@ -135,7 +135,7 @@ static bool leader_read(struct gt_leader *leader, const cJSON *object)
 
 static bool leader_is_ours(const struct gt_leader *leader)
 {
-    return leader->known && strcmp(leader->lease.holder, leader->spec.identity) == 0;
+    return leader->known && strcmp(leader->lease.identity, leader->spec.identity) == 0;
 }
 
 static void leader_on_written(void *arg, struct gt_kube_answer *answer)
@@ -166,9 +166,9 @@ static void claim(struct gt_leader *leader, enum gt_kube_verb verb, struct gt_le
         leader->spec.write_note(leader->spec.arg, &note);
     lease.note = note.failed ? NULL : note.data;
     leader->port.now_text(leader->port.arg, lease.renewed);
-    if (strcmp(lease.holder, leader->spec.identity) != 0) {
+    if (strcmp(lease.identity, leader->spec.identity) != 0) {
         lease.transitions += verb == GT_KUBE_UPDATE;
-        snprintf(lease.holder, sizeof(lease.holder), "%s", leader->spec.identity);
+        snprintf(lease.identity, sizeof(lease.identity), "%s", leader->spec.identity);
         memcpy(lease.acquired, lease.renewed, sizeof(lease.acquired));
     }
     lease.duration_s = GT_LEADER_LEASE_S;
@@ -203,9 +203,9 @@ static void on_read(void *arg, struct gt_kube_answer *answer)
     } else if (answer->error)
         leader_fail(leader, gt_err_text(answer->error));
     else if (leader_read(leader, answer->object)) {
-        if (!leader->lease.holder[0])
+        if (!leader->lease.identity[0])
             leader->spec.read_note(leader->spec.arg, gt_lease_note(answer->object));
-        if (leader_is_ours(leader) || !leader->lease.holder[0] || is_abandoned(leader)) {
+        if (leader_is_ours(leader) || !leader->lease.identity[0] || is_abandoned(leader)) {
             claim(leader, GT_KUBE_UPDATE, leader->lease);
         } else {
             set_leads(leader, false);
@@ -287,7 +287,7 @@ static void leader_give_back(struct gt_leader *leader)
     struct gt_lease lease = leader->lease;
     leader->spec.write_last_note(leader->spec.arg, &note);
     lease.note = note.failed ? NULL : note.data;
-    lease.holder[0] = '\0';
+    lease.identity[0] = '\0';
     lease.duration_s = 1;
     leader->port.now_text(leader->port.arg, lease.renewed);
     gt_lease_write(&body, leader->spec.namespace_, leader->spec.name, &lease);

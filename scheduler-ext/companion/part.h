@@ -47,7 +47,7 @@ struct gt_part {
     /* False: the path does not belong to it. */
     bool (*serve)(void *self, const struct gt_http_request *request, struct gt_http_response *response);
     /* As gt_http_on_body; false: the path does not belong to it, or the body is to be collected. */
-    bool (*take)(void *self, const struct gt_http_request *request, struct gt_http_consumer *ret);
+    bool (*on_body)(void *self, const struct gt_http_request *request, struct gt_http_consumer *ret);
     /* The placement that later parts of parts.c may read. */
     struct gt_placement *(*placement)(void *self);
 };

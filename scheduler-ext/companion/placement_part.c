@@ -455,6 +455,6 @@ const struct gt_part gt_placement_part = {
     .lead = placement_part_lead,
     .metrics = placement_part_metrics,
     .serve = placement_part_serve,
-    .take = placement_part_on_body,
+    .on_body = placement_part_on_body,
     .placement = part_placement,
 };

@@ -11,10 +11,10 @@
 #include "scheduler-ext/companion/private.h"
 
 enum {
-    COLLECTED_MAX = 4 << 20, /* an AdmissionReview: two objects of at most 1.5 MiB, and room */
-    ANSWER_MAX = 64 << 20,   /* a filter that repeats whole nodes */
-    HELD_MAX = 192 << 20, /* for all requests; together with 150 MB for the largest cluster it is within the
-                             chart's limit */
+    COLLECTED_MAX = 4 << 20,       /* an AdmissionReview: two objects of at most 1.5 MiB, and room */
+    ANSWER_MAX = 64 << 20,         /* a filter that repeats whole nodes */
+    REQUEST_BYTES_MAX = 192 << 20, /* for all requests; together with 150 MB for the largest cluster it is
+                             within the chart's limit */
     BUFFER = 32 << 10,
     CONNECTIONS_MAX = 512, /* Volcano opens hundreds of short connections */
     IDLE_MS = 100000, /* longer than the idle timeout of Go's clients (90 s), which would otherwise race */
@@ -166,7 +166,8 @@ static bool companion_serve_on_body(void *arg, const struct gt_http_request *req
 {
     struct gt_companion *companion = arg;
     for (unsigned i = 0; i < gt_part_count; i++)
-        if (companion->parts[i] && gt_parts[i]->take && gt_parts[i]->take(companion->parts[i], request, ret))
+        if (companion->parts[i] && gt_parts[i]->on_body &&
+            gt_parts[i]->on_body(companion->parts[i], request, ret))
             return true;
     return false;
 }
@@ -183,7 +184,7 @@ static void on_tls(void *arg, const char *error)
 int gt_companion_serve(struct gt_companion *companion, struct gt_err **err)
 {
     const struct gt_companion_options *options = companion->options;
-    companion->budget.max = HELD_MAX;
+    companion->budget.max = REQUEST_BYTES_MAX;
     struct gt_http_spec spec = {
         .address = options->serve.http,
         .handler = companion_serve,

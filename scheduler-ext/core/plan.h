@@ -83,9 +83,9 @@ enum gt_plan_reason {
 /* A run is what must lie in one supernode: a unit, or an atom of a soft unit. */
 struct gt_plan_failure {
     enum gt_plan_reason reason;
-    uint32_t unit;         /* the one that failed */
-    uint32_t size;         /* GPUs of a run */
-    uint32_t wanted, held; /* runs of that size needed (without those that have running pods), and how many
+    uint32_t unit;            /* the one that failed */
+    uint32_t size;            /* GPUs of a run */
+    uint32_t wanted, fitting; /* runs of that size needed (without those that have running pods), and how many
                               the cluster holds besides larger and started ones. UNIT_STUCK: pods missing in
                               the run, and how many of them have room */
     uint32_t largest;   /* most GPUs for such pods that a supernode has left when `held` runs are placed; less

@@ -60,19 +60,19 @@ static uint64_t slots_before(struct job *job, unsigned gpus)
 static uint64_t units_within(struct job *job, const struct gt_plan_unit *unit, const struct room *room)
 {
     const struct super *supers = job->cluster->supers;
-    uint32_t size = gt_unit_run(unit), atoms = unit->pods / size, *held = job->cluster->scratch;
+    uint32_t size = gt_unit_run(unit), atoms = unit->pods / size, *fitting = job->cluster->scratch;
     uint64_t units = 0;
     if (!room || !room->count)
         return 0;
-    memset(held, 0, room->count * sizeof(*held));
+    memset(fitting, 0, room->count * sizeof(*fitting));
     for (uint32_t s = 0; s < room->count; s++) {
         uint32_t above = s;
         while (supers[above].parent != GT_NONE && supers[supers[above].parent].tier <= unit->within)
             above = supers[above].parent;
-        held[above] += room->slots[s] / size;
+        fitting[above] += room->slots[s] / size;
     }
     for (uint32_t s = 0; s < room->count; s++)
-        units += held[s] / atoms;
+        units += fitting[s] / atoms;
     return units;
 }
 
@@ -89,18 +89,18 @@ static void fail_begun(const struct job *job, const struct gt_plan_unit *unit, c
          up = cluster->supers[up].parent)
         domain = up;
     failure->supernode = domain;
-    failure->wanted = failure->held = 0;
+    failure->wanted = failure->fitting = 0;
     for (uint32_t i = unit->first; i < unit->first + unit->pods; i++)
         failure->wanted += job->pods[i].place.node == GT_NONE;
     for (uint32_t s = 0; room && s < room->count; s++)
-        failure->held += gt_core_is_below(cluster, s, domain) ? room->slots[s] / size * size : 0;
+        failure->fitting += gt_core_is_below(cluster, s, domain) ? room->slots[s] / size * size : 0;
 }
 
 /* The same numbers for units that must lie in one supernode of a tier, where that is what fails. */
 static void fail_within(struct job *job, const struct gt_plan_unit *unit, const struct room *room,
                         struct gt_plan_failure *failure)
 {
-    uint64_t held = units_within(job, unit, room);
+    uint64_t fitting = units_within(job, unit, room);
     failure->reason = GT_PLAN_NO_DOMAIN;
     failure->domains.tier = unit->within;
     failure->domains.each = true;
@@ -113,9 +113,9 @@ static void fail_within(struct job *job, const struct gt_plan_unit *unit, const 
         if (!gt_unit_is_kind(other, unit) || job->pods[other->first].left_out)
             continue;
         failure->wanted++;
-        held += gt_run_is_placed(job, other->first, other->pods);
+        fitting += gt_run_is_placed(job, other->first, other->pods);
     }
-    failure->held = saturated(held);
+    failure->fitting = saturated(fitting);
     if (gt_run_has_started(job, unit->first, unit->pods))
         fail_begun(job, unit, room, failure);
 }
@@ -134,13 +134,13 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
         .supernode = GT_NONE,
     };
     count_runs(job, unit, &failure.wanted, &placed, &failure.beside);
-    uint64_t needed = pods_needed(job, unit->gpus), held = placed, slots;
+    uint64_t needed = pods_needed(job, unit->gpus), fitting = placed, slots;
     const struct room *room = gt_draft_room(job, ROOM_OF_PODS, unit->gpus);
     uint64_t whole_runs = 0, whole_pods = 0;
     uint32_t largest = 0;
     /* Runs that still fit count as held, too; the largest rest is computed after them. */
     for (uint32_t s = 0; room && s < room->count; s++) {
-        held += room->slots[s] / size;
+        fitting += room->slots[s] / size;
         whole_runs += room->whole[s] / size;
         whole_pods += room->whole[s];
         if (room->slots[s] % size > largest) {
@@ -157,8 +157,8 @@ void gt_plan_fail(struct job *job, uint32_t number, struct gt_plan_failure *ret)
         failure.numa_nodes += cluster->count[n] >= unit->gpus && !gt_node_set_has(job->excluded, n) &&
                               !gt_numa_pods(cluster, n, cluster->available[n], pod);
     failure.could_fit = !cluster->numa_nodes && whole_runs >= failure.wanted && whole_pods >= needed;
-    failure.held = saturated(held);
-    if (unit->within && held >= failure.wanted)
+    failure.fitting = saturated(fitting);
+    if (unit->within && fitting >= failure.wanted)
         fail_within(job, unit, room, &failure);
     slots = slots_before(job, unit->gpus);
     failure.available = saturated(slots * unit->gpus);
@@ -184,14 +184,14 @@ void gt_plan_fail_started(struct job *job, uint32_t number, uint32_t first, uint
     };
     for (uint32_t i = first; i < first + size; i++) {
         failure.wanted += !job->pods[i].running;
-        failure.held += !job->pods[i].running && job->pods[i].place.node != GT_NONE;
+        failure.fitting += !job->pods[i].running && job->pods[i].place.node != GT_NONE;
     }
     for (uint32_t i = 0; i < job->pod_count && super != GT_NONE; i++)
         failure.beside |=
             (i < first || i >= first + size) && !job->pods[i].running && gt_pod_super(job, i) == super;
     failure.needed = saturated((uint64_t)failure.wanted * unit->gpus);
     if (super != GT_NONE)
-        failure.largest = failure.held * unit->gpus;
+        failure.largest = failure.fitting * unit->gpus;
     failure.available = saturated(slots_before(job, unit->gpus) * unit->gpus);
     *ret = failure;
 }

@@ -41,7 +41,7 @@ static void find_batches(const struct job *job, uint32_t first, struct pod_gpus_
     for (uint32_t i = first; i != GT_NONE; i = job->pods[i].next) {
         const struct gt_plan_pod *pod = &job->pods[i];
         if (pod->running) {
-            query->held |= pod->place.mask;
+            query->own |= pod->place.mask;
             continue;
         }
         if (pod->run != run) {
@@ -108,7 +108,7 @@ static void give_gpus(struct job *job, uint32_t node, uint32_t first_pod)
     uint64_t masks[GT_GPUS_MAX];
     unsigned count = 0;
     find_batches(job, first_pod, &query, first);
-    query.held &= gt_core_all(cluster, node) & ~query.free;
+    query.own &= gt_core_all(cluster, node) & ~query.free;
     sort_batches(&query, first);
     for (unsigned q = 0; q < query.batches; q++)
         for (uint32_t i = first[q], end = count + query.batch[q].pods; count < end; i = job->pods[i].next)

@@ -168,11 +168,11 @@ static bool slow_exchange(struct slow_trade *trade, uint32_t super)
     for (uint32_t i = trade->first[super]; best != GT_NONE && i < trade->first[super + 1]; i++) {
         struct slow_place *a = &trade->places[i],
                           *b = &trade->places[trade->first[best] + i - trade->first[super]];
-        const struct slow_place held = *a;
+        const struct slow_place first = *a;
         a->from = b->from;
         a->taken = b->taken;
-        b->from = held.from;
-        b->taken = held.taken;
+        b->from = first.from;
+        b->taken = first.taken;
     }
     return best != GT_NONE;
 }

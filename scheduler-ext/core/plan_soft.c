@@ -183,24 +183,24 @@ static struct domain_share *domain_shares(const struct job *job, const struct sp
             : NULL;
     if (!list)
         return NULL;
-    struct domain_share *holds = (struct domain_share *)(list + count);
-    memset(holds, 0, count * sizeof(*holds));
+    struct domain_share *shares = (struct domain_share *)(list + count);
+    memset(shares, 0, count * sizeof(*shares));
     for (uint32_t s = 0; s < count; s++)
         if (supers[s].tier == tier && spread->below[s] >= spread->left)
             list[listed++] = (uint64_t)(spread->below[s] / spread->left) << 32 | s;
     qsort(list, listed, sizeof(*list), domain_compare); /* the fewest are those that hold most */
     for (uint32_t i = 0; i < listed; i++) {
-        uint32_t held = (uint32_t)(list[i] >> 32);
+        uint32_t fitting = (uint32_t)(list[i] >> 32);
         for (uint32_t above = (uint32_t)list[i]; above != GT_NONE; above = supers[above].parent) {
-            holds[above].domains += holds[above].units < units;
-            holds[above].units += held;
+            shares[above].domains += shares[above].units < units;
+            shares[above].units += fitting;
         }
     }
-    return holds;
+    return shares;
 }
 
 static struct domain_choice domain_judge(const struct job *job, const struct spread *spread, uint32_t domain,
-                                         const struct domain_share *holds, uint32_t units)
+                                         const struct domain_share *shares, uint32_t units)
 {
     const struct gt_cluster *cluster = spread->cluster;
     struct domain_choice choice = {.needed = spread->needed[domain], .total = spread->total[domain]};
@@ -208,13 +208,13 @@ static struct domain_choice domain_judge(const struct job *job, const struct spr
     while (near != GT_NONE && cluster->touched[near] != job->touch)
         near = cluster->supers[near].parent;
     choice.near = near == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[near].tier;
-    if (!holds)
+    if (!shares)
         return choice;
-    while (reach != GT_NONE && holds[reach].units < units)
+    while (reach != GT_NONE && shares[reach].units < units)
         reach = cluster->supers[reach].parent;
     choice.reach = reach == GT_NONE ? GT_TIERS_MAX + 1 : cluster->supers[reach].tier;
-    choice.domains = reach == GT_NONE ? 0 : holds[reach].domains;
-    choice.missing = reach == domain ? 0 : units - holds[domain].units;
+    choice.domains = reach == GT_NONE ? 0 : shares[reach].domains;
+    choice.missing = reach == domain ? 0 : units - shares[domain].units;
     return choice;
 }
 
@@ -237,13 +237,13 @@ static uint32_t choose_domain(const struct job *job, struct spread *spread, uint
         spread->taken[above] += own < spread->left ? own : spread->left;
         spread->needed[above]++;
     }
-    const struct domain_share *holds = domain_shares(job, spread, tier, units);
+    const struct domain_share *shares = domain_shares(job, spread, tier, units);
     uint32_t best = GT_NONE;
     struct domain_choice best_choice = {0};
     for (uint32_t s = 0; s < spread->room->count; s++) {
         if (supers[s].tier != tier || spread->below[s] < spread->left)
             continue;
-        struct domain_choice choice = domain_judge(job, spread, s, holds, units);
+        struct domain_choice choice = domain_judge(job, spread, s, shares, units);
         if (best == GT_NONE || domain_is_better(&choice, &best_choice)) {
             best = s;
             best_choice = choice;

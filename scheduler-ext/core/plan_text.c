@@ -24,10 +24,10 @@ static void add_no_room(const struct gt_cluster *cluster, const struct gt_plan_f
     if (failure->domains.each)
         snprintf(of, sizeof(of), " of tier %u", failure->domains.tier);
     gt_buf_printf(to, "%u %s%s of %u GPU%s needed, supernodes%s can hold %u", failure->wanted, what,
-                  gt_plural(failure->wanted), failure->size, gt_plural(failure->size), of, failure->held);
+                  gt_plural(failure->wanted), failure->size, gt_plural(failure->size), of, failure->fitting);
     if (failure->beside)
         gt_buf_puts(to, " beside the rest of the job");
-    if (failure->supernode != GT_NONE && !failure->held && !failure->beside)
+    if (failure->supernode != GT_NONE && !failure->fitting && !failure->beside)
         gt_buf_printf(to, "; largest free %u in supernode %s", failure->largest,
                       super_name(cluster, failure->supernode));
     else if (failure->supernode != GT_NONE)
@@ -84,7 +84,7 @@ static void add_stuck(const struct gt_cluster *cluster, const struct gt_plan_fai
                   "unit %u: %u more pod%s of %u GPUs must go to supernode %s, where its running pods are; "
                   "it has room for %u%s",
                   failure->unit, failure->wanted, gt_plural(failure->wanted), failure->gpus,
-                  super_name(cluster, failure->supernode), failure->held,
+                  super_name(cluster, failure->supernode), failure->fitting,
                   failure->beside ? " beside the rest of the job" : "");
     add_inexact(failure, to);
 }

@@ -117,8 +117,8 @@ static void within_count(struct within_search *search, struct job *job, const st
         uint32_t domain = room->slots[s] >= size ? gt_cluster_domain(cluster, s, search->tier) : GT_NONE;
         if (domain == GT_NONE)
             continue;
-        uint32_t *lacks = &search->domains[search->index[domain]].lacks, holds = room->slots[s] / size;
-        *lacks -= holds < *lacks ? holds : *lacks;
+        uint32_t *lacks = &search->domains[search->index[domain]].lacks, fitting = room->slots[s] / size;
+        *lacks -= fitting < *lacks ? fitting : *lacks;
     }
     for (uint32_t d = 0; d < search->count; d++)
         search->domains[d].full |= search->domains[d].lacks > 0;

@@ -298,7 +298,7 @@ struct pod_gpus_query {
     uint32_t class;
     unsigned batches; /* 1 or more; the free GPUs suffice for all */
     uint64_t free;
-    uint64_t held; /* GPUs of the job's pods that run there; none of them is free */
+    uint64_t own; /* GPUs of the job's pods that run there; none of them is free */
     /* Sorted: larger pods first; of equal ones, more pods first. */
     struct pod_batch batch[BATCHES_MAX];
     uint64_t requests[GT_GPUS_MAX]; /* of each pod, batch by batch (struct gt_numa_pod) */

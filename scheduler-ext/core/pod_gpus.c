@@ -168,7 +168,7 @@ void gt_pod_gpus_done(struct gt_cluster *cluster)
 
 /* The best set for all items together. */
 static uint32_t choose_all(const struct gt_class *class, const struct pod_table *table, uint32_t free,
-                           uint32_t held)
+                           uint32_t own)
 {
     uint64_t best = 0, best_second = 0;
     uint32_t chosen = 0;
@@ -180,7 +180,7 @@ static uint32_t choose_all(const struct gt_class *class, const struct pod_table 
         uint64_t first = is_batch ? table->most[set] << 32 | gt_class_sum(class, set) : table->most[set];
         if (chosen && first < best)
             continue;
-        uint64_t second = (uint64_t)gt_class_sum(class, set | held) << 32 | gt_class_sum(class, free ^ set);
+        uint64_t second = (uint64_t)gt_class_sum(class, set | own) << 32 | gt_class_sum(class, free ^ set);
         if (chosen && first == best && second <= best_second)
             continue;
         best = first;
@@ -228,12 +228,12 @@ static bool choose_exact(struct gt_cluster *cluster, const struct pod_gpus_query
     struct pod_table *table = table_for(cluster, &items), *own[POD_ITEMS_MAX];
     if (!table)
         return false;
-    uint32_t free = (uint32_t)query->free, key = (uint32_t)query->held << 16 | free;
+    uint32_t free = (uint32_t)query->free, key = (uint32_t)query->own << 16 | free;
     struct pod_answer *answer = &table->answers[(key * UINT32_C(0x9e3779b1)) >> 24];
     if (answer->key != key) {
         if (!own_tables(cluster, &items, own))
             return false;
-        lay(class, table, own, choose_all(class, table, free, (uint32_t)query->held), answer->masks);
+        lay(class, table, own, choose_all(class, table, free, (uint32_t)query->own), answer->masks);
         answer->key = key;
     }
     for (unsigned i = 0; i < pods; i++)
@@ -244,7 +244,7 @@ static bool choose_exact(struct gt_cluster *cluster, const struct pod_gpus_query
 void gt_choose_pod_gpus(struct gt_cluster *cluster, const struct pod_gpus_query *query, uint64_t *ret_masks)
 {
     const struct gt_class *class = cluster->classes[query->class];
-    bool alone = query->batches == 1 && query->batch[0].pods == 1 && !query->held;
+    bool alone = query->batches == 1 && query->batch[0].pods == 1 && !query->own;
     /* For one pod the search is gt_choose(), which has the answer ready. */
     if (alone || gt_class_gpus(class) > GT_EXACT_GPUS_MAX || gt_class_numa(class)->count ||
         !choose_exact(cluster, query, ret_masks))

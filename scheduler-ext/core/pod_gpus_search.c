@@ -10,7 +10,7 @@ enum { CHOICE_LIMIT_US = 1000, PASSES = 8 };
 
 struct draft {
     const struct gt_class *class;
-    uint64_t held, left; /* free GPUs that no pod has */
+    uint64_t own, left; /* free GPUs that no pod has */
     unsigned pods;
     uint64_t pod[GT_GPUS_MAX], batch[BATCHES_MAX];
     uint8_t batch_of[GT_GPUS_MAX];
@@ -77,7 +77,7 @@ static bool is_better(const struct draft *draft, unsigned p, unsigned x, unsigne
         more = gain(draft, draft->batch[q], x, y) + gain(draft, draft->batch[draft->batch_of[other]], y, x);
     if (more || !is_free)
         return more > 0;
-    uint64_t together = draft->held;
+    uint64_t together = draft->own;
     for (unsigned i = 0; i < draft->pods; i++)
         together |= draft->pod[i];
     more = gain(draft, together, x, y);
@@ -122,14 +122,14 @@ void gt_search_pod_gpus(const struct gt_class *class, const struct pod_gpus_quer
 {
     struct draft draft;
     draft.class = class;
-    draft.held = query->held;
+    draft.own = query->own;
     draft.left = query->free;
     draft.pods = 0;
     choose_in_turn(&draft, query);
     /* A kubelet with a verdict serves one pod after the other, and swaps nothing. */
-    bool changed = (draft.pods > 1 || query->held) && !gt_class_numa(class)->count;
+    bool changed = (draft.pods > 1 || query->own) && !gt_class_numa(class)->count;
     if (changed)
-        find_weights(&draft, query->free | query->held);
+        find_weights(&draft, query->free | query->own);
     for (unsigned pass = 0; changed && pass < PASSES; pass++) {
         changed = false;
         for (unsigned p = 0; p < draft.pods; p++)

@@ -90,7 +90,7 @@ static int order(const struct item *a, const struct item *b)
 
 static uint64_t start_of(const struct gt_queue_share *share)
 {
-    return (share->holds + share->gpus) * START_UNIT / (share->weight ? share->weight : 1);
+    return (share->used + share->gpus) * START_UNIT / (share->weight ? share->weight : 1);
 }
 
 /* Updates what a namespace holds, once in a round. */

@@ -30,7 +30,7 @@ struct gt_queue;
 
 /* A namespace: owned and zeroed by the caller; must exist while one of its jobs is in the queue. */
 struct gt_queue_share {
-    uint64_t holds;   /* GPUs; this and `weight` are written by gt_queue_spec.share() */
+    uint64_t used;    /* GPUs; this and `weight` are written by gt_queue_spec.share() */
     uint32_t weight;  /* 1 or more */
     uint32_t waiting; /* jobs; this and the next two are the queue's */
     uint64_t gpus;    /* of the waiting jobs */

@@ -35,14 +35,14 @@ static unsigned relocate_slots(const struct relocator *r, uint32_t node, uint64_
 
 static void relocate_change(struct relocator *r, uint32_t node, uint64_t gpus, bool more)
 {
-    uint32_t *slots = &r->slots[r->super[node]], *held = &r->held[r->domains[r->super[node]]];
-    r->runs -= *held / relocate_unit_runs(r) * relocate_unit_runs(r);
-    *held -= *slots / r->job->pods;
+    uint32_t *slots = &r->slots[r->super[node]], *fitting = &r->fitting[r->domains[r->super[node]]];
+    r->runs -= *fitting / relocate_unit_runs(r) * relocate_unit_runs(r);
+    *fitting -= *slots / r->job->pods;
     *slots -= relocate_slots(r, node, r->available[node]);
     r->available[node] = more ? r->available[node] | gpus : r->available[node] & ~gpus;
     *slots += relocate_slots(r, node, r->available[node]);
-    *held += *slots / r->job->pods;
-    r->runs += *held / relocate_unit_runs(r) * relocate_unit_runs(r);
+    *fitting += *slots / r->job->pods;
+    r->runs += *fitting / relocate_unit_runs(r) * relocate_unit_runs(r);
     spend(r);
 }
 
@@ -104,11 +104,11 @@ static int relocate_read_cluster(struct relocator *r)
     r->order = calloc((size_t)r->node_count + 1, sizeof(*r->order));
     r->slots = calloc((size_t)r->super_count + 1, sizeof(*r->slots));
     r->domains = calloc((size_t)r->super_count + 1, sizeof(*r->domains));
-    r->held = calloc((size_t)r->super_count + 1, sizeof(*r->held));
+    r->fitting = calloc((size_t)r->super_count + 1, sizeof(*r->fitting));
     r->supers = calloc((size_t)r->super_count + 1, sizeof(*r->supers));
     r->super_order = calloc((size_t)r->super_count + 1, sizeof(*r->super_order));
     if (!r->available || !r->room || !r->alone || !r->super || !r->order || !r->slots || !r->domains ||
-        !r->held || !r->supers || !r->super_order)
+        !r->fitting || !r->supers || !r->super_order)
         return gt_fail_sys(r->err, ENOMEM, "relocation");
     for (uint32_t s = 0; s < r->super_count; s++)
         r->domains[s] = relocate_domain_of(r, s);
@@ -510,7 +510,7 @@ static bool relocate_search(struct relocator *r, uint64_t work)
 static void relocator_done(struct relocator *r)
 {
     void *all[] = {r->available, r->room,           r->alone,          r->super,       r->order,
-                   r->slots,     r->domains,        r->held,           r->members,     r->items,
+                   r->slots,     r->domains,        r->fitting,        r->members,     r->items,
                    r->supers,    r->super_order,    r->job_items,      r->places,      r->best_places,
                    r->gains,     (void *)r->chosen, (void *)r->placed, (void *)r->best};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)

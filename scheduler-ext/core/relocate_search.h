@@ -41,7 +41,7 @@ struct relocator {
     uint32_t *order;     /* nodes, by supernode */
     uint32_t *slots;     /* [supernode] */
     uint32_t *domains;   /* [supernode] the highest one above it that may hold a unit of runs */
-    uint32_t *held;      /* [supernode] the runs that fit, where it is such a domain */
+    uint32_t *fitting;   /* [supernode] the runs that fit, where it is such a domain */
     uint64_t runs, free; /* that fit, of whole units; GPUs available */
 
     uint32_t *members; /* pods, by item */

@@ -112,12 +112,12 @@ static bool brake_is_reached_any(const struct gt_brake *brake, const struct gt_n
                                  char why[static GT_BRAKE_WHY_SIZE])
 {
     struct gt_cluster_node node;
-    bool holds = brake_is_reached(brake, GT_NONE, asked, why);
-    for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
+    bool reached = brake_is_reached(brake, GT_NONE, asked, why);
+    for (uint32_t id = gt_node_set_next(nodes, 0); !reached && id != GT_NONE;
          id = gt_node_set_next(nodes, id + 1))
-        holds = gt_cluster_get_node(gt_cache_cluster(brake->cache), id, &node) &&
-                brake_is_reached(brake, node.supernode, asked, why);
-    return holds;
+        reached = gt_cluster_get_node(gt_cache_cluster(brake->cache), id, &node) &&
+                  brake_is_reached(brake, node.supernode, asked, why);
+    return reached;
 }
 
 static bool brake_lets(struct gt_brake *brake, const struct gt_node_set *nodes, bool taints, uint64_t now_ms,
@@ -125,34 +125,34 @@ static bool brake_lets(struct gt_brake *brake, const struct gt_node_set *nodes, 
 {
     if (!taints && brake->none_why && brake->none_ms == now_ms) {
         snprintf(why, GT_BRAKE_WHY_SIZE, "%s", brake->none_why);
-        brake->held++;
+        brake->refused++;
         return false;
     }
     free(brake->none_why);
     brake->none_why = NULL;
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
     bool known = brake_collect(brake, taints ? BRAKE_TAINTS : BRAKE_EVICTIONS, now_ms);
-    bool holds = !known || brake_is_reached(brake, GT_NONE, true, why);
-    if (known && holds && !taints) {
+    bool reached = !known || brake_is_reached(brake, GT_NONE, true, why);
+    if (known && reached && !taints) {
         brake->none_why = strdup(why);
         brake->none_ms = now_ms;
     }
-    for (uint32_t id = gt_node_set_next(nodes, 0); !holds && id != GT_NONE;
+    for (uint32_t id = gt_node_set_next(nodes, 0); !reached && id != GT_NONE;
          id = gt_node_set_next(nodes, id + 1))
-        holds = gt_node_set_add(&brake->counted, id, NULL) < 0;
-    holds = holds || brake_is_reached_any(brake, nodes, true, why);
-    brake->held += holds;
-    return !holds;
+        reached = gt_node_set_add(&brake->counted, id, NULL) < 0;
+    reached = reached || brake_is_reached_any(brake, nodes, true, why);
+    brake->refused += reached;
+    return !reached;
 }
 
 bool gt_brake_is_on(struct gt_brake *brake, const struct gt_node_set *nodes, bool of_late, uint64_t now_ms,
                     char why[static GT_BRAKE_WHY_SIZE])
 {
     snprintf(why, GT_BRAKE_WHY_SIZE, "there is no memory to count the nodes that have failed");
-    bool holds = !brake_collect(brake, of_late ? BRAKE_EVICTIONS : BRAKE_NOT_OF_LATE, now_ms) ||
-                 brake_is_reached_any(brake, nodes, false, why);
-    brake->held += holds;
-    return holds;
+    bool reached = !brake_collect(brake, of_late ? BRAKE_EVICTIONS : BRAKE_NOT_OF_LATE, now_ms) ||
+                   brake_is_reached_any(brake, nodes, false, why);
+    brake->refused += reached;
+    return reached;
 }
 
 bool gt_brake_lets(struct gt_brake *brake, const struct gt_node_set *nodes, uint64_t now_ms,

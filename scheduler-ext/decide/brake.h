@@ -28,7 +28,7 @@ struct gt_brake {
     } * entries;
     uint32_t count, capacity;
     struct gt_node_set counted; /* scratch */
-    uint64_t held;              /* how often it has refused */
+    uint64_t refused;           /* how often it has refused */
     uint64_t none_ms;           /* when it last said that no node at all may go */
     char *none_why;             /* and why; units are many, and to count 10,000 nodes takes 0.2 ms */
 };

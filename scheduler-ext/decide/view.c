@@ -115,12 +115,12 @@ static enum gt_member_state view_state_of(const struct gt_job_view_spec *spec, c
 {
     if (pod->state >= GT_CACHE_BOUND)
         return GT_MEMBER_PLACED;
-    bool held = pod->plan == GT_CACHE_PLAN_ASSUMED;
+    bool assumed = pod->plan == GT_CACHE_PLAN_ASSUMED;
     if (pod->state == GT_CACHE_GATED && !(spec->is_lifted && spec->is_lifted(spec->arg, pod)))
-        return held ? GT_MEMBER_PLANNED : GT_MEMBER_TO_PLACE;
+        return assumed ? GT_MEMBER_PLANNED : GT_MEMBER_TO_PLACE;
     if (spec->ungated && pod->plan == GT_CACHE_PLAN_NONE)
         return GT_MEMBER_TO_PLACE;
-    return held ? GT_MEMBER_LIFTED : pod->plan == GT_CACHE_PLAN_LOST ? GT_MEMBER_LOST : GT_MEMBER_LOOSE;
+    return assumed ? GT_MEMBER_LIFTED : pod->plan == GT_CACHE_PLAN_LOST ? GT_MEMBER_LOST : GT_MEMBER_LOOSE;
 }
 
 /* Records the place of a member's pod, for when the pod is gone. */

@@ -365,7 +365,7 @@ static uint32_t beyond_limit(const struct gt_placement *placement, const struct 
     return fits || gt_node_set_count(nodes) <= 1 ? 0 : gpus;
 }
 
-static bool hold_copy_nodes(const struct gt_node_set *from, struct gt_node_set *to)
+static bool attempt_copy_nodes(const struct gt_node_set *from, struct gt_node_set *to)
 {
     int r = 0;
     for (uint32_t n = gt_node_set_next(from, 0); r >= 0 && n != GT_NONE; n = gt_node_set_next(from, n + 1))
@@ -389,7 +389,7 @@ bool gt_placement_hold(struct gt_placement *placement, struct pjob *pjob, uint64
                                       : placement->moves.waiting == pjob ? &placement->moves.room
                                                                          : NULL;
     if (pjob && gt_reconcile_make(&reconcile, NULL) == 0)
-        found = known ? hold_copy_nodes(known, &chosen) : gt_decide_drain(reconcile.view, &chosen);
+        found = known ? attempt_copy_nodes(known, &chosen) : gt_decide_drain(reconcile.view, &chosen);
     if (pjob)
         pjob->place.too_many_gpus = found && !preempts ? beyond_limit(placement, &chosen) : 0;
     found = found && !pjob->place.too_many_gpus;

@@ -174,7 +174,7 @@ static void on_share(void *arg, struct gt_queue_share *share)
     const struct gt_placement *placement = arg;
     const struct tenant *tenant = (const struct tenant *)share;
     const struct gt_placement_spec *spec = &placement->spec;
-    share->holds = tenant->namespace_->gpus + tenant->reserved;
+    share->used = tenant->namespace_->gpus + tenant->reserved;
     share->weight = spec->weight ? spec->weight(spec->arg, tenant->namespace_->name) : 1;
 }
 
@@ -537,7 +537,7 @@ void gt_placement_counters(const struct gt_placement *placement, struct gt_place
 {
     *ret = placement->counters;
     ret->leads = placement->round.started;
-    ret->braked = placement->nodes.brake.held;
+    ret->braked = placement->nodes.brake.refused;
     ret->writes.waiting = gt_write_count(&placement->lines[PLACEMENT_LIFTS]) +
                           gt_write_count(&placement->lines[PLACEMENT_PLANS]) +
                           gt_write_count(&placement->lines[PLACEMENT_REPORTS]);

@@ -84,7 +84,7 @@ static bool report_planned(struct reconcile *reconcile, const struct gt_cache_po
     char message[GT_CLUSTER_NAME_MAX + 128];
     snprintf(message, sizeof(message), "rank %s of the job, in unit %s, on node %s", texts->rank, texts->unit,
              texts->node);
-    const struct gt_condition_text condition = {.holds = true, .reason = "Planned", .message = message};
+    const struct gt_condition_text condition = {.is_true = true, .reason = "Planned", .message = message};
     bool reported = !record->object.condition || record->object.condition == gt_condition_digest(&condition);
     if (reported && (!hint || record->object.nominated == gt_digest_keyed(hint)))
         return true;

@@ -86,7 +86,7 @@ uint64_t gt_condition_digest(const struct gt_condition_text *condition)
     gt_auto_buf struct gt_buf text = GT_BUF(8 * MESSAGE_MAX);
     char message[MESSAGE_MAX + 1];
     gt_text_shorten(message, sizeof(message), condition->message);
-    gt_buf_printf(&text, "%d %s ", condition->holds, condition->reason);
+    gt_buf_printf(&text, "%d %s ", condition->is_true, condition->reason);
     gt_json_add_text(&text, NULL, message);
     uint64_t digest = gt_digest_keyed(text.data ? text.data : "");
     return digest ? digest : 1;
@@ -103,7 +103,7 @@ void gt_patch_condition(const struct gt_pod_object *object, const struct gt_cond
 {
     char since[GT_TIME_TEXT_SIZE], message[MESSAGE_MAX + 1];
     const struct gt_condition placement = {.status =
-                                               condition->holds ? GT_CONDITION_TRUE : GT_CONDITION_FALSE,
+                                               condition->is_true ? GT_CONDITION_TRUE : GT_CONDITION_FALSE,
                                            .reason = condition->reason,
                                            .message = message,
                                            .since = since};

@@ -33,7 +33,7 @@ int gt_pod_object_make(const struct gt_pod *pod, struct gt_pod_object *ret, stru
 void gt_pod_object_done(struct gt_pod_object *object);
 
 struct gt_condition_text {
-    bool holds;          /* status True */
+    bool is_true;        /* status True */
     const char *reason;  /* one word */
     const char *message; /* a sentence; cut to 1,000 bytes */
 };

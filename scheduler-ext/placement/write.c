@@ -134,7 +134,7 @@ void gt_write_condition(struct gt_placement *placement, struct pjob *pjob, struc
     /* else it says something about this pod */
     bool state = pjob && strcmp(condition->reason, pjob->report.reason) == 0;
     int64_t since_s = state ? gt_placement_since_s(pjob) : (int64_t)gt_placement_now_s();
-    write->waits_s = condition->holds || !pjob ? 0 : since_s;
+    write->waits_s = condition->is_true || !pjob ? 0 : since_s;
     gt_patch_condition(&record->object, condition, node, since_s, &write->body);
 }
 

@@ -302,7 +302,7 @@ static int extender_consume(void *arg, const char *data, size_t len)
 }
 
 /* All memory counts, also the little that is kept for the next request. */
-static size_t held(const void *arg)
+static size_t bytes_used(const void *arg)
 {
     return gt_wire_request_bytes(((const struct extender_query *)arg)->request);
 }
@@ -409,7 +409,7 @@ bool gt_extender_on_body(struct gt_extender *e, const struct gt_http_request *re
                                      .consume = extender_consume,
                                      .done = extender_done,
                                      .free = extender_put_back,
-                                     .held = held,
+                                     .bytes_used = bytes_used,
                                      .body_max = body_max};
     return true;
 }

@@ -87,7 +87,7 @@ void gt_page_free(struct gt_page *page)
 /* ---- a round ---- */
 
 /* Takes the row that was written. */
-static void take(struct gt_page *page, struct seen *seen)
+static void page_note_row(struct gt_page *page, struct seen *seen)
 {
     uint64_t digest = gt_digest_bytes(GT_DIGEST_EMPTY, page->row.data, page->row.len);
     if (page->row.failed) { /* it is too large, or there is no memory: its changes are not seen */
@@ -255,7 +255,7 @@ static void page_scan_node(struct gt_page *page, const struct gt_debug_view *vie
     struct seen_node *seen = &page->nodes[id];
     gt_page_node_row(view, id, NULL, &page->row);
     bool there = page->row.len > 0;
-    take(page, &seen->row);
+    page_note_row(page, &seen->row);
     gt_model_draw_node(view, id, &drawn, &note);
     if (there && seen->known && view->synced && page->spec.on_health)
         compare_health(page, seen, &drawn);
@@ -295,7 +295,7 @@ static bool page_scan_next(struct gt_page *page, const struct gt_debug_view *vie
     if (!page->jobs_listed) {
         page->row.max = STATE_KEYS_MAX;
         page_add_tree(view, &page->row);
-        take(page, &page->tree);
+        page_note_row(page, &page->tree);
         list_page_jobs(page, view->cache);
         return true;
     }
@@ -304,12 +304,12 @@ static bool page_scan_next(struct gt_page *page, const struct gt_debug_view *vie
         const struct gt_cache_job *job = gt_cache_find_job(view->cache, seen->key);
         if (job) {
             gt_page_job_row(view, job, &page->row);
-            take(page, &seen->row);
+            page_note_row(page, &seen->row);
         }
         return true;
     }
     page_add_head(view, NULL, &page->row);
-    take(page, &page->head);
+    page_note_row(page, &page->head);
     page->scanning = false;
     page->round += page->changed;
     page->changed = false;

@@ -39,7 +39,7 @@ const char *gt_volcano_publish(struct gt_volcano *volcano, const char **ret_name
 {
     gt_auto_buf struct gt_buf note = GT_BUF(GT_LEASE_NOTE_MAX);
     const uint64_t now = gt_clock_ms();
-    struct gt_lease lease = {.holder = "vc-scheduler", .duration_s = DURATION_S};
+    struct gt_lease lease = {.identity = "vc-scheduler", .duration_s = DURATION_S};
     if (!volcano->has_companion)
         return NULL;
     gt_noted_write(gt_cache_cluster(volcano->cache), &note);

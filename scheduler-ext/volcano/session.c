@@ -252,9 +252,9 @@ static void assume_bound(struct gt_volcano *volcano, const struct gt_volcano_tas
         struct gt_cache_pod *pod = session->tasks[i].pod;
         if (!pod || session->tasks[i].waits || pod->state != GT_CACHE_WAITING)
             continue;
-        bool held = pod->plan == GT_CACHE_PLAN_ASSUMED && pod->planned.node < session->ids &&
-                    session->node_of[pod->planned.node] == tasks[i].node;
-        if (!held)
+        bool assumed = pod->plan == GT_CACHE_PLAN_ASSUMED && pod->planned.node < session->ids &&
+                       session->node_of[pod->planned.node] == tasks[i].node;
+        if (!assumed)
             gt_volcano_assume(volcano, pod, tasks[i].node);
     }
 }

@@ -120,7 +120,7 @@ static void done(void *consumer, struct gt_http_response *response)
                   mouth->sum);
 }
 
-static size_t held(const void *consumer)
+static size_t bytes_used(const void *consumer)
 {
     const struct mouth *mouth = consumer;
     return mouth->keeps ? (size_t)mouth->len : 0;
@@ -147,7 +147,7 @@ static bool on_body(void *arg, const struct gt_http_request *request, struct gt_
                                      .consume = consume,
                                      .done = done,
                                      .free = free_mouth,
-                                     .held = held,
+                                     .bytes_used = bytes_used,
                                      .body_max = ret->body_max};
     mouth->keeps = strcmp(request->path, "/keep") == 0;
     if (request->query) {

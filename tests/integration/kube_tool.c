@@ -332,7 +332,7 @@ static int start_lease(struct order *order, const cJSON *json, struct gt_err **e
     gt_time_text_fine(&now, 6, lease.renewed);
     gt_time_text_fine(&now, 6, lease.acquired);
     const char *version = text(json, "resourceVersion");
-    snprintf(lease.holder, sizeof(lease.holder), "%s", text(json, "holder"));
+    snprintf(lease.identity, sizeof(lease.identity), "%s", text(json, "holder"));
     snprintf(lease.resource_version, sizeof(lease.resource_version), "%s", version ? version : "");
     gt_auto_buf struct gt_buf body = GT_BUF(4096);
     gt_lease_write(&body, text(json, "namespace"), text(json, "name"), &lease);

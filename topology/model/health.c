@@ -337,16 +337,16 @@ static void find_left_over(struct gt_health *health, struct gt_health_entry *ent
 {
     struct gt_evidence *evidence = &gpu->evidence;
     const struct gt_gpus_in_use *gpus_in_use = &health->gpus_in_use;
-    const struct gt_gpu_in_use *holder = GT_FIND(gpus_in_use->of, gpus_in_use->count, bdf, gpu->bdf);
+    const struct gt_gpu_in_use *user = GT_FIND(gpus_in_use->of, gpus_in_use->count, bdf, gpu->bdf);
     if (!gpus_in_use->known)
         return;
-    if (holder && holder->pod[0])
-        memcpy(entry->last_pod, holder->pod, sizeof(entry->last_pod));
+    if (user && user->pod[0])
+        memcpy(entry->last_pod, user->pod, sizeof(entry->last_pod));
     if (!evidence->knows_memory || gpu->mode != GT_GPU_NATIVE)
         return;
     uint32_t idle = idle_of(health, node, gpu);
     uint32_t kept = idle > IDLE_FREE_MIB ? idle - IDLE_FREE_MIB : 0;
-    uint32_t left = holder || evidence->memory_mib < kept ? 0 : evidence->memory_mib - kept;
+    uint32_t left = user || evidence->memory_mib < kept ? 0 : evidence->memory_mib - kept;
     gt_evidence_value(evidence, GT_SIGNAL_LEFT_OVER, left);
 }
 

@@ -131,7 +131,7 @@ static void damper_note(struct gt_isolation_damper *damper, const struct gt_isol
         struct gt_isolation_damped *one = damper_find(damper, &told->of[i]);
         if (!one && !told->of[i].grade && damper->count < GT_ISOLATIONS_MAX) {
             one = &damper->of[damper->count++];
-            *one = (struct gt_isolation_damped){.holds = false};
+            *one = (struct gt_isolation_damped){.is_held = false};
         }
         if (one)
             one->last = told->of[i];
@@ -166,13 +166,13 @@ void gt_isolations_damp(struct gt_isolation_damper *damper, const struct gt_flap
         bool is_told = false;
         for (unsigned j = 0; j < told->count; j++)
             is_told = is_told || damper_is_same(&told->of[j], &one->last);
-        one->holds = gt_flapping_settle(flapping, rule, one->holds, is_told, false, now_s);
+        one->is_held = gt_flapping_settle(flapping, rule, one->is_held, is_told, false, now_s);
         for (unsigned j = 0; j < told->count; j++)
             if (damper_is_same(&told->of[j], &one->last))
                 ret->of[j].hold_s = flapping->hold_s;
-        if (one->holds && !is_told)
+        if (one->is_held && !is_told)
             damper_hold(one, ret);
-        uint64_t away_s = one->holds ? 0 : now_s - flapping->recovered_s;
+        uint64_t away_s = one->is_held ? 0 : now_s - flapping->recovered_s;
         if (away_s <= rule->within_s || away_s <= 2 * flapping->hold_s)
             damper->of[kept++] = *one;
     }
@@ -188,7 +188,7 @@ void gt_isolations_restore(struct gt_isolation_damper *damper, const struct gt_f
             continue;
         struct gt_isolation_damped *one = &damper->of[damper->count++];
         *one = (struct gt_isolation_damped){
-            .last = *last, .flapping = {.level = 1, .hold_s = last->hold_s}, .holds = true};
+            .last = *last, .flapping = {.level = 1, .hold_s = last->hold_s}, .is_held = true};
         for (uint64_t hold_s = rule->hold_s; hold_s && hold_s < last->hold_s; hold_s *= 2)
             one->flapping.level++;
     }

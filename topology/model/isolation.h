@@ -53,7 +53,7 @@ struct gt_isolation_damper {
     struct gt_isolation_damped {
         struct gt_isolation last; /* as it was last told */
         struct gt_flapping flapping;
-        bool holds;
+        bool is_held;
     } of[GT_ISOLATIONS_MAX];
 };
 

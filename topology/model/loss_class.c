@@ -282,21 +282,21 @@ static struct gt_class *loss_cache_find(struct gt_class_cache *cache, const stru
 static struct gt_class *loss_cache_insert(struct gt_class_cache *cache, struct gt_class *class)
 {
     struct class_entry *place = &cache->entry[0];
-    struct gt_class *leaving;
+    struct gt_class *evicted;
 
     for (unsigned i = 0; i < cache->capacity && place->class; i++)
         if (!cache->entry[i].class || cache->entry[i].used < place->used)
             place = &cache->entry[i];
-    leaving = place->class;
+    evicted = place->class;
     *place = (struct class_entry){gt_class_ref(class), ++cache->tick};
-    return leaving;
+    return evicted;
 }
 
 int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *weights, struct gt_class **ret,
                        struct gt_err **err)
 {
     gt_auto_class struct gt_class *built = NULL;
-    struct gt_class *class, *leaving = NULL;
+    struct gt_class *class, *evicted = NULL;
 
     pthread_mutex_lock(&cache->lock);
     class = loss_cache_find(cache, weights);
@@ -311,11 +311,11 @@ int gt_class_cache_get(struct gt_class_cache *cache, const struct gt_weights *we
     pthread_mutex_lock(&cache->lock);
     class = loss_cache_find(cache, weights);
     if (!class) {
-        leaving = loss_cache_insert(cache, built);
+        evicted = loss_cache_insert(cache, built);
         class = gt_steal(built);
     }
     pthread_mutex_unlock(&cache->lock);
-    gt_class_unref(leaving);
+    gt_class_unref(evicted);
     *ret = class;
     return 0;
 }

@@ -99,14 +99,14 @@ void gt_worker_stop(struct gt_worker *worker, char *why, size_t size)
      */
     pid_t ended = 0;
     struct pollfd closed = {.fd = worker->fd};
-    bool leaving = poll(&closed, 1, 0) > 0;
+    bool disconnected = poll(&closed, 1, 0) > 0;
     int64_t start = gt_clock_signed_ms();
     bool killed = false;
     while (!ended && gt_clock_signed_ms() - start < STOP_PATIENCE_MS) {
         ended = waitpid(pid, &status, WNOHANG);
         if (ended)
             break;
-        if (!killed && (!leaving || gt_clock_signed_ms() - start > 100)) {
+        if (!killed && (!disconnected || gt_clock_signed_ms() - start > 100)) {
             kill(-pid, SIGKILL); /* with whatever the library has started */
             kill(pid, SIGKILL);
             killed = true;

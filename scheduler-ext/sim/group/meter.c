@@ -136,12 +136,12 @@ static double fragmentation(const struct gt_meter *meter)
 {
     const struct gt_world *world = meter->world;
     const uint32_t *slots = world->slots[meter->gpus];
-    uint64_t held = 0;
+    uint64_t fitting = 0;
     if (!world->free_gpus)
         return 0;
     for (uint32_t s = 0; s < world->site->super_count; s++)
-        held += slots[s] / meter->unit;
-    return 1 - (double)held * meter->unit * meter->gpus / world->free_gpus;
+        fitting += slots[s] / meter->unit;
+    return 1 - (double)fitting * meter->unit * meter->gpus / world->free_gpus;
 }
 
 static uint64_t meter_free_of(const void *world, uint32_t node)
@@ -282,9 +282,9 @@ static void add_job_spread(struct gt_meter *meter, const struct gt_sim_job *job,
     uint32_t bound = job->pods; /* of the tier below */
     for (unsigned t = 0; t < GT_COUNT(meter->tiers) && bound > 1 && meter->tiers[t].gpus; t++) {
         struct gt_meter_tier *tier = &meter->tiers[t];
-        uint64_t held = 0;
-        for (bound = 0; held < gpus && bound < tier->domains; bound++)
-            held += tier->gpus[bound];
+        uint64_t fitting = 0;
+        for (bound = 0; fitting < gpus && bound < tier->domains; bound++)
+            fitting += tier->gpus[bound];
         uint32_t domains = count_domains(meter, places, job->pods, tier->domain_of);
         tier->jobs++;
         tier->in_one += domains == 1;

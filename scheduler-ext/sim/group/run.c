@@ -80,7 +80,7 @@ void gt_run_release(struct group_run *run, uint32_t number)
     free(running->places);
     running->places = NULL;
     run->counts.running--;
-    gt_run_tenant(run, number)->holds -= (uint64_t)job->pods * job->gpus;
+    gt_run_tenant(run, number)->used -= (uint64_t)job->pods * job->gpus;
     gt_run_go_away(run, number);
 }
 
@@ -99,7 +99,7 @@ void gt_run_set_up(struct group_run *run, uint32_t node, bool up)
 bool gt_run_may_use(const struct group_run *run, uint32_t number, uint64_t gpus)
 {
     uint64_t limit = (uint64_t)(run->options->quota * run->world->site->gpus);
-    return !limit || gt_run_tenant(run, number)->holds + gpus <= limit;
+    return !limit || gt_run_tenant(run, number)->used + gpus <= limit;
 }
 
 /* ---- start ---- */
@@ -131,7 +131,7 @@ int gt_run_start(struct group_run *run, uint32_t number, struct gt_err **err)
     GT_NEED(running->places, err, "simulation");
     memcpy(running->places, run->places, job->pods * sizeof(*running->places));
     run->counts.running++;
-    gt_run_tenant(run, number)->holds += (uint64_t)job->pods * job->gpus;
+    gt_run_tenant(run, number)->used += (uint64_t)job->pods * job->gpus;
     gt_meter_started(&run->meter, number, run->now, run->left[number], running->places);
     GT_TRY(gt_run_go_on(run, number, 0, err));
     return 1;

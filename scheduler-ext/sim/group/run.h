@@ -132,7 +132,7 @@ struct running {
 
 struct sim_tenant { /* a namespace */
     struct gt_queue_share share;
-    uint64_t holds;   /* GPUs */
+    uint64_t used;    /* GPUs */
     uint32_t present; /* its jobs that run or wait */
 };
 

@@ -108,7 +108,7 @@ void gt_waiting_node_changed(struct group_run *run, uint32_t node)
 static void share_of(void *arg, struct gt_queue_share *share)
 {
     (void)arg;
-    share->holds = ((struct sim_tenant *)share)->holds; /* its first member */
+    share->used = ((struct sim_tenant *)share)->used; /* its first member */
     share->weight = 1;
 }
 

@@ -16,7 +16,7 @@ static void each_sign_alone(void **state)
         const char *why;
     } cases[] = {
         {{.offered = 3}, "the kubelet offers 3 metax-tech.com/sgpu"},
-        {{.held = 1}, "containers hold 1 metax-tech.com/sgpu"},
+        {{.in_use = 1}, "containers hold 1 metax-tech.com/sgpu"},
         {{.annotated = true}, "the Node has the annotation metax-tech.com/node-gpu-devices"},
     };
     (void)state;
@@ -46,9 +46,9 @@ static void over_after_a_while(void **state)
     assert_false(gt_shares_evaluate(&shares, 900000 + GT_SHARES_GONE_MS - 1));
     gt_shares_why(&shares, why, sizeof(why));
     assert_non_null(strstr(why, "last sign"));
-    shares.held = 1;
+    shares.in_use = 1;
     assert_false(gt_shares_evaluate(&shares, 2000000));
-    shares.held = 0;
+    shares.in_use = 0;
     assert_false(gt_shares_evaluate(&shares, 2000000 + GT_SHARES_GONE_MS - 1));
     assert_true(gt_shares_evaluate(&shares, 2000000 + GT_SHARES_GONE_MS));
     assert_false(shares.withdrawn);

@@ -62,7 +62,7 @@ static void test_lease(void **state)
 {
     (void)state;
     struct gt_lease lease = {
-        .holder = "me \"x\"", .duration_s = 15, .transitions = 3, .resource_version = "77"};
+        .identity = "me \"x\"", .duration_s = 15, .transitions = 3, .resource_version = "77"};
     const struct timespec when = {.tv_sec = 1769860800, .tv_nsec = 123456789};
     gt_time_text_fine(&when, 6, lease.renewed);
     assert_string_equal(lease.renewed, "2026-01-31T12:00:00.123456Z");
@@ -87,7 +87,7 @@ static void test_lease(void **state)
     assert_int_equal(gt_lease_read(json, &again, NULL), 0);
     assert_int_equal(again.duration_s, 0);
     assert_int_equal(again.transitions, 0);
-    assert_string_equal(again.holder, "");
+    assert_string_equal(again.identity, "");
     cJSON_Delete(json);
 }
 

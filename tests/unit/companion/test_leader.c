@@ -248,7 +248,7 @@ static void test_first_come(void **state)
     join(&world, 0, "a");
     pass(&world, 1000);
     assert_true(world.candidates[0].leads);
-    assert_string_equal(world.server.lease.holder, "a");
+    assert_string_equal(world.server.lease.identity, "a");
     assert_int_equal(world.server.lease.duration_s, 15);
     assert_int_equal(world.server.lease.transitions, 0);
     join(&world, 1, "b");
@@ -258,7 +258,7 @@ static void test_first_come(void **state)
     gt_leader_stats(world.candidates[0].leader, &stats);
     assert_int_equal(stats.lost, 0);
     assert_in_range(world.server.writes, 25, 31); /* every two seconds, by one of them */
-    assert_string_equal(world.server.lease.holder, "a");
+    assert_string_equal(world.server.lease.identity, "a");
     leave(&world.candidates[0]);
     leave(&world.candidates[1]);
 }
@@ -306,7 +306,7 @@ static void test_a_dead_holder(void **state)
     assert_false(world.candidates[1].leads);
     pass(&world, 8000);
     assert_true(world.candidates[1].leads);
-    assert_string_equal(world.server.lease.holder, "b");
+    assert_string_equal(world.server.lease.identity, "b");
     assert_int_equal(world.server.lease.transitions, 1);
     leave(&world.candidates[1]);
 }
@@ -351,7 +351,7 @@ static void test_given_back_during_a_renewal(void **state)
     gt_leader_release(one->leader);
     pass(&world, 100);
     assert_true(one->released);
-    assert_string_equal(world.server.lease.holder, "");
+    assert_string_equal(world.server.lease.identity, "");
     leave(one);
 }
 
@@ -377,7 +377,7 @@ static void test_another_replica_takes_it(void **state)
     join(&world, 0, "a");
     pass(&world, 3000);
     struct gt_lease *lease = &world.server.lease;
-    snprintf(lease->holder, sizeof(lease->holder), "other");
+    snprintf(lease->identity, sizeof(lease->identity), "other");
     snprintf(lease->resource_version, sizeof(lease->resource_version), "other-1");
     lease->duration_s = 6;
     pass(&world, 2500);
@@ -389,7 +389,7 @@ static void test_another_replica_takes_it(void **state)
     assert_true(world.candidates[0].leads);
     assert_int_equal(lease->transitions, 1);
     /* A Lease with an invalid duration is valid for at most five minutes. */
-    snprintf(lease->holder, sizeof(lease->holder), "other");
+    snprintf(lease->identity, sizeof(lease->identity), "other");
     snprintf(lease->resource_version, sizeof(lease->resource_version), "other-2");
     lease->duration_s = 1000000000;
     pass(&world, 290000);

@@ -134,7 +134,7 @@ static void expect_equal(const struct world_job *a, const struct world_job *b)
         assert_int_equal(a->failure.unit, b->failure.unit);
         assert_int_equal(a->failure.size, b->failure.size);
         assert_int_equal(a->failure.wanted, b->failure.wanted);
-        assert_int_equal(a->failure.held, b->failure.held);
+        assert_int_equal(a->failure.fitting, b->failure.fitting);
         assert_int_equal(a->failure.largest, b->failure.largest);
         assert_int_equal(a->failure.supernode, b->failure.supernode);
         assert_int_equal(a->failure.available, b->failure.available);

@@ -20,7 +20,7 @@ struct worth {
 
 struct oracle_node {
     const struct gt_weights *weights;
-    uint64_t free, held;
+    uint64_t free, own;
     unsigned pods, gpus[PODS_MAX], batch[PODS_MAX];
 
     uint64_t now[PODS_MAX], best[PODS_MAX];
@@ -51,7 +51,7 @@ static struct worth worth_of(const struct oracle_node *node, const uint64_t *mas
     }
     for (unsigned q = 0; q < PODS_MAX; q++)
         worth.batches += sum_of(node->weights, batches[q]);
-    worth.together = sum_of(node->weights, all | node->held);
+    worth.together = sum_of(node->weights, all | node->own);
     worth.left = sum_of(node->weights, node->free & ~all); /* the cut of equal `together` is least */
     return worth;
 }
@@ -206,7 +206,7 @@ static void is_what_trying_all_finds(void **state)
             uint64_t masks[PODS_MAX];
 
             node.free = query.free = world_mask(1 + (unsigned)(random_next(&random) % n), n, &random);
-            node.held = query.held = i % 2 ? random_next(&random) & ~node.free & ((UINT64_C(1) << n) - 1) : 0;
+            node.own = query.own = i % 2 ? random_next(&random) & ~node.free & ((UINT64_C(1) << n) - 1) : 0;
             any_batches(&node, &query, &random);
             if (ways_of(&node, 20000) > 20000)
                 continue;

@@ -71,7 +71,7 @@ static void share(void *arg, struct gt_queue_share *share)
 {
     struct world *world = arg;
     const struct space *space = (const struct space *)share;
-    share->holds = space->holds;
+    share->used = space->holds;
     share->weight = space->weight ? space->weight : 1;
     world->looks++;
 }

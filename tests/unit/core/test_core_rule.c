@@ -114,7 +114,7 @@ static void check_failure(const struct shape *shape, const struct world_job *job
         wanted += sizes[u] == size;
         alike &= sizes[u] == size;
     }
-    assert_int_equal(failure->held, held);
+    assert_int_equal(failure->fitting, held);
     assert_int_equal(failure->wanted, wanted);
     assert_int_equal(failure->beside, alike ? 0 : failure->beside);
     assert_int_equal(failure->needed, job->pod_count * shape->gpus);

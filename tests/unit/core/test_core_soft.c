@@ -138,7 +138,7 @@ static void one_unit(bool partial)
             for (unsigned s = 0; s < forest.tree.supers; s++)
                 held += forest.places[s];
             assert_int_equal(job.failure.wanted, rest);
-            assert_int_equal(job.failure.held, held);
+            assert_int_equal(job.failure.fitting, held);
             assert_int_equal(job.failure.size, forest.atom * POD);
         }
         split += fits && supers > 1;

@@ -236,7 +236,7 @@ static void test_condition(void **state)
         "{" HEAD "},\"spec\":{\"schedulingGates\":[{\"name\":\"" GT_GATE
         "\"}]},\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":"
         "\"SchedulingGated\"},{\"type\":\"GPUPlacement\",\"status\":\"False\",\"reason\":\"Old\"}]}}");
-    const struct gt_condition_text condition = {.holds = true, .reason = "Planned", .message = "on \"n1\""};
+    const struct gt_condition_text condition = {.is_true = true, .reason = "Planned", .message = "on \"n1\""};
     assert_int_not_equal(object.condition, 0);
     assert_false(object.unschedulable || object.nominated);
     gt_patch_condition(&object, &condition, "n1", 0, &buf);
