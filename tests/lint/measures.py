@@ -80,11 +80,11 @@ def one_user(headers, raw):
 
 
 def walk(texts):
-    """(the rooms in the order in which one comes into them, the functions that are not there any more)"""
-    calls, room = {}, {}
+    """(the files in the order in which one comes into them, the functions that are not there any more)"""
+    calls, module = {}, {}
     for path, text in texts.items():
         for _, name, body in check_circles.DEFINITION.findall(text):
-            calls[name], room[name] = sorted(set(check_circles.WORD.findall(body))), check_circles.room_of(path, set(texts))
+            calls[name], module[name] = sorted(set(check_circles.WORD.findall(body))), check_circles.module_of(path, set(texts))
     stays, lost = [], []
     for line in WALK.split("\n"):
         names = line.split()
@@ -99,7 +99,7 @@ def walk(texts):
                         todo.append(name)
             chain, at = [], goal if goal in before else lost.append(f"{start} does not lead to {goal}")
             while at:
-                chain.append(room[at])
+                chain.append(module[at])
                 at = before[at]
             for at in reversed(chain):
                 if not stays or stays[-1] != at:
