@@ -16,12 +16,12 @@
 enum { ISOLATION_JITTER_MS = 2000, ISOLATION_SELECTOR_MAX = 300, FILES_MS = 1000, CLOCK_JUMP_S = 60 };
 
 static void measured_use(struct gt_agent *agent, enum gt_measured_source source, unsigned before,
-                         const struct gt_measured *now)
+                         const struct gt_measured *measured)
 {
     gt_info("measured values have changed",
             GT_STR("of", source == GT_MEASURED_BY_OBJECT ? "object" : "files"), GT_INT("before", before),
-            GT_INT("now", now->count));
-    gt_scanner_measure(agent->scanner, source, now);
+            GT_INT("now", measured->count));
+    gt_scanner_measure(agent->scanner, source, measured);
 }
 
 /* Reads what the object said last. A list that cannot be read leaves what was read before. */
@@ -132,9 +132,10 @@ static void files_on_timer(void *arg)
 }
 
 /* A new object without a list says nothing of what the one before it said: somebody has deleted that. */
-static bool is_list_of_before(const struct gt_agent *agent, const struct gt_isolations *said, bool is_list)
+static bool is_list_of_before(const struct gt_agent *agent, const struct gt_isolations *isolations,
+                              bool is_list)
 {
-    return !is_list && agent->isolations.count && strcmp(agent->isolations.object, said->object) != 0;
+    return !is_list && agent->isolations.count && strcmp(agent->isolations.object, isolations->object) != 0;
 }
 
 static void isolation_on_object(void *arg, cJSON *object)

@@ -32,20 +32,20 @@ static bool agent_usage_has(const struct gt_usage *usage, const struct gt_usage_
     return false;
 }
 
-/* One line for each container that holds GPUs in `now` which it does not in `other`. */
-static void log_owners(const struct gt_usage *now, const struct gt_usage *other, const char *event)
+/* One line for each container that holds GPUs in `usage` which it does not in `other`. */
+static void log_owners(const struct gt_usage *usage, const struct gt_usage *other, const char *event)
 {
     uint64_t added = 0;
-    for (unsigned i = 0; i < now->gpu_count; i++)
-        if (now->used >> i & 1 && !agent_usage_has(other, &now->owners[i]))
+    for (unsigned i = 0; i < usage->gpu_count; i++)
+        if (usage->used >> i & 1 && !agent_usage_has(other, &usage->owners[i]))
             added |= 1ULL << i;
     while (added) {
-        const struct gt_usage_owner *owner = &now->owners[gt_bit_first(added)];
+        const struct gt_usage_owner *owner = &usage->owners[gt_bit_first(added)];
         gt_auto_buf struct gt_buf ids = GT_BUF(GPUS_LOGGED);
         unsigned count = 0;
-        for (unsigned i = 0; i < now->gpu_count; i++)
-            if (added >> i & 1 && same_owner(&now->owners[i], owner)) {
-                gt_buf_printf(&ids, "%s%s", count++ ? "," : "", now->owners[i].id);
+        for (unsigned i = 0; i < usage->gpu_count; i++)
+            if (added >> i & 1 && same_owner(&usage->owners[i], owner)) {
+                gt_buf_printf(&ids, "%s%s", count++ ? "," : "", usage->owners[i].id);
                 added &= ~(1ULL << i);
             }
         gt_info(event, GT_STR("namespace", owner->namespace), GT_STR("pod", owner->pod),
@@ -54,18 +54,18 @@ static void log_owners(const struct gt_usage *now, const struct gt_usage *other,
     }
 }
 
-static void log_alarms(struct gt_agent *agent, const struct gt_usage *before, const struct gt_usage *now)
+static void log_alarms(struct gt_agent *agent, const struct gt_usage *before, const struct gt_usage *usage)
 {
-    for (unsigned i = 0; i < now->gpu_count; i++)
-        if (now->twice & ~before->twice & 1ULL << i) {
-            gt_warning("two containers hold one GPU", GT_INT("gpu", i), GT_STR("id", now->owners[i].id),
-                       GT_STR("namespace", now->owners[i].namespace), GT_STR("pod", now->owners[i].pod));
+    for (unsigned i = 0; i < usage->gpu_count; i++)
+        if (usage->twice & ~before->twice & 1ULL << i) {
+            gt_warning("two containers hold one GPU", GT_INT("gpu", i), GT_STR("id", usage->owners[i].id),
+                       GT_STR("namespace", usage->owners[i].namespace), GT_STR("pod", usage->owners[i].pod));
             gt_agent_record_event(agent, true, "GPUHeldTwice",
                                   "two containers hold the GPU %s, one of them in pod %s/%s",
-                                  now->owners[i].id, now->owners[i].namespace, now->owners[i].pod);
+                                  usage->owners[i].id, usage->owners[i].namespace, usage->owners[i].pod);
         }
-    for (unsigned i = 0; i < now->unknown_devices; i++) {
-        const struct gt_usage_owner *unknown = &now->owners[now->gpu_count + i];
+    for (unsigned i = 0; i < usage->unknown_devices; i++) {
+        const struct gt_usage_owner *unknown = &usage->owners[usage->gpu_count + i];
         bool was = false;
         for (unsigned k = 0; k < before->unknown_devices; k++)
             was |= strcmp(before->owners[before->gpu_count + k].id, unknown->id) == 0;
@@ -96,13 +96,13 @@ static void agent_usage_tell_scanner(struct gt_agent *agent)
     gt_scanner_set_in_use(agent->scanner, &gpus_in_use);
 }
 
-static void agent_usage_on_changed(void *arg, const struct gt_usage *before, const struct gt_usage *now)
+static void agent_usage_on_changed(void *arg, const struct gt_usage *before, const struct gt_usage *usage)
 {
     struct gt_agent *agent = arg;
-    log_owners(before, now, "GPUs freed");
-    log_owners(now, before, "GPUs in use");
-    log_alarms(agent, before, now);
-    if (now->stale && !before->stale) {
+    log_owners(before, usage, "GPUs freed");
+    log_owners(usage, before, "GPUs in use");
+    log_alarms(agent, before, usage);
+    if (usage->stale && !before->stale) {
         gt_warning("the kubelet does not say who uses the GPUs, the state before is kept");
         gt_agent_record_event(agent, true, "GPUUsageUnknown",
                               "the kubelet has not said for a minute who uses the GPUs: %s",

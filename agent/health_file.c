@@ -47,16 +47,16 @@ static int state_make_dir(const char *dir, struct gt_err **err)
 
 /* ---- the text ---- */
 
-static void health_file_write_gpu(const struct gt_health_history *past, struct gt_buf *to)
+static void health_file_write_gpu(const struct gt_health_history *history, struct gt_buf *to)
 {
     gt_json_new_line(to, 2);
-    gt_json_printf(to, "{'bdf': %s, 'uuid': %s, 'signals': [", past->bdf, past->uuid);
+    gt_json_printf(to, "{'bdf': %s, 'uuid': %s, 'signals': [", history->bdf, history->uuid);
     for (enum gt_signal signal = 0; signal < GT_SIGNALS; signal++)
-        if (past->signals >> signal & 1)
+        if (history->signals >> signal & 1)
             gt_json_add_text(to, NULL, gt_signal_name(signal));
     gt_json_end(to, ']');
-    gt_json_printf(to, "'holdSeconds': %" PRIu64 ", 'level': %u, 'reason': %s}", past->hold_s, past->level,
-                   past->reason);
+    gt_json_printf(to, "'holdSeconds': %" PRIu64 ", 'level': %u, 'reason': %s}", history->hold_s,
+                   history->level, history->reason);
 }
 
 void gt_health_text_write(const struct gt_health *health, const char *boot, struct gt_buf *to)

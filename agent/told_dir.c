@@ -48,23 +48,23 @@ static void told_dir_free(struct dirent **files, int count)
 }
 
 /* Only root, or the user that the agent runs as, may have written it. */
-static int told_dir_check(const struct stat *of, mode_t type, const char *path, struct gt_err **err)
+static int told_dir_check(const struct stat *status, mode_t type, const char *path, struct gt_err **err)
 {
-    if ((of->st_mode & S_IFMT) != type)
+    if ((status->st_mode & S_IFMT) != type)
         return gt_fail(err, EINVAL, "%s is no %s", path, type == S_IFDIR ? "directory" : "regular file");
-    if (of->st_uid != 0 && of->st_uid != geteuid())
-        return gt_fail(err, EPERM, "%s belongs to user %u, not to root", path, (unsigned)of->st_uid);
-    if (of->st_mode & (S_IWGRP | S_IWOTH))
+    if (status->st_uid != 0 && status->st_uid != geteuid())
+        return gt_fail(err, EPERM, "%s belongs to user %u, not to root", path, (unsigned)status->st_uid);
+    if (status->st_mode & (S_IWGRP | S_IWOTH))
         return gt_fail(err, EPERM, "%s may be written by others than its owner, mode %o", path,
-                       (unsigned)(of->st_mode & 07777));
+                       (unsigned)(status->st_mode & 07777));
     return 0;
 }
 
-static uint64_t told_dir_stamp(const struct stat *of)
+static uint64_t told_dir_stamp(const struct stat *status)
 {
-    const uint64_t state[] = {(uint64_t)of->st_ino,         (uint64_t)of->st_size,
-                              (uint64_t)of->st_mtim.tv_sec, (uint64_t)of->st_mtim.tv_nsec,
-                              (uint64_t)of->st_ctim.tv_sec, (uint64_t)of->st_ctim.tv_nsec};
+    const uint64_t state[] = {(uint64_t)status->st_ino,         (uint64_t)status->st_size,
+                              (uint64_t)status->st_mtim.tv_sec, (uint64_t)status->st_mtim.tv_nsec,
+                              (uint64_t)status->st_ctim.tv_sec, (uint64_t)status->st_ctim.tv_nsec};
     return gt_digest_bytes(GT_DIGEST_EMPTY, state, sizeof(state));
 }
 
@@ -196,14 +196,14 @@ bool gt_fault_dir_read(const char *path, struct gt_fault_dir *dir)
 }
 
 bool gt_told_settle(struct gt_told *told, const struct gt_flapping_rule *rule,
-                    const struct gt_isolations *says)
+                    const struct gt_isolations *isolations)
 {
     struct gt_isolations now;
-    gt_isolations_damp(&told->damper, rule, says, gt_clock_ms() / 1000, &now);
+    gt_isolations_damp(&told->damper, rule, isolations, gt_clock_ms() / 1000, &now);
     if (gt_isolations_equal(&now, &told->in_use))
         return false;
-    if (now.count > says->count)
-        gt_info("what was told again and again holds on", GT_INT("entries", now.count - says->count));
+    if (now.count > isolations->count)
+        gt_info("what was told again and again holds on", GT_INT("entries", now.count - isolations->count));
     told->in_use = now;
     return true;
 }

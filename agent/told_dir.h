@@ -55,4 +55,4 @@ struct gt_told {
 
 /* Returns whether `in_use` is different then. */
 bool gt_told_settle(struct gt_told *told, const struct gt_flapping_rule *rule,
-                    const struct gt_isolations *says);
+                    const struct gt_isolations *isolations);

@@ -40,15 +40,15 @@ static int compare_entries(const void *x, const void *y)
 }
 
 /* The kubelet's answer does not limit the texts: one that is too long for Kubernetes is cut. */
-static void fill_entry(struct gt_usage_owner *entry, const struct gt_device_user *user)
+static void fill_entry(struct gt_usage_owner *owner, const struct gt_device_user *user)
 {
-    *entry = (struct gt_usage_owner){0};
-    gt_text_cut(entry->id, sizeof(entry->id), user->id);
-    gt_text_cut(entry->namespace, sizeof(entry->namespace), user->namespace);
-    gt_text_cut(entry->pod, sizeof(entry->pod), user->pod);
-    gt_text_cut(entry->container, sizeof(entry->container), user->container);
-    gt_text_cut(entry->claim, sizeof(entry->claim), user->claim ? user->claim : "");
-    gt_text_cut(entry->claim_namespace, sizeof(entry->claim_namespace),
+    *owner = (struct gt_usage_owner){0};
+    gt_text_cut(owner->id, sizeof(owner->id), user->id);
+    gt_text_cut(owner->namespace, sizeof(owner->namespace), user->namespace);
+    gt_text_cut(owner->pod, sizeof(owner->pod), user->pod);
+    gt_text_cut(owner->container, sizeof(owner->container), user->container);
+    gt_text_cut(owner->claim, sizeof(owner->claim), user->claim ? user->claim : "");
+    gt_text_cut(owner->claim_namespace, sizeof(owner->claim_namespace),
                 user->claim ? user->claim_namespace : "");
 }
 
@@ -74,7 +74,7 @@ static const struct gt_dra_claimed_device *usage_claimed(const struct gt_dra_cla
 }
 
 /* The owner of a device of a claim, as the driver knows it. */
-static void claim_entry(struct gt_usage_owner *entry, const struct gt_dra_claim *claim,
+static void claim_entry(struct gt_usage_owner *owner, const struct gt_dra_claim *claim,
                         const struct gt_dra_claimed_device *device)
 {
     const struct gt_device_user user = {
@@ -85,7 +85,7 @@ static void claim_entry(struct gt_usage_owner *entry, const struct gt_dra_claim 
         .claim = claim->id.name,
         .claim_namespace = claim->id.namespace,
     };
-    fill_entry(entry, &user);
+    fill_entry(owner, &user);
 }
 
 static bool usage_lists(const struct gt_usage_table *table, const struct gt_usage_owner *owner)

@@ -35,7 +35,7 @@ struct gt_usage {
 struct gt_usage_table;
 
 /* Called for a new state; the old one is valid until this returns. */
-typedef void gt_usage_changed(void *arg, const struct gt_usage *before, const struct gt_usage *now);
+typedef void gt_usage_changed(void *arg, const struct gt_usage *before, const struct gt_usage *usage);
 
 enum { GT_UNKNOWN_DEVICES_MAX = 64 };
 

@@ -227,16 +227,16 @@ static bool take_mask(const char **text, uint64_t *ret)
 }
 
 /* "rank:unit:node:GPUs", with ":name" behind it where it has one. */
-static const char *gpu_placement_read_pod(const char *text, const struct gt_gpu_placement *of,
+static const char *gpu_placement_read_pod(const char *text, const struct gt_gpu_placement *placement,
                                           struct gt_gpu_placement_pod *to)
 {
     if (!text)
         return "expected a string";
     if (!take_number(&text, GT_OWNER_REPLICAS_MAX, &to->rank))
         return "the rank is none";
-    if (!take_number(&text, of->unit_count, &to->unit))
+    if (!take_number(&text, placement->unit_count, &to->unit))
         return "there is no such unit";
-    if (!take_number(&text, of->node_count, &to->node))
+    if (!take_number(&text, placement->node_count, &to->node))
         return "there is no such node";
     if (!take_mask(&text, &to->gpus))
         return "the GPUs are none";
@@ -318,18 +318,18 @@ static size_t gpu_placement_size_of(const char *const *list, uint32_t count)
     return size;
 }
 
-static size_t gpu_placement_size_of_texts(const struct gt_gpu_placement *of)
+static size_t gpu_placement_size_of_texts(const struct gt_gpu_placement *placement)
 {
-    struct gt_gpu_placement copy = *of;
-    size_t size = gpu_placement_size_of(of->nodes, of->node_count) +
-                  gpu_placement_size_of(of->units, of->unit_count) +
-                  gpu_placement_size_of(of->parts, of->part_count);
+    struct gt_gpu_placement copy = *placement;
+    size_t size = gpu_placement_size_of(placement->nodes, placement->node_count) +
+                  gpu_placement_size_of(placement->units, placement->unit_count) +
+                  gpu_placement_size_of(placement->parts, placement->part_count);
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         size += strlen(*gpu_placement_text_of(&copy, i)) + 1;
-    for (unsigned i = 0; i < of->template_count; i++)
-        size += strlen(of->templates[i].role) + strlen(of->templates[i].claim) + 2;
-    for (uint32_t i = 0; i < of->pod_count; i++)
-        size += of->pods[i].name ? strlen(of->pods[i].name) + 1 : 0;
+    for (unsigned i = 0; i < placement->template_count; i++)
+        size += strlen(placement->templates[i].role) + strlen(placement->templates[i].claim) + 2;
+    for (uint32_t i = 0; i < placement->pod_count; i++)
+        size += placement->pods[i].name ? strlen(placement->pods[i].name) + 1 : 0;
     return size;
 }
 

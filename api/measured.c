@@ -41,7 +41,7 @@ static int measured_time(const struct gt_at *at, const cJSON *item, struct measu
 }
 
 static int measured_entry(const struct gt_at *at, const cJSON *item, struct gt_measurement *to,
-                          struct measured_time *when)
+                          struct measured_time *time)
 {
     const cJSON *link, *gpu = gt_get(item, "gpu");
     unsigned count = 0;
@@ -56,18 +56,18 @@ static int measured_entry(const struct gt_at *at, const cJSON *item, struct gt_m
     if (gbps < 0.001)
         return gt_at_fail(at, "bandwidthGBps", "expected more than 0");
     to->mbps = (uint64_t)(gbps * 1000);
-    return measured_time(at, item, when);
+    return measured_time(at, item, time);
 }
 
 /* Adds an entry, if it counts now. */
-static void measured_add(struct gt_measured_reader *reader, const struct gt_measurement *one,
-                         const struct measured_time *when)
+static void measured_add(struct gt_measured_reader *reader, const struct gt_measurement *measurement,
+                         const struct measured_time *time)
 {
-    int64_t next_s = reader->now_s < when->begin_s ? when->begin_s : when->end_s;
-    if (when->end_s <= reader->now_s || reader->to->count >= GT_MEASURED_MAX)
+    int64_t next_s = reader->now_s < time->begin_s ? time->begin_s : time->end_s;
+    if (time->end_s <= reader->now_s || reader->to->count >= GT_MEASURED_MAX)
         return;
-    if (next_s == when->end_s)
-        reader->to->of[reader->to->count++] = *one;
+    if (next_s == time->end_s)
+        reader->to->of[reader->to->count++] = *measurement;
     if (!reader->again_s || next_s < reader->again_s)
         reader->again_s = next_s;
 }

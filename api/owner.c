@@ -203,21 +203,20 @@ int gt_owner_read_pod_sets(enum gt_job_kind kind, const cJSON *workload, const c
 }
 
 /* The template of that role; else, where all are of one job, the last: Kueue calls the only one "main". */
-static const struct gt_job_template *owner_template_of(const struct gt_owner *object, const char *role)
+static const struct gt_job_template *owner_template_of(const struct gt_owner *owner, const char *role)
 {
-    for (const struct gt_owner *job = object; job; job = job->next)
+    for (const struct gt_owner *job = owner; job; job = job->next)
         for (unsigned i = 0; i < job->spec.count; i++)
             if (strcasecmp(job->spec.templates[i].role, role) == 0)
                 return &job->spec.templates[i];
-    return object->role || !object->spec.count ? NULL : &object->spec.templates[object->spec.count - 1];
+    return owner->role || !owner->spec.count ? NULL : &owner->spec.templates[owner->spec.count - 1];
 }
 
-int gt_owner_complete(struct gt_owner *workload, const struct gt_owner *object, bool pods,
-                      struct gt_err **err)
+int gt_owner_complete(struct gt_owner *workload, const struct gt_owner *owner, bool pods, struct gt_err **err)
 {
     for (unsigned i = 0; i < workload->spec.count; i++) {
         struct gt_job_template *to = (struct gt_job_template *)(uintptr_t)&workload->spec.templates[i];
-        const struct gt_job_template *from = owner_template_of(object, to->role);
+        const struct gt_job_template *from = owner_template_of(owner, to->role);
         to->texts.subgroup = from ? from->texts.subgroup : 0;
         to->replicas = from && pods ? from->replicas : to->replicas;
         for (enum gt_pod_key k = 0; k < GT_KEY_SIZES && from; k++) {

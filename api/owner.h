@@ -96,7 +96,7 @@ int gt_owner_read_pod_sets(enum gt_job_kind kind, const cJSON *workload, const c
                            struct gt_owner **ret, struct gt_err **err);
 /* What a Workload does not have, from its object: annotations that stand on that itself, the sizes of its
  * subgroups, and with `pods` also how many there are. */
-int gt_owner_complete(struct gt_owner *workload, const struct gt_owner *object, bool pods,
+int gt_owner_complete(struct gt_owner *workload, const struct gt_owner *owner, bool pods,
                       struct gt_err **err);
 void gt_owner_free(struct gt_owner *owner);
 GT_DEFINE_CLEANUP(struct gt_owner *, gt_owner_free)

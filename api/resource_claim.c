@@ -122,25 +122,26 @@ int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, s
 
 /* ---- patches ---- */
 
-static void resource_claim_begin(const struct gt_claim_version *of, struct gt_buf *to)
+static void resource_claim_begin(const struct gt_claim_version *version, struct gt_buf *to)
 {
-    gt_json_printf(to, "{'metadata': {'uid': %s, 'resourceVersion': %s", of->uid, of->resource_version);
+    gt_json_printf(to, "{'metadata': {'uid': %s, 'resourceVersion': %s", version->uid,
+                   version->resource_version);
 }
 
-void gt_claim_write_protection(const struct gt_claim_version *of, struct gt_buf *to)
+void gt_claim_write_protection(const struct gt_claim_version *version, struct gt_buf *to)
 {
-    resource_claim_begin(of, to);
+    resource_claim_begin(version, to);
     gt_json_printf(to, "'finalizers': ['" GT_CLAIM_FINALIZER "']}}");
 }
 
 /* The node's selector has the form that the scheduler gives it; the API server's rules for drivers want no
  * other. */
-void gt_claim_write_allocation(const struct gt_claim_version *of,
+void gt_claim_write_allocation(const struct gt_claim_version *version,
                                const struct gt_claim_allocation *allocation, struct gt_buf *to)
 {
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(allocation->now_s, now);
-    resource_claim_begin(of, to);
+    resource_claim_begin(version, to);
     gt_json_printf(to, "}, 'status': {'allocation': {'allocationTimestamp': %s, 'devices': {'results': [",
                    now);
     for (unsigned i = 0; i < allocation->count; i++) {
@@ -155,9 +156,9 @@ void gt_claim_write_allocation(const struct gt_claim_version *of,
 }
 
 /* The API server wants both to go at once. */
-void gt_claim_write_no_allocation(const struct gt_claim_version *of, struct gt_buf *to)
+void gt_claim_write_no_allocation(const struct gt_claim_version *version, struct gt_buf *to)
 {
-    resource_claim_begin(of, to);
+    resource_claim_begin(version, to);
     gt_json_printf(to, "}, 'status': {'allocation': null, 'reservedFor': null}}");
 }
 

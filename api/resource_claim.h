@@ -54,7 +54,7 @@ int gt_resource_claim_read(const cJSON *object, struct gt_resource_claim *ret, s
 struct gt_claim_version {
     const char *uid, *resource_version;
 };
-void gt_claim_write_protection(const struct gt_claim_version *of, struct gt_buf *to);
+void gt_claim_write_protection(const struct gt_claim_version *version, struct gt_buf *to);
 
 /* For a patch of its status: devices of a node's pool, allocated at `now_s` (Unix time). Without the time,
  * the scheduler of Kubernetes 1.36 and later would add it, but an allocation must not change. */
@@ -64,9 +64,9 @@ struct gt_claim_allocation {
     unsigned count;
     int64_t now_s;
 };
-void gt_claim_write_allocation(const struct gt_claim_version *of,
+void gt_claim_write_allocation(const struct gt_claim_version *version,
                                const struct gt_claim_allocation *allocation, struct gt_buf *to);
-void gt_claim_write_no_allocation(const struct gt_claim_version *of, struct gt_buf *to);
+void gt_claim_write_no_allocation(const struct gt_claim_version *version, struct gt_buf *to);
 
 /*
  * ResourceClaimTemplate (resource.k8s.io/v1): what the templates of users ask for. Texts are borrowed: they

@@ -6,9 +6,9 @@
 
 #include "base/json_get.h"
 /* NULL where it is not there. */
-static struct gt_amount *api_resources_find(struct gt_resources *in, const char *name)
+static struct gt_amount *api_resources_find(struct gt_resources *resources, const char *name)
 {
-    return GT_FIND(in->list, in->count, name, name);
+    return GT_FIND(resources->list, resources->count, name, name);
 }
 
 bool gt_resources_get(const struct gt_resources *resources, const char *name, uint64_t *ret)
@@ -20,11 +20,11 @@ bool gt_resources_get(const struct gt_resources *resources, const char *name, ui
 }
 
 /* NULL: there is no place for one more. */
-static struct gt_amount *api_resources_make(struct gt_resources *in, const char *name)
+static struct gt_amount *api_resources_make(struct gt_resources *resources, const char *name)
 {
-    struct gt_amount *amount = api_resources_find(in, name);
-    if (!amount && in->count < GT_RESOURCES_MAX) {
-        amount = &in->list[in->count++];
+    struct gt_amount *amount = api_resources_find(resources, name);
+    if (!amount && resources->count < GT_RESOURCES_MAX) {
+        amount = &resources->list[resources->count++];
         *amount = (struct gt_amount){name, 0};
     }
     return amount;
@@ -194,24 +194,24 @@ static bool read_suffix(const char *p, const char *end, struct decimal *to)
     return (*p == 'e' || *p == 'E') && read_exponent(p + 1, end, to);
 }
 
-static enum gt_quantity whole(struct decimal d, uint64_t max, uint64_t *ret)
+static enum gt_quantity whole(struct decimal decimal, uint64_t max, uint64_t *ret)
 {
-    uint64_t value = d.digits;
-    if (d.more) /* it has more than 17 digits that count: above any maximum, or with a fraction */
-        return d.ten >= 1 ? GT_QUANTITY_TOO_LARGE : GT_QUANTITY_FRACTION;
-    for (; value && d.ten < 0; d.ten++, d.two--) {
+    uint64_t value = decimal.digits;
+    if (decimal.more) /* it has more than 17 digits that count: above any maximum, or with a fraction */
+        return decimal.ten >= 1 ? GT_QUANTITY_TOO_LARGE : GT_QUANTITY_FRACTION;
+    for (; value && decimal.ten < 0; decimal.ten++, decimal.two--) {
         if (value % 5)
             return GT_QUANTITY_FRACTION;
         value /= 5;
     }
-    for (; value && d.two < 0; d.two++) {
+    for (; value && decimal.two < 0; decimal.two++) {
         if (value & 1)
             return GT_QUANTITY_FRACTION;
         value >>= 1;
     }
-    for (; value && value <= max && d.two > 0; d.two--)
+    for (; value && value <= max && decimal.two > 0; decimal.two--)
         value <<= 1;
-    for (; value && value <= max && d.ten > 0; d.ten--)
+    for (; value && value <= max && decimal.ten > 0; decimal.ten--)
         value *= 10;
     if (value > max)
         return GT_QUANTITY_TOO_LARGE;
@@ -247,17 +247,17 @@ enum gt_quantity gt_quantity_parse(const char *text, size_t len, uint64_t max, b
 }
 
 /* At most 17 digits and 60 binary places: they fit. */
-static uint64_t rounded_up(struct decimal d, uint64_t max)
+static uint64_t rounded_up(struct decimal decimal, uint64_t max)
 {
-    bool more = d.more;
-    __extension__ unsigned __int128 value = d.digits;
-    value <<= d.two;
-    for (; value && d.ten < 0; d.ten++) {
+    bool more = decimal.more;
+    __extension__ unsigned __int128 value = decimal.digits;
+    value <<= decimal.two;
+    for (; value && decimal.ten < 0; decimal.ten++) {
         more = more || value % 10;
         value /= 10;
     }
     value += more;
-    for (; value && value <= max && d.ten > 0; d.ten--)
+    for (; value && value <= max && decimal.ten > 0; decimal.ten--)
         value *= 10;
     return value > max ? max : (uint64_t)value;
 }

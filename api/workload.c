@@ -275,14 +275,14 @@ int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret,
 }
 
 void gt_admission_check_write(const char *version, const struct gt_admission_check *check,
-                              const struct gt_condition *active, struct gt_buf *to)
+                              const struct gt_condition *condition, struct gt_buf *to)
 {
     workload_begin_object(version, GT_KIND_ADMISSION_CHECK, "", check->name, "", to);
     gt_json_printf(to,
                    "'conditions': [{'type': 'Active', 'status': %s, 'reason': %s, 'message': %s,"
                    "'lastTransitionTime': %s, 'observedGeneration': %" PRIu64 "}]}}",
-                   gt_condition_status_name(active->status), active->reason, active->message, active->since,
-                   check->generation);
+                   gt_condition_status_name(condition->status), condition->reason, condition->message,
+                   condition->since, check->generation);
 }
 
 void gt_resource_flavor_done(struct gt_resource_flavor *flavor)

@@ -103,4 +103,4 @@ struct gt_admission_check { /* texts belong to the object */
 int gt_admission_check_read(const cJSON *object, struct gt_admission_check *ret, struct gt_err **err);
 /* Appends the body of a merge patch of the status: the condition Active, for the generation that was read. */
 void gt_admission_check_write(const char *version, const struct gt_admission_check *check,
-                              const struct gt_condition *active, struct gt_buf *to);
+                              const struct gt_condition *condition, struct gt_buf *to);

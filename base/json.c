@@ -43,38 +43,39 @@ __attribute__((format(printf, 3, 4))) static int fail_at(struct scanner *s, cons
 }
 
 /* "expected what, found ..." */
-static int fail_expected(struct scanner *s, const char *what)
+static int fail_expected(struct scanner *scanner, const char *what)
 {
-    if (s->p >= s->end)
-        return fail_at(s, s->p, "expected %s, found the end of the text", what);
-    unsigned char c = (unsigned char)*s->p;
+    if (scanner->p >= scanner->end)
+        return fail_at(scanner, scanner->p, "expected %s, found the end of the text", what);
+    unsigned char c = (unsigned char)*scanner->p;
     if (c < 0x20 || c >= 0x7f)
-        return fail_at(s, s->p, "expected %s, found byte 0x%02x", what, c);
-    return fail_at(s, s->p, "expected %s, found '%c'", what, c);
+        return fail_at(scanner, scanner->p, "expected %s, found byte 0x%02x", what, c);
+    return fail_at(scanner, scanner->p, "expected %s, found '%c'", what, c);
 }
 
-static void json_parse_skip_space(struct scanner *s)
+static void json_parse_skip_space(struct scanner *scanner)
 {
-    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
-        s->p++;
+    while (scanner->p < scanner->end &&
+           (*scanner->p == ' ' || *scanner->p == '\t' || *scanner->p == '\n' || *scanner->p == '\r'))
+        scanner->p++;
 }
 
-static bool json_parse_take(struct scanner *s, char c)
+static bool json_parse_take(struct scanner *scanner, char c)
 {
-    if (s->p >= s->end || *s->p != c)
+    if (scanner->p >= scanner->end || *scanner->p != c)
         return false;
-    s->p++;
+    scanner->p++;
     return true;
 }
 
 /* Four hex digits behind "\u". */
-static bool take_unit(struct scanner *s, unsigned *ret)
+static bool take_unit(struct scanner *scanner, unsigned *ret)
 {
     unsigned value = 0;
-    if (s->end - s->p < 4)
+    if (scanner->end - scanner->p < 4)
         return false;
-    for (unsigned i = 0; i < 4; i++, s->p++) {
-        char c = *s->p;
+    for (unsigned i = 0; i < 4; i++, scanner->p++) {
+        char c = *scanner->p;
         unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
                          : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
                          : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
@@ -87,147 +88,147 @@ static bool take_unit(struct scanner *s, unsigned *ret)
     return true;
 }
 
-static int scan_escape(struct scanner *s)
+static int scan_escape(struct scanner *scanner)
 {
-    const char *where = s->p - 1;
-    char c = s->p < s->end ? *s->p++ : '\0';
+    const char *where = scanner->p - 1;
+    char c = scanner->p < scanner->end ? *scanner->p++ : '\0';
     if (c && strchr("\"\\/bfnrt", c))
         return 0;
     unsigned unit, low;
-    if (c != 'u' || !take_unit(s, &unit))
-        return fail_at(s, where, "bad escape in a string");
+    if (c != 'u' || !take_unit(scanner, &unit))
+        return fail_at(scanner, where, "bad escape in a string");
     if (unit == 0)
-        return fail_at(s, where, "a string holds the character U+0000");
+        return fail_at(scanner, where, "a string holds the character U+0000");
     if (unit >= 0xd800 && unit <= 0xdbff &&
-        !(json_parse_take(s, '\\') && json_parse_take(s, 'u') && take_unit(s, &low) && low >= 0xdc00 &&
-          low <= 0xdfff))
-        return fail_at(s, where, "half a surrogate pair in a string");
+        !(json_parse_take(scanner, '\\') && json_parse_take(scanner, 'u') && take_unit(scanner, &low) &&
+          low >= 0xdc00 && low <= 0xdfff))
+        return fail_at(scanner, where, "half a surrogate pair in a string");
     if (unit >= 0xdc00 && unit <= 0xdfff)
-        return fail_at(s, where, "half a surrogate pair in a string");
+        return fail_at(scanner, where, "half a surrogate pair in a string");
     return 0;
 }
 
-static int scan_string(struct scanner *s)
+static int scan_string(struct scanner *scanner)
 {
-    const char *where = s->p;
-    s->p++;
+    const char *where = scanner->p;
+    scanner->p++;
     for (;;) {
-        if (s->p >= s->end)
-            return fail_at(s, where, "a string that begins here does not end");
-        unsigned char c = (unsigned char)*s->p;
+        if (scanner->p >= scanner->end)
+            return fail_at(scanner, where, "a string that begins here does not end");
+        unsigned char c = (unsigned char)*scanner->p;
         if (c == '"') {
-            s->p++;
+            scanner->p++;
             return 0;
         }
         if (c < 0x20)
-            return fail_at(s, s->p, "control character 0x%02x in a string", c);
+            return fail_at(scanner, scanner->p, "control character 0x%02x in a string", c);
         if (c == '\\') {
-            s->p++;
-            GT_TRY(scan_escape(s));
+            scanner->p++;
+            GT_TRY(scan_escape(scanner));
             continue;
         }
         /* The text is NUL-terminated, so that an incomplete sequence at its end is found. */
-        unsigned n = c < 0x80 ? 1 : gt_text_utf8_length(s->p);
+        unsigned n = c < 0x80 ? 1 : gt_text_utf8_length(scanner->p);
         if (!n)
-            return fail_at(s, s->p, "byte 0x%02x in a string is no UTF-8", c);
-        s->p += n;
+            return fail_at(scanner, scanner->p, "byte 0x%02x in a string is no UTF-8", c);
+        scanner->p += n;
     }
 }
 
-static bool take_digits(struct scanner *s)
+static bool take_digits(struct scanner *scanner)
 {
-    const char *before = s->p;
-    while (s->p < s->end && *s->p >= '0' && *s->p <= '9')
-        s->p++;
-    return s->p > before;
+    const char *before = scanner->p;
+    while (scanner->p < scanner->end && *scanner->p >= '0' && *scanner->p <= '9')
+        scanner->p++;
+    return scanner->p > before;
 }
 
-static int scan_number(struct scanner *s)
+static int scan_number(struct scanner *scanner)
 {
-    const char *where = s->p;
-    json_parse_take(s, '-');
-    if (!json_parse_take(s, '0') && !take_digits(s))
-        return fail_expected(s, "a digit");
-    if (json_parse_take(s, '.') && !take_digits(s))
-        return fail_expected(s, "a digit");
-    if (json_parse_take(s, 'e') || json_parse_take(s, 'E')) {
-        if (!json_parse_take(s, '+'))
-            json_parse_take(s, '-');
-        if (!take_digits(s))
-            return fail_expected(s, "a digit");
+    const char *where = scanner->p;
+    json_parse_take(scanner, '-');
+    if (!json_parse_take(scanner, '0') && !take_digits(scanner))
+        return fail_expected(scanner, "a digit");
+    if (json_parse_take(scanner, '.') && !take_digits(scanner))
+        return fail_expected(scanner, "a digit");
+    if (json_parse_take(scanner, 'e') || json_parse_take(scanner, 'E')) {
+        if (!json_parse_take(scanner, '+'))
+            json_parse_take(scanner, '-');
+        if (!take_digits(scanner))
+            return fail_expected(scanner, "a digit");
     }
     char number[NUMBER_MAX + 1];
-    size_t len = (size_t)(s->p - where);
+    size_t len = (size_t)(scanner->p - where);
     if (len > NUMBER_MAX)
-        return fail_at(s, where, "a number of %zu characters, the limit is %d", len, NUMBER_MAX);
+        return fail_at(scanner, where, "a number of %zu characters, the limit is %d", len, NUMBER_MAX);
     memcpy(number, where, len);
     number[len] = '\0';
     if (!isfinite(strtod(number, NULL)))
-        return fail_at(s, where, "number %s is too large", number);
+        return fail_at(scanner, where, "number %s is too large", number);
     return 0;
 }
 
-static int scan_word(struct scanner *s)
+static int scan_word(struct scanner *scanner)
 {
     static const char *const words[] = {"true", "false", "null"};
     for (unsigned i = 0; i < GT_COUNT(words); i++) {
         size_t len = strlen(words[i]);
-        if ((size_t)(s->end - s->p) >= len && !memcmp(s->p, words[i], len)) {
-            s->p += len;
+        if ((size_t)(scanner->end - scanner->p) >= len && !memcmp(scanner->p, words[i], len)) {
+            scanner->p += len;
             return 0;
         }
     }
-    return fail_expected(s, "a value");
+    return fail_expected(scanner, "a value");
 }
 
-static int scan_value(struct scanner *s);
+static int scan_value(struct scanner *scanner);
 
-static int scan_members(struct scanner *s, char close, bool has_keys)
+static int scan_members(struct scanner *scanner, char close, bool has_keys)
 {
-    json_parse_skip_space(s);
-    if (json_parse_take(s, close))
+    json_parse_skip_space(scanner);
+    if (json_parse_take(scanner, close))
         return 0;
     for (;;) {
-        json_parse_skip_space(s);
+        json_parse_skip_space(scanner);
         if (has_keys) {
-            if (s->p >= s->end || *s->p != '"')
-                return fail_expected(s, "a key in quotes");
-            GT_TRY(scan_string(s));
-            json_parse_skip_space(s);
-            if (!json_parse_take(s, ':'))
-                return fail_expected(s, "':'");
+            if (scanner->p >= scanner->end || *scanner->p != '"')
+                return fail_expected(scanner, "a key in quotes");
+            GT_TRY(scan_string(scanner));
+            json_parse_skip_space(scanner);
+            if (!json_parse_take(scanner, ':'))
+                return fail_expected(scanner, "':'");
         }
-        GT_TRY(scan_value(s));
-        json_parse_skip_space(s);
-        if (json_parse_take(s, close))
+        GT_TRY(scan_value(scanner));
+        json_parse_skip_space(scanner);
+        if (json_parse_take(scanner, close))
             return 0;
-        if (!json_parse_take(s, ','))
-            return fail_expected(s, has_keys ? "',' or '}'" : "',' or ']'");
+        if (!json_parse_take(scanner, ','))
+            return fail_expected(scanner, has_keys ? "',' or '}'" : "',' or ']'");
     }
 }
 
 /* Recursion ends at DEPTH_MAX. */
-static int scan_value(struct scanner *s)
+static int scan_value(struct scanner *scanner)
 {
-    json_parse_skip_space(s);
-    if (s->p >= s->end)
-        return fail_expected(s, "a value");
-    if (++s->values > s->values_max)
-        return fail_at(s, s->p, "more than %u values", s->values_max);
-    char c = *s->p;
+    json_parse_skip_space(scanner);
+    if (scanner->p >= scanner->end)
+        return fail_expected(scanner, "a value");
+    if (++scanner->values > scanner->values_max)
+        return fail_at(scanner, scanner->p, "more than %u values", scanner->values_max);
+    char c = *scanner->p;
     if (c == '{' || c == '[') {
-        if (++s->depth > DEPTH_MAX)
-            return fail_at(s, s->p, "nested deeper than %d levels", DEPTH_MAX);
-        s->p++;
-        int r = scan_members(s, c == '{' ? '}' : ']', c == '{');
-        s->depth--;
+        if (++scanner->depth > DEPTH_MAX)
+            return fail_at(scanner, scanner->p, "nested deeper than %d levels", DEPTH_MAX);
+        scanner->p++;
+        int r = scan_members(scanner, c == '{' ? '}' : ']', c == '{');
+        scanner->depth--;
         return r;
     }
     if (c == '"')
-        return scan_string(s);
+        return scan_string(scanner);
     if (c == '-' || (c >= '0' && c <= '9'))
-        return scan_number(s);
-    return scan_word(s);
+        return scan_number(scanner);
+    return scan_word(scanner);
 }
 
 int gt_json_parse(const char *text, size_t len, const char *source, cJSON **ret, struct gt_err **err)

@@ -67,15 +67,15 @@ int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *a
     return loop_add(loop, (struct gt_source){.fd = -1, .on_timer = callback, .arg = arg}, ret, err);
 }
 
-void gt_source_arm(struct gt_source *timer, uint64_t milliseconds)
+void gt_source_arm(struct gt_source *source, uint64_t milliseconds)
 {
-    timer->due = gt_clock_ms() + (milliseconds ? milliseconds : 1);
-    timer->armed = true;
+    source->due = gt_clock_ms() + (milliseconds ? milliseconds : 1);
+    source->armed = true;
 }
 
-void gt_source_disarm(struct gt_source *timer)
+void gt_source_disarm(struct gt_source *source)
 {
-    timer->armed = false;
+    source->armed = false;
 }
 
 void gt_source_free(struct gt_source *source)

@@ -32,8 +32,8 @@ int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *a
                       struct gt_err **err);
 
 /* Runs the timer once, `milliseconds` from now (at least 1); this replaces an earlier time. */
-void gt_source_arm(struct gt_source *timer, uint64_t milliseconds);
-void gt_source_disarm(struct gt_source *timer);
+void gt_source_arm(struct gt_source *source, uint64_t milliseconds);
+void gt_source_disarm(struct gt_source *source);
 
 /* Removes and frees a source; safe within any callback, also its own. NULL is allowed. */
 void gt_source_free(struct gt_source *source);

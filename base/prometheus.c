@@ -58,28 +58,28 @@ void gt_prom_real(struct gt_buf *to, const char *name, const char *help, double 
 }
 
 void gt_prom_histogram_of(struct gt_buf *to, const char *name, const char *label,
-                          const struct gt_prom_buckets *of)
+                          const struct gt_prom_buckets *buckets)
 {
     uint64_t total = 0;
     const char *comma = *label ? "," : "", *open = *label ? "{" : "", *close = *label ? "}" : "";
-    for (unsigned i = 0; i < of->count; i++) {
-        total += of->buckets[i];
+    for (unsigned i = 0; i < buckets->count; i++) {
+        total += buckets->buckets[i];
         gt_buf_printf(to, "%s_bucket{%s%sle=\"", name, label, comma);
-        if (i + 1 < of->count)
-            gt_buf_printf(to, "%g\"} %" PRIu64 "\n", of->limits[i], total);
+        if (i + 1 < buckets->count)
+            gt_buf_printf(to, "%g\"} %" PRIu64 "\n", buckets->limits[i], total);
         else
             gt_buf_printf(to, "+Inf\"} %" PRIu64 "\n", total);
     }
     /* The count is the sum of the buckets, so that they agree even while a request is being counted. */
-    gt_buf_printf(to, "%s_sum%s%s%s %.9g\n%s_count%s%s%s %" PRIu64 "\n", name, open, label, close, of->sum,
-                  name, open, label, close, total);
+    gt_buf_printf(to, "%s_sum%s%s%s %.9g\n%s_count%s%s%s %" PRIu64 "\n", name, open, label, close,
+                  buckets->sum, name, open, label, close, total);
 }
 
 void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help,
-                       const struct gt_prom_buckets *of)
+                       const struct gt_prom_buckets *buckets)
 {
     gt_prom_histogram_head(to, name, help);
-    gt_prom_histogram_of(to, name, "", of);
+    gt_prom_histogram_of(to, name, "", buckets);
 }
 
 void gt_prom_build(struct gt_buf *to)

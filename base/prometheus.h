@@ -38,10 +38,10 @@ struct gt_prom_buckets {
     double sum;
 };
 void gt_prom_histogram(struct gt_buf *to, const char *name, const char *help,
-                       const struct gt_prom_buckets *of);
+                       const struct gt_prom_buckets *buckets);
 /* The samples alone, of one of several histograms of a name. `label` tells them apart: 'gpus="8"'. */
 void gt_prom_histogram_of(struct gt_buf *to, const char *name, const char *label,
-                          const struct gt_prom_buckets *of);
+                          const struct gt_prom_buckets *buckets);
 
 /* gputopo_build_info; the process_* metrics, as far as /proc has them. */
 void gt_prom_build(struct gt_buf *to);

@@ -63,7 +63,7 @@ struct bundle_series {
     struct gt_buf lines;         /* with a limit: what answers is a line of it, and no file */
 };
 
-struct collecting {
+struct bundle_maker {
     const struct bundle_options *options;
     struct cli_api *api;
     struct bundle_entry *entries;
@@ -89,51 +89,51 @@ static const struct gt_option own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static void bundle_done(struct collecting *bundle)
+static void bundle_done(struct bundle_maker *maker)
 {
-    for (size_t i = 0; i < bundle->count; i++)
-        free(bundle->entries[i].data);
-    for (size_t i = 0; i < bundle->node_count; i++)
-        free(bundle->nodes[i]);
-    free(bundle->entries);
-    free(bundle->pods);
-    free(bundle->nodes);
-    gt_buf_done(&bundle->missing);
-    gt_buf_done(&bundle->usage.lines);
-    cli_api_free_p(&bundle->api);
+    for (size_t i = 0; i < maker->count; i++)
+        free(maker->entries[i].data);
+    for (size_t i = 0; i < maker->node_count; i++)
+        free(maker->nodes[i]);
+    free(maker->entries);
+    free(maker->pods);
+    free(maker->nodes);
+    gt_buf_done(&maker->missing);
+    gt_buf_done(&maker->usage.lines);
+    cli_api_free_p(&maker->api);
 }
 
-static void miss(struct collecting *bundle, const char *what, const char *why)
+static void miss(struct bundle_maker *maker, const char *what, const char *why)
 {
     const char *server = strstr(why, "://"), *rest = server ? strstr(server, ": ") : NULL;
-    gt_buf_printf(&bundle->missing, "%s: %s\n", what, rest ? rest + 2 : why);
+    gt_buf_printf(&maker->missing, "%s: %s\n", what, rest ? rest + 2 : why);
 }
 
 /* Takes the text over; an empty one is not worth a file. False: there is no room. */
-static bool keep(struct collecting *bundle, const char *name, struct gt_buf *text)
+static bool keep(struct bundle_maker *maker, const char *name, struct gt_buf *text)
 {
     if (text->failed)
-        miss(bundle, name, "too large");
+        miss(maker, name, "too large");
     else if (strstr(name, ".."))
-        miss(bundle, name, "expected a name without '..'");
-    else if (bundle->bytes + text->len > BUNDLE_FILES_MAX) {
-        miss(bundle, name,
+        miss(maker, name, "expected a name without '..'");
+    else if (maker->bytes + text->len > BUNDLE_FILES_MAX) {
+        miss(maker, name,
              "left out, and so are all of its kind after it: the bundle would be larger than 50 MB");
         return false;
     } else if (text->len) {
-        if (!GT_GROW(bundle->entries, bundle->count, bundle->capacity, 64)) {
-            bundle->failed = true;
+        if (!GT_GROW(maker->entries, maker->count, maker->capacity, 64)) {
+            maker->failed = true;
             return true;
         }
-        struct bundle_entry *entry = &bundle->entries[bundle->count];
+        struct bundle_entry *entry = &maker->entries[maker->count];
         if (!gt_text_copy(entry->name, sizeof(entry->name), name)) {
-            miss(bundle, name, "its name is too long");
+            miss(maker, name, "its name is too long");
             return true;
         }
         entry->len = text->len;
         entry->data = gt_buf_take(text);
-        bundle->bytes += entry->len + FILE_BYTES;
-        bundle->count++;
+        maker->bytes += entry->len + FILE_BYTES;
+        maker->count++;
     }
     return true;
 }
@@ -154,12 +154,12 @@ static void bundle_shorten(struct gt_buf *text)
 }
 
 /* A kubelet's settings, for instance, without what may be secret. */
-static int bundle_strip(const struct collecting *bundle, struct gt_buf *text, struct gt_err **err)
+static int bundle_strip(const struct bundle_maker *maker, struct gt_buf *text, struct gt_err **err)
 {
     const struct gt_json_limits limits = {BUNDLE_ANSWER_MAX, GT_JSON_VALUES_MAX};
     gt_auto_json cJSON *json = NULL;
     GT_TRY(gt_json_parse_within(text->data ? text->data : "", text->len, "answer", &limits, &json, err));
-    gt_strip(json, bundle->options->anonymous, false);
+    gt_strip(json, maker->options->anonymous, false);
     gt_auto_free char *stripped = cJSON_PrintUnformatted(json);
     GT_NEED(stripped, err, "answer");
     gt_buf_consume(text, text->len);
@@ -167,30 +167,30 @@ static int bundle_strip(const struct collecting *bundle, struct gt_buf *text, st
     return gt_buf_check(text, "answer", err);
 }
 
-static void bundle_fetch(struct collecting *bundle, struct bundle_series *series,
+static void bundle_fetch(struct bundle_maker *maker, struct bundle_series *series,
                          const struct cli_api_text *from, const char *name)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(BUNDLE_ANSWER_MAX);
     gt_auto_err struct gt_err *err = NULL;
     if (series->failed == FAILED_MAX || series->failed_all == FAILED_ALL_MAX)
         return;
-    cli_progress("%zu files, %zu MB", bundle->count, bundle->bytes >> 20);
-    if (cli_api_text(bundle->api, from, &text, &err) >= 0 &&
-        (!series->json || bundle_strip(bundle, &text, &err) >= 0)) {
+    cli_progress("%zu files, %zu MB", maker->count, maker->bytes >> 20);
+    if (cli_api_text(maker->api, from, &text, &err) >= 0 &&
+        (!series->json || bundle_strip(maker, &text, &err) >= 0)) {
         if (series->brief)
             bundle_shorten(&text);
         series->failed = 0;
         if (series->lines.max)
             gt_buf_printf(&series->lines, "%s\n", text.data);
-        else if (!keep(bundle, name, &text))
+        else if (!keep(maker, name, &text))
             series->failed = FAILED_MAX;
         return;
     }
-    miss(bundle, name, gt_err_text(err));
+    miss(maker, name, gt_err_text(err));
     series->failed++;
     series->failed_all++;
     if (series->failed == FAILED_MAX || series->failed_all == FAILED_ALL_MAX)
-        miss(bundle, name, "three in a row, or 20, failed, so no further ones of this kind were asked for");
+        miss(maker, name, "three in a row, or 20, failed, so no further ones of this kind were asked for");
 }
 
 /* ---- objects ---- */
@@ -202,44 +202,44 @@ struct bundle_kind {
 };
 
 struct bundle_listing {
-    struct collecting *bundle;
+    struct bundle_maker *bundle;
     const struct bundle_kind *kind;
     struct gt_buf text;
     unsigned left_out;
 };
 
-static void note_node(struct collecting *bundle, const char *name)
+static void note_node(struct bundle_maker *maker, const char *name)
 {
     char *copy = strdup(name);
-    if (!copy || !GT_GROW(bundle->nodes, bundle->node_count, bundle->node_capacity, 256)) {
+    if (!copy || !GT_GROW(maker->nodes, maker->node_count, maker->node_capacity, 256)) {
         free(copy);
-        bundle->failed = true;
+        maker->failed = true;
         return;
     }
-    bundle->nodes[bundle->node_count++] = copy;
+    maker->nodes[maker->node_count++] = copy;
 }
 
 /* Whether it is in the namespace where gputopo is, and one of its parts. */
-static bool bundle_is_ours(const struct collecting *bundle, const cJSON *object)
+static bool bundle_is_ours(const struct bundle_maker *maker, const cJSON *object)
 {
-    return strcmp(gt_meta_namespace(object), bundle->options->namespace_) == 0 &&
+    return strcmp(gt_meta_namespace(object), maker->options->namespace_) == 0 &&
            strncmp(gt_meta_label(object, BUNDLE_APP), "gputopo", 7) == 0;
 }
 
-static void note_pod(struct collecting *bundle, const cJSON *object)
+static void note_pod(struct bundle_maker *maker, const cJSON *object)
 {
     const char *app = gt_meta_label(object, BUNDLE_APP);
     struct bundle_pod pod = {.companion = strcmp(app, GT_COMPANION_NAME) == 0};
     struct gt_program program;
-    if (!bundle_is_ours(bundle, object) || !gt_program_of_pod(object, &program) ||
+    if (!bundle_is_ours(maker, object) || !gt_program_of_pod(object, &program) ||
         !gt_text_copy(pod.name, sizeof(pod.name), gt_meta_name(object)) ||
         !gt_text_copy(pod.container, sizeof(pod.container), program.container))
         return;
     pod.http = program.http;
-    if (!GT_GROW(bundle->pods, bundle->pod_count, bundle->pod_capacity, 64))
-        bundle->failed = true;
+    if (!GT_GROW(maker->pods, maker->pod_count, maker->pod_capacity, 64))
+        maker->failed = true;
     else
-        bundle->pods[bundle->pod_count++] = pod;
+        maker->pods[maker->pod_count++] = pod;
 }
 
 static void bundle_on_begin(void *arg)
@@ -252,7 +252,7 @@ static void bundle_on_begin(void *arg)
 static void bundle_on_object(void *arg, cJSON *object)
 {
     struct bundle_listing *listing = arg;
-    struct collecting *bundle = listing->bundle;
+    struct bundle_maker *bundle = listing->bundle;
     if (listing->kind->resource == &gt_kube_node_gpu_topologies)
         note_node(bundle, gt_meta_name(object));
     if (listing->kind->resource == &gt_kube_pods)
@@ -291,29 +291,29 @@ static const struct bundle_kind kinds[] = {
     {&gt_kube_resource_slices, "objects/resourceslices.jsonl", true},
 };
 
-static int add_objects(struct collecting *bundle, const struct bundle_kind *kind)
+static int add_objects(struct bundle_maker *maker, const struct bundle_kind *kind)
 {
-    size_t left = BUNDLE_OBJECTS_MAX > bundle->bytes ? BUNDLE_OBJECTS_MAX - bundle->bytes : 0;
+    size_t left = BUNDLE_OBJECTS_MAX > maker->bytes ? BUNDLE_OBJECTS_MAX - maker->bytes : 0;
     bool is_text = kind->resource == &gt_kube_configmaps;
-    struct bundle_listing listing = {.bundle = bundle, .kind = kind, .text = GT_BUF(left / 4 * 3)};
+    struct bundle_listing listing = {.bundle = maker, .kind = kind, .text = GT_BUF(left / 4 * 3)};
     const struct cli_api_list list = {.resource = kind->resource,
-                                      .namespace_ = is_text ? bundle->options->namespace_ : NULL,
+                                      .namespace_ = is_text ? maker->options->namespace_ : NULL,
                                       .on_begin = bundle_on_begin,
                                       .on_object = bundle_on_object,
                                       .arg = &listing};
     gt_auto_err struct gt_err *err = NULL;
     char why[64];
-    if (is_text && bundle->options->anonymous) {
-        miss(bundle, kind->file, "left out by --anonymous: they are texts of people");
+    if (is_text && maker->options->anonymous) {
+        miss(maker, kind->file, "left out by --anonymous: they are texts of people");
         return 0;
     }
-    int r = cli_api_list(bundle->api, &list, &err);
+    int r = cli_api_list(maker->api, &list, &err);
     if (r < 0)
-        miss(bundle, kind->file, gt_err_text(err));
+        miss(maker, kind->file, gt_err_text(err));
     snprintf(why, sizeof(why), "%u objects are left out: too many bytes", listing.left_out);
     if (listing.left_out)
-        miss(bundle, kind->file, why);
-    keep(bundle, kind->file, &listing.text);
+        miss(maker, kind->file, why);
+    keep(maker, kind->file, &listing.text);
     gt_buf_done(&listing.text);
     return r;
 }
@@ -330,7 +330,7 @@ static uint64_t last_decision(const char *text, size_t len)
 }
 
 /* The last decisions that a companion has, in answers of a megabyte that can be read alone. */
-static void add_decisions(struct collecting *bundle, const struct cli_api_text *at, const char *name)
+static void add_decisions(struct bundle_maker *maker, const struct cli_api_text *at, const char *name)
 {
     gt_auto_buf struct gt_buf all = GT_BUF(BUNDLE_ANSWER_MAX);
     gt_auto_err struct gt_err *err = NULL;
@@ -343,8 +343,8 @@ static void add_decisions(struct collecting *bundle, const struct cli_api_text *
         snprintf(path, sizeof(path), "/debug/decisions?after=%" PRIu64, after);
         struct cli_api_text from = *at;
         from.rest = path;
-        if (cli_api_text(bundle->api, &from, &answer, &err) < 0) {
-            miss(bundle, name, gt_err_text(err));
+        if (cli_api_text(maker->api, &from, &answer, &err) < 0) {
+            miss(maker, name, gt_err_text(err));
             break;
         }
         next = last_decision(answer.data ? answer.data : "", answer.len);
@@ -354,69 +354,69 @@ static void add_decisions(struct collecting *bundle, const struct cli_api_text *
         while (dropped < i && all.len + answer.len > DECISIONS_BYTES)
             gt_buf_consume(&all, sizes[dropped++]);
         gt_buf_add(&all, answer.data, answer.len);
-        bundle->has_decisions = true;
+        maker->has_decisions = true;
     }
     if (dropped)
-        miss(bundle, name, "the oldest decisions are left out: too many bytes");
-    keep(bundle, name, &all);
+        miss(maker, name, "the oldest decisions are left out: too many bytes");
+    keep(maker, name, &all);
 }
 
-static void add_log(struct collecting *bundle, const struct bundle_pod *pod, size_t most)
+static void add_log(struct bundle_maker *maker, const struct bundle_pod *pod, size_t most)
 {
     char name[BUNDLE_NAME_SIZE + 64], rest[200];
     snprintf(name, sizeof(name), "%s/%s/log.txt", pod->companion ? "companion" : "agents", pod->name);
     snprintf(rest, sizeof(rest), "?container=%s&tailLines=%zu&limitBytes=%zu", pod->container,
              most / LOG_LINE_BYTES, most);
-    if (bundle->options->anonymous)
-        miss(bundle, name, "left out by --anonymous: a log may name objects that are gone");
+    if (maker->options->anonymous)
+        miss(maker, name, "left out by --anonymous: a log may name objects that are gone");
     else
         bundle_fetch(
-            bundle, &bundle->logs,
-            &(struct cli_api_text){&gt_kube_pods, bundle->options->namespace_, pod->name, "log", rest}, name);
+            maker, &maker->logs,
+            &(struct cli_api_text){&gt_kube_pods, maker->options->namespace_, pod->name, "log", rest}, name);
 }
 
-static void add_metrics(struct collecting *bundle, const struct bundle_pod *pod)
+static void add_metrics(struct bundle_maker *maker, const struct bundle_pod *pod)
 {
     const char *part = pod->companion ? "companion" : "agents";
     char name[BUNDLE_NAME_SIZE + 64], address[sizeof(pod->name) + 8];
     snprintf(address, sizeof(address), "%s:%u", pod->name, pod->http);
-    struct cli_api_text at = {&gt_kube_pods, bundle->options->namespace_, address, "proxy", "/metrics"};
+    struct cli_api_text at = {&gt_kube_pods, maker->options->namespace_, address, "proxy", "/metrics"};
     if (!pod->http)
         return;
     snprintf(name, sizeof(name), "%s/%s/metrics.txt", part, pod->name);
-    bundle_fetch(bundle, pod->companion ? &bundle->companions : &bundle->agents, &at, name);
+    bundle_fetch(maker, pod->companion ? &maker->companions : &maker->agents, &at, name);
     snprintf(name, sizeof(name), "%s/%s" BUNDLE_DECISIONS, part, pod->name);
     if (pod->companion) {
-        add_decisions(bundle, &at, name);
+        add_decisions(maker, &at, name);
         return;
     }
     snprintf(name, sizeof(name), "%s/%s/usage", part, pod->name);
     at.rest = "/usage";
-    bundle_fetch(bundle, &bundle->usage, &at, name);
+    bundle_fetch(maker, &maker->usage, &at, name);
 }
 
 /* Of companions, or of agents. */
-static void add_programs(struct collecting *bundle, bool companions)
+static void add_programs(struct bundle_maker *maker, bool companions)
 {
-    for (size_t i = 0; i < bundle->pod_count; i++)
-        if (bundle->pods[i].companion == companions)
-            add_metrics(bundle, &bundle->pods[i]);
+    for (size_t i = 0; i < maker->pod_count; i++)
+        if (maker->pods[i].companion == companions)
+            add_metrics(maker, &maker->pods[i]);
 }
 
 /* Each agent gets as much of the room that is left. */
-static void add_logs(struct collecting *bundle, bool companions)
+static void add_logs(struct bundle_maker *maker, bool companions)
 {
-    size_t capacity = BUNDLE_FILES_MAX > bundle->bytes ? BUNDLE_FILES_MAX - bundle->bytes : 0,
+    size_t capacity = BUNDLE_FILES_MAX > maker->bytes ? BUNDLE_FILES_MAX - maker->bytes : 0,
            most = companions ? COMPANION_LOG : AGENT_LOG;
-    if (!companions && bundle->pod_count && most > capacity / bundle->pod_count)
-        most = capacity / bundle->pod_count > 2 * FILE_BYTES ? capacity / bundle->pod_count - FILE_BYTES
-                                                             : FILE_BYTES;
-    for (size_t i = 0; i < bundle->pod_count; i++)
-        if (bundle->pods[i].companion == companions)
-            add_log(bundle, &bundle->pods[i], most);
+    if (!companions && maker->pod_count && most > capacity / maker->pod_count)
+        most = capacity / maker->pod_count > 2 * FILE_BYTES ? capacity / maker->pod_count - FILE_BYTES
+                                                            : FILE_BYTES;
+    for (size_t i = 0; i < maker->pod_count; i++)
+        if (maker->pods[i].companion == companions)
+            add_log(maker, &maker->pods[i], most);
 }
 
-static void add_page(struct collecting *bundle)
+static void add_page(struct bundle_maker *maker)
 {
     static const char service[] = "https:" GT_COMPANION_NAME ":https";
     static const struct {
@@ -429,34 +429,34 @@ static void add_page(struct collecting *bundle)
                  {"/ui/map.js", BUNDLE_PAGE "map.js"},
                  {"/ui/panels.js", BUNDLE_PAGE "panels.js"},
                  {"/ui/views.js", BUNDLE_PAGE "views.js"}};
-    struct cli_api_text at = {&gt_kube_services, bundle->options->namespace_, service, "proxy", NULL};
+    struct cli_api_text at = {&gt_kube_services, maker->options->namespace_, service, "proxy", NULL};
     struct bundle_series series = {0};
     for (size_t i = 0; i < GT_COUNT(files); i++) {
         at.rest = files[i].path;
-        bundle_fetch(bundle, &series, &at, files[i].file);
+        bundle_fetch(maker, &series, &at, files[i].file);
     }
-    if (!bundle->has_decisions) /* pods cannot be asked one by one */
-        add_decisions(bundle, &at, "companion/service" BUNDLE_DECISIONS);
+    if (!maker->has_decisions) /* pods cannot be asked one by one */
+        add_decisions(maker, &at, "companion/service" BUNDLE_DECISIONS);
 }
 
-static void bundle_add_nodes(struct collecting *bundle)
+static void bundle_add_nodes(struct bundle_maker *maker)
 {
     char name[BUNDLE_NAME_SIZE + 64];
     struct bundle_series series = {.json = true};
-    for (size_t i = 0; i < bundle->node_count; i++) {
-        const struct cli_api_text at = {&gt_kube_nodes, NULL, bundle->nodes[i], "proxy", "/configz"};
-        snprintf(name, sizeof(name), "nodes/%s/configz.json", bundle->nodes[i]);
-        bundle_fetch(bundle, &series, &at, name);
+    for (size_t i = 0; i < maker->node_count; i++) {
+        const struct cli_api_text at = {&gt_kube_nodes, NULL, maker->nodes[i], "proxy", "/configz"};
+        snprintf(name, sizeof(name), "nodes/%s/configz.json", maker->nodes[i]);
+        bundle_fetch(maker, &series, &at, name);
     }
-    if (!bundle->node_count)
+    if (!maker->node_count)
         return;
-    miss(bundle, "nodes/recording",
+    miss(maker, "nodes/recording",
          "only the node itself has it: gputopo record there. What the agent has read of "
          "GPUs, their users and faults is in objects/nodegputopologies.jsonl");
-    miss(bundle, "nodes/pod-resources",
+    miss(maker, "nodes/pod-resources",
          "only the node itself has the kubelet's list. What the agent has read there is in "
          "agents/usage.jsonl");
-    miss(bundle, "nodes/faults.d",
+    miss(maker, "nodes/faults.d",
          "only the node itself has these files. What they isolate is in objects/nodegputopologies.jsonl. The "
          "fault "
          "table of the chart is in objects/configmaps.jsonl");
@@ -465,17 +465,17 @@ static void bundle_add_nodes(struct collecting *bundle)
 /* ---- the file ---- */
 
 /* A file whose names cannot be learnt is left out. */
-static int make_names(struct collecting *bundle, struct bundle_names **ret, struct gt_err **err)
+static int make_names(struct bundle_maker *maker, struct bundle_names **ret, struct gt_err **err)
 {
     GT_TRY(bundle_names_new(ret, err));
-    for (size_t i = 0; i < bundle->count; i++) {
-        struct bundle_entry *entry = &bundle->entries[i];
+    for (size_t i = 0; i < maker->count; i++) {
+        struct bundle_entry *entry = &maker->entries[i];
         gt_auto_err struct gt_err *why = NULL;
         int r = strstr(entry->name, ".json") ? bundle_names_learn(*ret, entry->data, entry->len, &why) : 0;
         if (r == -ENOMEM)
             return gt_fail_sys(err, ENOMEM, "names");
         if (r < 0) {
-            miss(bundle, entry->name, gt_err_text(why));
+            miss(maker, entry->name, gt_err_text(why));
             entry->len = 0;
         }
     }
@@ -485,12 +485,12 @@ static int make_names(struct collecting *bundle, struct bundle_names **ret, stru
 
 GT_DEFINE_CLEANUP(struct bundle_names *, bundle_names_free)
 
-static void tell_about(const struct collecting *bundle, struct gt_buf *to)
+static void tell_about(const struct bundle_maker *maker, struct gt_buf *to)
 {
     char now[GT_TIME_TEXT_SIZE];
     gt_time_text(time(NULL), now);
     gt_json_printf(to, "{'version': 1, 'time': %s, 'gputopo': %s, 'anonymous': !%d}", now, gt_version,
-                   bundle->options->anonymous);
+                   maker->options->anonymous);
     gt_buf_puts(to, "\n");
 }
 
@@ -515,18 +515,18 @@ static bool bundle_put(const struct bundle_names *names, const struct bundle_ent
            bundle_tar_add(tar, shown, named.data, named.len, (uint64_t)time(NULL));
 }
 
-static int bundle_write(struct collecting *bundle, struct gt_buf *tar, struct gt_err **err)
+static int bundle_write(struct bundle_maker *maker, struct gt_buf *tar, struct gt_err **err)
 {
     GT_CLEANUP(bundle_names_free) struct bundle_names *names = NULL;
     gt_auto_buf struct gt_buf about = GT_BUF(4096);
-    GT_TRY(bundle->options->anonymous ? make_names(bundle, &names, err) : 0);
-    tell_about(bundle, &about);
+    GT_TRY(maker->options->anonymous ? make_names(maker, &names, err) : 0);
+    tell_about(maker, &about);
     bundle_put(NULL, &(struct bundle_entry){"about.json", about.data, about.len}, BUNDLE_MAX, tar);
-    for (size_t i = 0; i < bundle->count; i++)
-        if (bundle->entries[i].len && !bundle_put(names, &bundle->entries[i], BUNDLE_FILES_MAX, tar))
-            miss(bundle, bundle->entries[i].name, "left out: it does not fit");
-    if (bundle->missing.len &&
-        !bundle_put(names, &(struct bundle_entry){"missing.txt", bundle->missing.data, bundle->missing.len},
+    for (size_t i = 0; i < maker->count; i++)
+        if (maker->entries[i].len && !bundle_put(names, &maker->entries[i], BUNDLE_FILES_MAX, tar))
+            miss(maker, maker->entries[i].name, "left out: it does not fit");
+    if (maker->missing.len &&
+        !bundle_put(names, &(struct bundle_entry){"missing.txt", maker->missing.data, maker->missing.len},
                     BUNDLE_MAX, tar))
         return gt_fail(err, EFBIG, "missing.txt: it does not fit");
     bundle_tar_end(tar);
@@ -534,26 +534,26 @@ static int bundle_write(struct collecting *bundle, struct gt_buf *tar, struct gt
 }
 
 /* The most important first, since there is a limit. */
-static void bundle_collect(struct collecting *bundle)
+static void bundle_collect(struct bundle_maker *maker)
 {
     for (size_t i = 0; i < GT_COUNT(kinds); i++) {
-        int r = add_objects(bundle, &kinds[i]);
-        if (r < 0 && !bundle->count && r != -EACCES && r != -ENOENT)
+        int r = add_objects(maker, &kinds[i]);
+        if (r < 0 && !maker->count && r != -EACCES && r != -ENOENT)
             return; /* there is no server, or it does not know us */
     }
-    add_programs(bundle, true);
-    add_logs(bundle, true);
-    add_page(bundle);
-    add_programs(bundle, false);
-    keep(bundle, "agents/usage.jsonl", &bundle->usage.lines);
-    bundle_add_nodes(bundle);
-    add_logs(bundle, false);
+    add_programs(maker, true);
+    add_logs(maker, true);
+    add_page(maker);
+    add_programs(maker, false);
+    keep(maker, "agents/usage.jsonl", &maker->usage.lines);
+    bundle_add_nodes(maker);
+    add_logs(maker, false);
 }
 
 static int bundle_run(struct cli_call *call)
 {
     const struct bundle_options *options = call->options;
-    __attribute__((cleanup(bundle_done))) struct collecting bundle = {
+    __attribute__((cleanup(bundle_done))) struct bundle_maker bundle = {
         .options = options,
         .agents = {.brief = true},
         .usage = {.json = true, .lines = GT_BUF(BUNDLE_ANSWER_MAX)},

@@ -48,21 +48,21 @@ void cli_check_cannot(struct cli_check *check, const char *format, ...)
     make_plain(check->why);
 }
 
-const struct gt_answer *cli_check_next(const struct cli_checked *of, const char *call, unsigned *at)
+const struct gt_answer *cli_check_next(const struct cli_checked *checked, const char *call, unsigned *at)
 {
-    while (of->answers && *at < of->answers->count) {
-        const struct gt_answer *answer = &of->answers->calls[(*at)++];
+    while (checked->answers && *at < checked->answers->count) {
+        const struct gt_answer *answer = &checked->answers->calls[(*at)++];
         if (strcmp(answer->call, call) == 0)
             return answer;
     }
     return NULL;
 }
 
-const struct gt_answer *cli_check_value(const struct cli_checked *of, const char *call, unsigned *at)
+const struct gt_answer *cli_check_value(const struct cli_checked *checked, const char *call, unsigned *at)
 {
-    const struct gt_answer *answer = cli_check_next(of, call, at);
+    const struct gt_answer *answer = cli_check_next(checked, call, at);
     while (answer && !answer->value)
-        answer = cli_check_next(of, call, at);
+        answer = cli_check_next(checked, call, at);
     return answer;
 }
 
@@ -74,19 +74,19 @@ static bool check_lacks(const struct gt_answers *answers, const char *call)
     return false;
 }
 
-bool cli_check_answered(const struct cli_checked *of, const char *call, struct cli_check *check)
+bool cli_check_answered(const struct cli_checked *checked, const char *call, struct cli_check *check)
 {
     unsigned at = 0, first_at = 0;
-    if (!of->answers) {
-        cli_check_cannot(check, "%s", of->no_answers);
+    if (!checked->answers) {
+        cli_check_cannot(check, "%s", checked->no_answers);
         return false;
     }
-    if (cli_check_value(of, call, &at))
+    if (cli_check_value(checked, call, &at))
         return true;
-    const struct gt_answer *first = cli_check_next(of, call, &first_at);
-    if (of->answers->library_error)
+    const struct gt_answer *first = cli_check_next(checked, call, &first_at);
+    if (checked->answers->library_error)
         cli_check_cannot(check, "there is no vendor library");
-    else if (check_lacks(of->answers, call))
+    else if (check_lacks(checked->answers, call))
         cli_check_cannot(check, "the library lacks %s", call);
     else if (!first)
         cli_check_cannot(check, "%s was not asked", call);
@@ -97,17 +97,17 @@ bool cli_check_answered(const struct cli_checked *of, const char *call, struct c
     return false;
 }
 
-bool cli_check_has_gpus(const struct cli_checked *of, struct cli_check *check)
+bool cli_check_has_gpus(const struct cli_checked *checked, struct cli_check *check)
 {
-    if (!of->node->gpu_count)
+    if (!checked->node->gpu_count)
         cli_check_cannot(check, "no GPU");
-    return of->node->gpu_count;
+    return checked->node->gpu_count;
 }
 
-int cli_check_gpu(const struct cli_checked *of, unsigned vendor_number)
+int cli_check_gpu(const struct cli_checked *checked, unsigned vendor_number)
 {
-    for (unsigned i = 0; i < of->node->gpu_count; i++)
-        if (of->node->gpus[i].vendor_index == (int)vendor_number)
+    for (unsigned i = 0; i < checked->node->gpu_count; i++)
+        if (checked->node->gpus[i].vendor_index == (int)vendor_number)
             return (int)i;
     return -1;
 }

@@ -65,12 +65,12 @@ struct cli_compute {
     unsigned seconds; /* for each GPU */
 };
 /* Runs the command for each GPU, one after the other, and writes those that fail as faults for the agent. */
-int cli_check_compute(const struct cli_checked *of, const struct cli_compute *compute, struct cli_checks *to,
-                      struct gt_err **err);
+int cli_check_compute(const struct cli_checked *checked, const struct cli_compute *compute,
+                      struct cli_checks *to, struct gt_err **err);
 
 /* --bandwidth: likewise the vendor's test of each pair of GPUs; `seconds` for each pair. */
-int cli_check_bandwidth(const struct cli_checked *of, const struct cli_compute *how, struct cli_checks *to,
-                        struct gt_err **err);
+int cli_check_bandwidth(const struct cli_checked *checked, const struct cli_compute *compute,
+                        struct cli_checks *to, struct gt_err **err);
 
 /* For the files that implement checks. */
 
@@ -95,18 +95,18 @@ void cli_check_cannot(struct cli_check *check, const char *format, ...) __attrib
 
 /* The next entry of this call in the log, with or without a value; *at is 0 at first. NULL after the last
  * one. */
-const struct gt_answer *cli_check_next(const struct cli_checked *of, const char *call, unsigned *at);
+const struct gt_answer *cli_check_next(const struct cli_checked *checked, const char *call, unsigned *at);
 /* The next one with a value. */
-const struct gt_answer *cli_check_value(const struct cli_checked *of, const char *call, unsigned *at);
+const struct gt_answer *cli_check_value(const struct cli_checked *checked, const char *call, unsigned *at);
 
 /* Whether the call was answered at least once; otherwise marks the check as unchecked and says why. */
-bool cli_check_answered(const struct cli_checked *of, const char *call, struct cli_check *check);
+bool cli_check_answered(const struct cli_checked *checked, const char *call, struct cli_check *check);
 
 /* Whether there is a GPU; otherwise marks the check as unchecked and says so. */
-bool cli_check_has_gpus(const struct cli_checked *of, struct cli_check *check);
+bool cli_check_has_gpus(const struct cli_checked *checked, struct cli_check *check);
 
 /* The index of the node's GPU that has this number in the library; -1: none. */
-int cli_check_gpu(const struct cli_checked *of, unsigned vendor_number);
+int cli_check_gpu(const struct cli_checked *checked, unsigned vendor_number);
 
 /* Different texts and how often each occurred. */
 struct cli_tally {

@@ -111,17 +111,18 @@ int cli_check_faults_write(const char *dir, const char *name, struct gt_buf *fau
     return gt_file_write(path, faults->data, faults->len, 0644, err);
 }
 
-int cli_check_compute(const struct cli_checked *of, const struct cli_compute *compute, struct cli_checks *to,
-                      struct gt_err **err)
+int cli_check_compute(const struct cli_checked *checked, const struct cli_compute *compute,
+                      struct cli_checks *to, struct gt_err **err)
 {
     struct cli_check *check = cli_check_add(to, "compute", "the site's test ends with 0 in time on each GPU");
     gt_auto_buf struct gt_buf faults = GT_BUF(COMPUTE_TEXT_MAX);
     unsigned bad = 0;
     cli_check_faults_begin(&faults);
-    for (unsigned i = 0; i < of->node->gpu_count; i++) {
+    for (unsigned i = 0; i < checked->node->gpu_count; i++) {
         char why[GT_ISOLATION_REASON_SIZE] = "";
-        cli_progress("compute test, GPU %u of %u: ", i, of->node->gpu_count); /* what it prints follows */
-        int r = compute_run(compute, &of->node->gpus[i], why, sizeof(why), err);
+        cli_progress("compute test, GPU %u of %u: ", i,
+                     checked->node->gpu_count); /* what it prints follows */
+        int r = compute_run(compute, &checked->node->gpus[i], why, sizeof(why), err);
         if (r < 0) {
             cli_check_cannot(check, "it cannot be run on GPU %u", i);
             return r;
@@ -129,11 +130,12 @@ int cli_check_compute(const struct cli_checked *of, const struct cli_compute *co
         if (!why[0])
             continue;
         cli_check_found(check, "GPU %u: %s", i, why);
-        compute_add(&of->node->gpus[i], why, &faults);
+        compute_add(&checked->node->gpus[i], why, &faults);
         bad++;
     }
-    if (cli_check_has_gpus(of, check)) {
-        cli_check_found(check, "%u of %u GPUs pass", of->node->gpu_count - bad, of->node->gpu_count);
+    if (cli_check_has_gpus(checked, check)) {
+        cli_check_found(check, "%u of %u GPUs pass", checked->node->gpu_count - bad,
+                        checked->node->gpu_count);
         cli_check_evaluate(check, !bad);
     }
     return cli_check_faults_write(compute->fault_dir, "", &faults, bad, err);

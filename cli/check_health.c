@@ -6,13 +6,13 @@
 
 /* The inputs of a GPU's health: states, ECC, temperature, events. */
 
-static void check_reason(const struct cli_checked *of, struct cli_check *check)
+static void check_reason(const struct cli_checked *checked, struct cli_check *check)
 {
     const struct gt_answer *answer;
     struct cli_tally reasons = {0};
     unsigned at = 0;
     bool away = false;
-    while ((answer = cli_check_value(of, "mxSmlGetDeviceState", &at))) {
+    while ((answer = cli_check_value(checked, "mxSmlGetDeviceState", &at))) {
         int64_t state = -1;
         away = (gt_json_is_int(answer->value, &state) && !state) || away;
     }
@@ -20,9 +20,9 @@ static void check_reason(const struct cli_checked *of, struct cli_check *check)
         cli_check_cannot(check, "every device is available, so no reason was asked for");
         return;
     }
-    if (!cli_check_answered(of, "mxSmlGetDeviceUnavailableReason", check))
+    if (!cli_check_answered(checked, "mxSmlGetDeviceUnavailableReason", check))
         return;
-    for (at = 0; (answer = cli_check_next(of, "mxSmlGetDeviceUnavailableReason", &at));) {
+    for (at = 0; (answer = cli_check_next(checked, "mxSmlGetDeviceUnavailableReason", &at));) {
         int64_t code = 0;
         char text[64];
         if (answer->value && gt_json_is_int(gt_get(answer->value, "code"), &code))
@@ -34,14 +34,14 @@ static void check_reason(const struct cli_checked *of, struct cli_check *check)
     cli_check_evaluate(check, reasons.count > 0);
 }
 
-static void check_ecc(const struct cli_checked *of, struct cli_check *check)
+static void check_ecc(const struct cli_checked *checked, struct cli_check *check)
 {
     static const char *const counters[] = {"sramCE", "sramUE", "dramCE", "dramUE", "retiredPage"};
     const struct gt_answer *answer;
     struct cli_tally errors = {0};
     unsigned at = 0, all = 0;
     bool sane = true;
-    while ((answer = cli_check_value(of, "mxSmlGetTotalEccErrors", &at))) {
+    while ((answer = cli_check_value(checked, "mxSmlGetTotalEccErrors", &at))) {
         all++;
         for (unsigned i = 0; i < GT_COUNT(counters); i++) {
             uint64_t count = 0;
@@ -62,19 +62,19 @@ static void check_ecc(const struct cli_checked *of, struct cli_check *check)
     cli_check_evaluate(check, sane);
 }
 
-static void check_ecc_since(const struct cli_checked *of, struct cli_check *check)
+static void check_ecc_since(const struct cli_checked *checked, struct cli_check *check)
 {
-    (void)of;
+    (void)checked;
     cli_check_cannot(
         check,
         "only a second recording after the driver was loaded again shows it, on a GPU that has counted some");
 }
 
-static void check_limited(const struct cli_checked *of, struct cli_check *check)
+static void check_limited(const struct cli_checked *checked, struct cli_check *check)
 {
     unsigned at = 0;
     uint64_t number = 0;
-    const struct gt_answer *answer = cli_check_next(of, "mxSmlGetAllLimitedDevices", &at);
+    const struct gt_answer *answer = cli_check_next(checked, "mxSmlGetAllLimitedDevices", &at);
     if (!gt_json_is_unsigned(gt_get(answer->value, "number"), UINT32_MAX, &number)) {
         cli_check_found(check, "their number is nonsense");
         cli_check_evaluate(check, false);
@@ -85,15 +85,15 @@ static void check_limited(const struct cli_checked *of, struct cli_check *check)
                      number ? "whether they can be used shows only when somebody tries" : "none is listed");
 }
 
-static void check_events(const struct cli_checked *of, struct cli_check *check)
+static void check_events(const struct cli_checked *checked, struct cli_check *check)
 {
     static const char *const needed[] = {"mxSmlEventSetCreate", "mxSmlDeviceRegisterEvents",
                                          "mxSmlEventSetWait"};
-    if (!of->answers || of->answers->library_error) {
-        cli_check_cannot(check, "%s", of->answers ? "there is no library" : of->no_answers);
+    if (!checked->answers || checked->answers->library_error) {
+        cli_check_cannot(check, "%s", checked->answers ? "there is no library" : checked->no_answers);
         return;
     }
-    for (const cJSON *name = gt_first(of->answers->missing); name; name = name->next) {
+    for (const cJSON *name = gt_first(checked->answers->missing); name; name = name->next) {
         for (unsigned i = 0; cJSON_IsString(name) && i < GT_COUNT(needed); i++) {
             if (strcmp(name->valuestring, needed[i]) != 0)
                 continue;
@@ -108,14 +108,15 @@ static void check_events(const struct cli_checked *of, struct cli_check *check)
     }
 }
 
-static void check_locality(const struct cli_checked *of, struct cli_check *check)
+static void check_locality(const struct cli_checked *checked, struct cli_check *check)
 {
     const struct gt_answer *answer;
     struct cli_tally differ = {0};
     unsigned at = 0, same = 0;
-    while ((answer = cli_check_next(of, "mxSmlGetNodeAffinity", &at))) {
-        int gpu = answer->value && answer->arg_count ? cli_check_gpu(of, answer->args[0]) : -1;
-        const struct gt_fact *fact = gpu < 0 ? NULL : gt_facts_find(of->facts, of->node->gpus[gpu].bdf);
+    while ((answer = cli_check_next(checked, "mxSmlGetNodeAffinity", &at))) {
+        int gpu = answer->value && answer->arg_count ? cli_check_gpu(checked, answer->args[0]) : -1;
+        const struct gt_fact *fact =
+            gpu < 0 ? NULL : gt_facts_find(checked->facts, checked->node->gpus[gpu].bdf);
         uint64_t word = 0;
         if (!fact || fact->numa_node < 0)
             continue;

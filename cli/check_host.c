@@ -27,20 +27,20 @@ enum { HOST_FILE_MAX = 1 << 20, RDMA_NODES_MAX = 1024 };
 #define HOST_SELINUX        "/sys/fs/selinux"
 #define HOST_POD_RESOURCES  "/var/lib/kubelet/pod-resources/kubelet.sock"
 
-static bool host_path(const struct cli_checked *of, const char *name, char to[static PATH_MAX])
+static bool host_path(const struct cli_checked *checked, const char *name, char to[static PATH_MAX])
 {
-    return snprintf(to, PATH_MAX, "%s%s", of->root, name) < PATH_MAX;
+    return snprintf(to, PATH_MAX, "%s%s", checked->root, name) < PATH_MAX;
 }
 
 /* A setting of the kubelet's file, "" where it has none. False: there is no such file, and the check says so.
  */
-static bool host_kubelet(const struct cli_checked *of, struct cli_check *check, cJSON **ret)
+static bool host_kubelet(const struct cli_checked *checked, struct cli_check *check, cJSON **ret)
 {
     char path[PATH_MAX];
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *text = NULL;
     size_t len = 0;
-    if (!host_path(of, HOST_KUBELET_CONFIG, path))
+    if (!host_path(checked, HOST_KUBELET_CONFIG, path))
         return false;
     if (gt_file_read(AT_FDCWD, path, HOST_FILE_MAX, &text, &len, &err) >= 0 &&
         gt_yaml_read(text, len, ret, &err) >= 0)
@@ -52,49 +52,49 @@ static bool host_kubelet(const struct cli_checked *of, struct cli_check *check, 
 /* ---- device nodes ---- */
 
 /* The next device node of the driver that is one, from *at on; NULL: no more. */
-static const char *host_next_device(const struct cli_checked *of, unsigned *at, struct stat *ret)
+static const char *host_next_device(const struct cli_checked *checked, unsigned *at, struct stat *ret)
 {
     char path[PATH_MAX];
-    while (*at < of->nodes.count) {
-        const char *name = of->nodes.names[(*at)++];
-        if (snprintf(path, sizeof(path), "%s/%s", of->dev_root, name) < PATH_MAX && stat(path, ret) == 0 &&
-            S_ISCHR(ret->st_mode))
+    while (*at < checked->nodes.count) {
+        const char *name = checked->nodes.names[(*at)++];
+        if (snprintf(path, sizeof(path), "%s/%s", checked->dev_root, name) < PATH_MAX &&
+            stat(path, ret) == 0 && S_ISCHR(ret->st_mode))
             return name;
     }
     return NULL;
 }
 
 /* What was found of the driver's device nodes, of which there must be some. */
-static void host_judge_devices(struct cli_check *check, const struct cli_tally *found, bool any, bool passed)
+static void host_judge_devices(struct cli_check *check, const struct cli_tally *tally, bool any, bool passed)
 {
-    cli_check_found_tally(check, "", found);
+    cli_check_found_tally(check, "", tally);
     if (any)
         cli_check_evaluate(check, passed);
     else
         cli_check_cannot(check, "there is no device node of the driver");
 }
 
-static bool host_has_link(const struct cli_checked *of, dev_t device)
+static bool host_has_link(const struct cli_checked *checked, dev_t device)
 {
     char path[PATH_MAX];
     struct stat found;
-    return snprintf(path, sizeof(path), "%s/char/%u:%u", of->dev_root, major(device), minor(device)) <
+    return snprintf(path, sizeof(path), "%s/char/%u:%u", checked->dev_root, major(device), minor(device)) <
                PATH_MAX &&
            stat(path, &found) == 0 && found.st_rdev == device;
 }
 
-static void check_dev_char(const struct cli_checked *of, struct cli_check *check)
+static void check_dev_char(const struct cli_checked *checked, struct cli_check *check)
 {
     gt_auto_json cJSON *config = NULL;
     struct cli_tally missing = {0};
     struct stat device;
     unsigned at = 0, devices = 0, linked = 0;
-    bool known = host_kubelet(of, check, &config);
-    if (!of->root)
+    bool known = host_kubelet(checked, check, &config);
+    if (!checked->root)
         return;
     const char *driver = known ? gt_get_string(config, "cgroupDriver") : "";
-    for (const char *name; (name = host_next_device(of, &at, &device)); devices++) {
-        bool has = host_has_link(of, device.st_rdev);
+    for (const char *name; (name = host_next_device(checked, &at, &device)); devices++) {
+        bool has = host_has_link(checked, device.st_rdev);
         linked += has;
         if (!has)
             cli_tally_add(&missing, "none of %s", name);
@@ -103,27 +103,27 @@ static void check_dev_char(const struct cli_checked *of, struct cli_check *check
     host_judge_devices(check, &missing, devices, linked == devices || strcmp(driver, "cgroupfs") == 0);
 }
 
-static void check_rights(const struct cli_checked *of, struct cli_check *check)
+static void check_rights(const struct cli_checked *checked, struct cli_check *check)
 {
     struct cli_tally modes = {0};
     struct stat device;
     unsigned at = 0;
     bool open = true;
-    while (host_next_device(of, &at, &device)) {
+    while (host_next_device(checked, &at, &device)) {
         open = open && (device.st_mode & 0666) == 0666;
         cli_tally_add(&modes, "mode %04o", (unsigned)(device.st_mode & 07777));
     }
     host_judge_devices(check, &modes, modes.count, open);
 }
 
-static void check_rdma(const struct cli_checked *of, struct cli_check *check)
+static void check_rdma(const struct cli_checked *checked, struct cli_check *check)
 {
     struct cli_tally names = {0};
     unsigned nics = 0, nodes = 0;
     char path[PATH_MAX];
-    for (unsigned i = 0; i < of->facts->count; i++)
-        if (of->facts->devices[i].rdma[0]) {
-            cli_tally_add(&names, "%s", of->facts->devices[i].rdma);
+    for (unsigned i = 0; i < checked->facts->count; i++)
+        if (checked->facts->devices[i].rdma[0]) {
+            cli_tally_add(&names, "%s", checked->facts->devices[i].rdma);
             nics++;
         }
     cli_check_found_tally(check, "", &names);
@@ -132,7 +132,7 @@ static void check_rdma(const struct cli_checked *of, struct cli_check *check)
         return;
     }
     for (unsigned i = 0; i < RDMA_NODES_MAX; i++) {
-        int len = snprintf(path, sizeof(path), "%s/infiniband/uverbs%u", of->dev_root, i);
+        int len = snprintf(path, sizeof(path), "%s/infiniband/uverbs%u", checked->dev_root, i);
         nodes += len < PATH_MAX && access(path, F_OK) == 0;
     }
     cli_check_found(check, "%u device nodes", nodes);
@@ -141,17 +141,17 @@ static void check_rdma(const struct cli_checked *of, struct cli_check *check)
 
 /* ---- kubelet, runtime, clock ---- */
 
-static void check_numa_policies(const struct cli_checked *of, struct cli_check *check)
+static void check_numa_policies(const struct cli_checked *checked, struct cli_check *check)
 {
     gt_auto_json cJSON *config = NULL;
-    if (!host_kubelet(of, check, &config))
+    if (!host_kubelet(checked, check, &config))
         return;
     const char *cpu = gt_get_string(config, "cpuManagerPolicy"),
                *policy = gt_get_string(config, "topologyManagerPolicy");
     unsigned numa = 0, last = UINT_MAX;
-    for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        unsigned own = (unsigned)of->node->gpus[i].numa_node;
-        numa += of->node->gpus[i].numa_node >= 0 && own != last;
+    for (unsigned i = 0; i < checked->node->gpu_count; i++) {
+        unsigned own = (unsigned)checked->node->gpus[i].numa_node;
+        numa += checked->node->gpus[i].numa_node >= 0 && own != last;
         last = own;
     }
     cli_check_found(check, "cpuManagerPolicy %.40s, topologyManagerPolicy %.40s", *cpu ? cpu : "none",
@@ -182,21 +182,21 @@ static bool host_toml(const char *text, const char *key, char *to, size_t size)
 }
 
 /* "1 1": as it is, and as it will be. */
-static bool host_has_boolean(const struct cli_checked *of, const char *name, bool otherwise)
+static bool host_has_boolean(const struct cli_checked *checked, const char *name, bool otherwise)
 {
     char path[PATH_MAX], file[128], text[16];
     snprintf(file, sizeof(file), HOST_SELINUX "/booleans/%s", name);
-    if (!host_path(of, file, path) || gt_file_read_attribute(AT_FDCWD, path, text, sizeof(text)) <= 0)
+    if (!host_path(checked, file, path) || gt_file_read_attribute(AT_FDCWD, path, text, sizeof(text)) <= 0)
         return otherwise;
     return text[0] == '1';
 }
 
 /* The type of "USER:ROLE:TYPE:LEVEL"; "" where the file has none. */
-static void host_selinux_type(const struct cli_checked *of, const char *device, char *to, size_t size)
+static void host_selinux_type(const struct cli_checked *checked, const char *device, char *to, size_t size)
 {
     char path[PATH_MAX], label[256], *type = label;
     ssize_t n = -1;
-    if (snprintf(path, sizeof(path), "%s/%s", of->dev_root, device) < (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s/%s", checked->dev_root, device) < (int)sizeof(path))
         n = lgetxattr(path, "security.selinux", label, sizeof(label) - 1);
     label[n > 0 ? n : 0] = '\0';
     for (unsigned i = 0; i < 2 && type; i++)
@@ -205,24 +205,24 @@ static void host_selinux_type(const struct cli_checked *of, const char *device, 
 }
 
 /* By the policy container-selinux. */
-static void check_selinux(const struct cli_checked *of, struct cli_check *check)
+static void check_selinux(const struct cli_checked *checked, struct cli_check *check)
 {
     char path[PATH_MAX], text[16], type[64];
     struct cli_tally types = {0};
     struct stat device;
     unsigned at = 0;
     bool allowed = true;
-    if (!host_path(of, HOST_SELINUX "/enforce", path))
+    if (!host_path(checked, HOST_SELINUX "/enforce", path))
         return;
     if (gt_file_read_attribute(AT_FDCWD, path, text, sizeof(text)) <= 0 || text[0] != '1') {
         cli_check_found(check, "not enforced");
         cli_check_evaluate(check, true);
         return;
     }
-    bool all = host_has_boolean(of, "container_use_devices", false);
-    bool dri = host_has_boolean(of, "container_use_dri_devices", true); /* older policies have it not */
-    for (const char *name; (name = host_next_device(of, &at, &device));) {
-        host_selinux_type(of, name, type, sizeof(type));
+    bool all = host_has_boolean(checked, "container_use_devices", false);
+    bool dri = host_has_boolean(checked, "container_use_dri_devices", true); /* older policies have it not */
+    for (const char *name; (name = host_next_device(checked, &at, &device));) {
+        host_selinux_type(checked, name, type, sizeof(type));
         cli_tally_add(&types, "%s", type[0] ? type : "no type");
         allowed = allowed && (all || (dri && strcmp(type, "dri_device_t") == 0) ||
                               strcmp(type, "container_file_t") == 0);
@@ -231,12 +231,12 @@ static void check_selinux(const struct cli_checked *of, struct cli_check *check)
     host_judge_devices(check, &types, types.count, allowed);
 }
 
-static void check_containerd(const struct cli_checked *of, struct cli_check *check)
+static void check_containerd(const struct cli_checked *checked, struct cli_check *check)
 {
     char path[PATH_MAX], version[16] = "1", cdi[16] = "", imports[16] = "";
     gt_auto_err struct gt_err *err = NULL;
     gt_auto_free char *text = NULL;
-    if (!host_path(of, HOST_CONTAINERD, path))
+    if (!host_path(checked, HOST_CONTAINERD, path))
         return;
     if (gt_file_read(AT_FDCWD, path, HOST_FILE_MAX, &text, NULL, &err) < 0) {
         cli_check_cannot(check, "%.150s", gt_err_text(err));
@@ -252,23 +252,24 @@ static void check_containerd(const struct cli_checked *of, struct cli_check *che
         cli_check_evaluate(check, said ? strcmp(cdi, "true") == 0 : strcmp(version, "3") >= 0);
 }
 
-static void check_pod_resources(const struct cli_checked *of, struct cli_check *check)
+static void check_pod_resources(const struct cli_checked *checked, struct cli_check *check)
 {
     char path[PATH_MAX];
     struct stat found;
-    if (!host_path(of, HOST_POD_RESOURCES, path))
+    if (!host_path(checked, HOST_POD_RESOURCES, path))
         return;
     bool there = stat(path, &found) == 0;
-    if (!there && errno == ENOENT && (!host_path(of, "/var/lib/kubelet", path) || access(path, F_OK) < 0))
+    if (!there && errno == ENOENT &&
+        (!host_path(checked, "/var/lib/kubelet", path) || access(path, F_OK) < 0))
         cli_check_cannot(check, "there is no kubelet in /var/lib/kubelet");
     else
         cli_check_evaluate(check, there && S_ISSOCK(found.st_mode));
 }
 
-static void check_clock(const struct cli_checked *of, struct cli_check *check)
+static void check_clock(const struct cli_checked *checked, struct cli_check *check)
 {
     struct timex state = {0};
-    if (*of->root) {
+    if (*checked->root) {
         cli_check_cannot(check, "the root is not this machine's");
         return;
     }

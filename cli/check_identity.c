@@ -11,20 +11,20 @@ enum { KUBELET_ID_MAX = 63, UUID_CHARACTERS = 36 };
 
 static const char info_call[] = "mxSmlGetDeviceInfo";
 
-static void check_address(const struct cli_checked *of, struct cli_check *check)
+static void check_address(const struct cli_checked *checked, struct cli_check *check)
 {
     const struct gt_answer *answer;
     struct cli_tally problems = {0};
     char bdf[GT_BDF_SIZE], text[32];
     unsigned at = 0, good = 0, all = 0;
-    while ((answer = cli_check_value(of, info_call, &at))) {
+    while ((answer = cli_check_value(checked, info_call, &at))) {
         if (!answer->arg_count)
             continue;
         all++;
         bool is_text = gt_value_text(gt_get(answer->value, "bdfId"), text, sizeof(text));
         if (!is_text || !gt_bdf_normalise(text, bdf))
             cli_tally_add(&problems, "device %u: no PCI address", answer->args[0]);
-        else if (cli_check_gpu(of, answer->args[0]) < 0)
+        else if (cli_check_gpu(checked, answer->args[0]) < 0)
             cli_tally_add(&problems, "device %u: %s is not on the bus, or is claimed twice", answer->args[0],
                           text);
         else if (strcmp(bdf, text) != 0)
@@ -37,18 +37,18 @@ static void check_address(const struct cli_checked *of, struct cli_check *check)
     cli_check_evaluate(check, good == all);
 }
 
-static void check_identity_order(const struct cli_checked *of, struct cli_check *check)
+static void check_identity_order(const struct cli_checked *checked, struct cli_check *check)
 {
     const struct gt_answer *answer;
     unsigned at = 0, all = 0, repeated = 0, ascending = 0;
-    while ((answer = cli_check_value(of, info_call, &at))) {
+    while ((answer = cli_check_value(checked, info_call, &at))) {
         uint64_t id;
         if (!answer->arg_count)
             continue;
         all++;
         repeated +=
             gt_json_is_unsigned(gt_get(answer->value, "deviceId"), UINT32_MAX, &id) && id == answer->args[0];
-        ascending += cli_check_gpu(of, answer->args[0]) == (int)answer->args[0];
+        ascending += cli_check_gpu(checked, answer->args[0]) == (int)answer->args[0];
     }
     cli_check_found(check, "%u of %u repeat it; %u stand in the order of their addresses", repeated, all,
                     ascending);
@@ -67,41 +67,41 @@ static bool is_usual_uuid(const char *uuid)
     return true;
 }
 
-static void check_uuid(const struct cli_checked *of, struct cli_check *check)
+static void check_uuid(const struct cli_checked *checked, struct cli_check *check)
 {
     unsigned usual = 0, longest = 0;
-    for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        const char *uuid = of->node->gpus[i].uuid; /* one that two GPUs have was removed from both */
+    for (unsigned i = 0; i < checked->node->gpu_count; i++) {
+        const char *uuid = checked->node->gpus[i].uuid; /* one that two GPUs have was removed from both */
         unsigned len = (unsigned)strlen(uuid);
         usual += is_usual_uuid(uuid);
         longest = len > longest ? len : longest;
     }
     cli_check_found(check, "%u of %u GPUs have such a one; the longest has %u characters", usual,
-                    of->node->gpu_count, longest);
-    cli_check_evaluate(check, usual == of->node->gpu_count);
+                    checked->node->gpu_count, longest);
+    cli_check_evaluate(check, usual == checked->node->gpu_count);
 }
 
-static void check_device_id(const struct cli_checked *of, struct cli_check *check)
+static void check_device_id(const struct cli_checked *checked, struct cli_check *check)
 {
     unsigned fits = 0;
-    for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        const struct gt_gpu *gpu = &of->node->gpus[i];
+    for (unsigned i = 0; i < checked->node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &checked->node->gpus[i];
         char id[GT_ID_SIZE];
         gt_gpu_device_id(gpu, id);
         fits += gpu->uuid[0] && strcmp(id, gpu->uuid) == 0;
     }
-    cli_check_found(check, "%u of %u can; the limit is %d characters", fits, of->node->gpu_count,
+    cli_check_found(check, "%u of %u can; the limit is %d characters", fits, checked->node->gpu_count,
                     KUBELET_ID_MAX);
-    cli_check_evaluate(check, fits == of->node->gpu_count);
+    cli_check_evaluate(check, fits == checked->node->gpu_count);
 }
 
-static void check_identity_check_kind(const struct cli_checked *of, struct cli_check *check)
+static void check_identity_check_kind(const struct cli_checked *checked, struct cli_check *check)
 {
     const struct gt_answer *answer;
     struct cli_tally modes = {0}, names = {0};
     unsigned at = 0;
     bool known = true;
-    while ((answer = cli_check_value(of, info_call, &at))) {
+    while ((answer = cli_check_value(checked, info_call, &at))) {
         uint64_t mode = 0, brand = 0;
         char name[64];
         known = gt_json_is_unsigned(gt_get(answer->value, "mode"), 2, &mode) && known;
@@ -116,17 +116,17 @@ static void check_identity_check_kind(const struct cli_checked *of, struct cli_c
     cli_check_evaluate(check, known);
 }
 
-static void check_memory(const struct cli_checked *of, struct cli_check *check)
+static void check_memory(const struct cli_checked *checked, struct cli_check *check)
 {
     struct cli_tally sizes = {0};
     bool sane = true;
-    for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        uint64_t gib = of->node->gpus[i].memory_bytes >> 30;
+    for (unsigned i = 0; i < checked->node->gpu_count; i++) {
+        uint64_t gib = checked->node->gpus[i].memory_bytes >> 30;
         cli_tally_add(&sizes, "%llu GiB", (unsigned long long)gib);
         sane = sane && gib >= 16 && gib <= 1024;
     }
     cli_check_found_tally(check, "", &sizes);
-    cli_check_evaluate(check, sane && of->node->gpu_count);
+    cli_check_evaluate(check, sane && checked->node->gpu_count);
 }
 
 const struct cli_check_rule cli_check_identity[] = {

@@ -9,33 +9,33 @@
 
 enum { VENDOR = 0x9999, KNOWN_DEVICE = 0x0a01 }; /* the one id of MetaX's that public lists have */
 
-static void check_vendor(const struct cli_checked *of, struct cli_check *check)
+static void check_vendor(const struct cli_checked *checked, struct cli_check *check)
 {
-    cli_check_found(check, "%u of vendor %04x", of->node->gpu_count, of->vendor);
-    if (of->node->gpu_count)
-        cli_check_evaluate(check, of->vendor == VENDOR);
+    cli_check_found(check, "%u of vendor %04x", checked->node->gpu_count, checked->vendor);
+    if (checked->node->gpu_count)
+        cli_check_evaluate(check, checked->vendor == VENDOR);
     else
         cli_check_cannot(check, "there is none: no GPU, or its vendor id is another one");
 }
 
-static void check_pci_device(const struct cli_checked *of, struct cli_check *check)
+static void check_pci_device(const struct cli_checked *checked, struct cli_check *check)
 {
     struct cli_tally ids = {0};
     bool known = true;
-    for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        cli_tally_add(&ids, "%04x", of->node->gpus[i].pci.device);
-        known = known && of->node->gpus[i].pci.device == KNOWN_DEVICE;
+    for (unsigned i = 0; i < checked->node->gpu_count; i++) {
+        cli_tally_add(&ids, "%04x", checked->node->gpus[i].pci.device);
+        known = known && checked->node->gpus[i].pci.device == KNOWN_DEVICE;
     }
     cli_check_found_tally(check, "", &ids);
     cli_check_evaluate(check, known);
 }
 
-static void check_driver(const struct cli_checked *of, struct cli_check *check)
+static void check_driver(const struct cli_checked *checked, struct cli_check *check)
 {
     struct cli_tally drivers = {0};
     bool bound = true;
-    for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        const struct gt_fact *fact = gt_facts_find(of->facts, of->node->gpus[i].bdf);
+    for (unsigned i = 0; i < checked->node->gpu_count; i++) {
+        const struct gt_fact *fact = gt_facts_find(checked->facts, checked->node->gpus[i].bdf);
         const char *driver = fact && fact->driver[0] ? fact->driver : "none";
         cli_tally_add(&drivers, "%s", driver);
         bound = bound && strcasecmp(driver, "metax") == 0;
@@ -44,10 +44,10 @@ static void check_driver(const struct cli_checked *of, struct cli_check *check)
     cli_check_evaluate(check, bound);
 }
 
-static void check_driver_version(const struct cli_checked *of, struct cli_check *check)
+static void check_driver_version(const struct cli_checked *checked, struct cli_check *check)
 {
-    cli_check_found(check, "%s", of->facts->driver_version[0] ? of->facts->driver_version : "none");
-    cli_check_evaluate(check, of->facts->driver_version[0]);
+    cli_check_found(check, "%s", checked->facts->driver_version[0] ? checked->facts->driver_version : "none");
+    cli_check_evaluate(check, checked->facts->driver_version[0]);
 }
 
 static bool check_kernel_has(const struct gt_device_nodes *nodes, const char *name)
@@ -55,27 +55,27 @@ static bool check_kernel_has(const struct gt_device_nodes *nodes, const char *na
     return GT_HAS_TEXT(nodes->names, nodes->count, name);
 }
 
-static void check_control(const struct cli_checked *of, struct cli_check *check)
+static void check_control(const struct cli_checked *checked, struct cli_check *check)
 {
-    const struct gt_device_nodes *nodes = &of->nodes;
+    const struct gt_device_nodes *nodes = &checked->nodes;
     struct cli_tally names = {0};
-    for (unsigned i = 0; of->dev_root && i < nodes->count; i++)
+    for (unsigned i = 0; checked->dev_root && i < nodes->count; i++)
         if (strncmp(nodes->names[i], "dri/", 4) != 0)
             cli_tally_add(&names, "%s", nodes->names[i]);
     cli_check_found_tally(check, "", &names);
-    if (!of->dev_root)
+    if (!checked->dev_root)
         cli_check_cannot(check, "device nodes are not in a recording");
-    else if (cli_check_has_gpus(of, check))
+    else if (cli_check_has_gpus(checked, check))
         cli_check_evaluate(check, check_kernel_has(nodes, "mxcd"));
 }
 
-static void check_kernel_drm(const struct cli_checked *of, struct cli_check *check)
+static void check_kernel_drm(const struct cli_checked *checked, struct cli_check *check)
 {
-    const struct gt_device_nodes *nodes = &of->nodes;
+    const struct gt_device_nodes *nodes = &checked->nodes;
     struct cli_tally problems = {0};
     unsigned named = 0, there = 0;
-    for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        const struct gt_gpu *gpu = &of->node->gpus[i];
+    for (unsigned i = 0; i < checked->node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &checked->node->gpus[i];
         char card[32], render[32];
         snprintf(card, sizeof(card), "dri/card%d", gpu->drm_card);
         snprintf(render, sizeof(render), "dri/renderD%d", gpu->drm_render);
@@ -84,35 +84,35 @@ static void check_kernel_drm(const struct cli_checked *of, struct cli_check *che
             continue;
         }
         named++;
-        bool both = !of->dev_root || (check_kernel_has(nodes, card) && check_kernel_has(nodes, render));
+        bool both = !checked->dev_root || (check_kernel_has(nodes, card) && check_kernel_has(nodes, render));
         there += both;
         if (!both)
             cli_tally_add(&problems, "no /dev/%s", check_kernel_has(nodes, card) ? render : card);
     }
-    cli_check_found(check, "named for %u of %u GPUs", named, of->node->gpu_count);
-    if (of->dev_root)
+    cli_check_found(check, "named for %u of %u GPUs", named, checked->node->gpu_count);
+    if (checked->dev_root)
         cli_check_found(check, "there for %u", there);
     cli_check_found_tally(check, "", &problems);
-    if (of->dev_root || named < of->node->gpu_count)
-        cli_check_evaluate(check, there == of->node->gpu_count);
+    if (checked->dev_root || named < checked->node->gpu_count)
+        cli_check_evaluate(check, there == checked->node->gpu_count);
     else
         cli_check_cannot(check, "device nodes are not in a recording");
 }
 
-static void check_pcie(const struct cli_checked *of, struct cli_check *check)
+static void check_pcie(const struct cli_checked *checked, struct cli_check *check)
 {
     unsigned whole = 0;
     struct cli_tally links = {0};
-    for (unsigned i = 0; i < of->node->gpu_count; i++) {
-        const struct gt_gpu *gpu = &of->node->gpus[i];
+    for (unsigned i = 0; i < checked->node->gpu_count; i++) {
+        const struct gt_gpu *gpu = &checked->node->gpus[i];
         whole += gpu->numa_node >= 0 && gpu->pci.path.root[0] && gpu->pci.now.width && gpu->pci.max.width;
         cli_tally_add(&links, "%g GT/s x%u of %g GT/s x%u", gpu->pci.now.speed, gpu->pci.now.width,
                       gpu->pci.max.speed, gpu->pci.max.width);
     }
     cli_check_found_tally(check, "", &links);
-    if (cli_check_has_gpus(of, check)) {
-        cli_check_found(check, "all of it for %u of %u GPUs", whole, of->node->gpu_count);
-        cli_check_evaluate(check, whole == of->node->gpu_count);
+    if (cli_check_has_gpus(checked, check)) {
+        cli_check_found(check, "all of it for %u of %u GPUs", whole, checked->node->gpu_count);
+        cli_check_evaluate(check, whole == checked->node->gpu_count);
     }
 }
 

@@ -25,19 +25,20 @@ struct links_said {
 };
 
 /* The GPU that an answer names as the other end; -1: no GPU of this node. */
-static int check_links_peer_of(const struct cli_checked *of, const struct gt_answer *answer)
+static int check_links_peer_of(const struct cli_checked *checked, const struct gt_answer *answer)
 {
     int64_t device = -1;
     char bdf[GT_BDF_SIZE];
     if (!gt_json_is_int(gt_get(answer->value, "deviceId"), &device) || device < 0 ||
         device >= GT_VENDOR_DEVICES)
         return -1;
-    int gpu = cli_check_gpu(of, (unsigned)device);
-    return gpu >= 0 && gt_answer_bdf(answer, bdf) && strcmp(bdf, of->node->gpus[gpu].bdf) == 0 ? (int)device
-                                                                                               : -1;
+    int gpu = cli_check_gpu(checked, (unsigned)device);
+    return gpu >= 0 && gt_answer_bdf(answer, bdf) && strcmp(bdf, checked->node->gpus[gpu].bdf) == 0
+               ? (int)device
+               : -1;
 }
 
-static const struct links_said *links_listen(const struct cli_checked *of)
+static const struct links_said *links_listen(const struct cli_checked *checked)
 {
     static struct links_said the_last;
     struct links_said *said = &the_last;
@@ -45,13 +46,13 @@ static const struct links_said *links_listen(const struct cli_checked *of)
     unsigned at = 0;
     memset(said, 0, sizeof(*said));
     memset(said->level, 255, sizeof(said->level));
-    while ((answer = cli_check_next(of, level_call, &at))) {
+    while ((answer = cli_check_next(checked, level_call, &at))) {
         uint64_t level;
         if (answer->value && answer->arg_count == 2 && answer->args[0] < GT_VENDOR_DEVICES &&
             answer->args[1] < GT_VENDOR_DEVICES && gt_json_is_unsigned(answer->value, 254, &level))
             said->level[answer->args[0]][answer->args[1]] = (unsigned char)level;
     }
-    for (at = 0; (answer = cli_check_next(of, remote_call, &at));) {
+    for (at = 0; (answer = cli_check_next(checked, remote_call, &at));) {
         if (answer->arg_count != 2 || answer->args[0] >= GT_VENDOR_DEVICES ||
             answer->args[1] >= GT_VENDOR_LINK_NUMBERS || answer->why)
             continue;
@@ -62,7 +63,7 @@ static const struct links_said *links_listen(const struct cli_checked *of)
             continue;
         said->there |= bit;
         said->all_links[answer->args[0]]++;
-        int peer = check_links_peer_of(of, answer);
+        int peer = check_links_peer_of(checked, answer);
         if (peer < 0)
             said->elsewhere++;
         else
@@ -71,9 +72,9 @@ static const struct links_said *links_listen(const struct cli_checked *of)
     return said;
 }
 
-static void check_levels(const struct cli_checked *of, struct cli_check *check)
+static void check_levels(const struct cli_checked *checked, struct cli_check *check)
 {
-    const struct links_said *said = links_listen(of);
+    const struct links_said *said = links_listen(checked);
     struct cli_tally levels = {0};
     unsigned differ = 0;
     bool known = true;
@@ -99,11 +100,11 @@ static void found_numbers(struct cli_check *check, const char *before, unsigned 
         cli_check_found(check, "%s %s", before, list.data);
 }
 
-static void check_numbers(const struct cli_checked *of, struct cli_check *check)
+static void check_numbers(const struct cli_checked *checked, struct cli_check *check)
 {
-    const struct links_said *said = links_listen(of);
-    if (!of->answers || !(said->there | said->empty | said->refused)) {
-        cli_check_answered(of, remote_call, check);
+    const struct links_said *said = links_listen(checked);
+    if (!checked->answers || !(said->there | said->empty | said->refused)) {
+        cli_check_answered(checked, remote_call, check);
         return;
     }
     unsigned first = 1, last = 1u << (GT_VENDOR_LINK_NUMBERS - 1);
@@ -140,54 +141,54 @@ static struct links_pairs links_count(const struct links_said *said)
 }
 
 /* Whether there are answers about links; else the check says why not. */
-static bool links_are_known(const struct cli_checked *of, const struct links_said *said,
+static bool links_are_known(const struct cli_checked *checked, const struct links_said *said,
                             struct cli_check *check)
 {
-    bool known = cli_check_answered(of, remote_call, check);
+    bool known = cli_check_answered(checked, remote_call, check);
     if (!known && said->empty)
         cli_check_cannot(check, "no GPU has a link");
     return known;
 }
 
-static void check_ends(const struct cli_checked *of, struct cli_check *check)
+static void check_ends(const struct cli_checked *checked, struct cli_check *check)
 {
-    const struct links_said *said = links_listen(of);
+    const struct links_said *said = links_listen(checked);
     struct links_pairs pairs = links_count(said);
-    if (!links_are_known(of, said, check))
+    if (!links_are_known(checked, said, check))
         return;
     cli_check_found(check, "%u pairs are linked, %u of them differ at their two ends", pairs.linked,
                     pairs.one_sided);
     cli_check_evaluate(check, !pairs.one_sided);
 }
 
-static void check_links_and_levels(const struct cli_checked *of, struct cli_check *check)
+static void check_links_and_levels(const struct cli_checked *checked, struct cli_check *check)
 {
-    const struct links_said *said = links_listen(of);
+    const struct links_said *said = links_listen(checked);
     struct links_pairs pairs = links_count(said);
-    if (!links_are_known(of, said, check))
+    if (!links_are_known(checked, said, check))
         return;
     cli_check_found(check, "%u pairs disagree", pairs.disagree);
     cli_check_evaluate(check, !pairs.disagree);
 }
 
-static void check_far_links(const struct cli_checked *of, struct cli_check *check)
+static void check_far_links(const struct cli_checked *checked, struct cli_check *check)
 {
-    const struct links_said *said = links_listen(of);
-    if (!links_are_known(of, said, check))
+    const struct links_said *said = links_listen(checked);
+    if (!links_are_known(checked, said, check))
         return;
     cli_check_found(check, "%u links lead to what is no GPU of this node", said->elsewhere);
     cli_check_cannot(check, said->elsewhere ? "what such a link names is not published; the recording has it"
                                             : "no link leads to another server");
 }
 
-static void check_port_states(const struct cli_checked *of, struct cli_check *check)
+static void check_port_states(const struct cli_checked *checked, struct cli_check *check)
 {
-    const struct links_said *said = links_listen(of);
+    const struct links_said *said = links_listen(checked);
     const struct gt_answer *answer;
     struct cli_tally states = {0};
     unsigned at = 0, others = 0;
     bool sane = true;
-    while ((answer = cli_check_value(of, state_call, &at))) {
+    while ((answer = cli_check_value(checked, state_call, &at))) {
         unsigned up = 0;
         if (!answer->arg_count || answer->args[0] >= GT_VENDOR_DEVICES)
             continue;
@@ -210,13 +211,13 @@ static void check_port_states(const struct cli_checked *of, struct cli_check *ch
     cli_check_evaluate(check, sane && !others);
 }
 
-static void check_port_speed(const struct cli_checked *of, struct cli_check *check)
+static void check_port_speed(const struct cli_checked *checked, struct cli_check *check)
 {
     const struct gt_answer *answer;
     struct cli_tally links = {0};
     unsigned at = 0;
     bool usual = true;
-    while ((answer = cli_check_next(of, speed_call, &at))) {
+    while ((answer = cli_check_next(checked, speed_call, &at))) {
         for (const cJSON *item = gt_first(answer->value); item; item = item->next) {
             const cJSON *speed = gt_get(item, "speed"), *width = gt_get(item, "width");
             double s = cJSON_IsNumber(speed) ? speed->valuedouble : -1,
@@ -229,38 +230,38 @@ static void check_port_speed(const struct cli_checked *of, struct cli_check *che
     cli_check_evaluate(check, usual);
 }
 
-static void check_link_bandwidth(const struct cli_checked *of, struct cli_check *check)
+static void check_link_bandwidth(const struct cli_checked *checked, struct cli_check *check)
 {
-    (void)of;
+    (void)checked;
     cli_check_cannot(
         check, "no bandwidth is published and none is measured here; the vendor's own test measures it");
 }
 
-static void check_servers(const struct cli_checked *of, struct cli_check *check)
+static void check_servers(const struct cli_checked *checked, struct cli_check *check)
 {
     unsigned at = 0;
-    const struct gt_answer *answer = cli_check_next(of, "mxSmlGetLocalAndMultipleRemoteUuid", &at);
+    const struct gt_answer *answer = cli_check_next(checked, "mxSmlGetLocalAndMultipleRemoteUuid", &at);
     if (answer && answer->value) {
         uint64_t count = 0;
         const cJSON *remotes = gt_get(answer->value, "remotes");
         bool reported = gt_json_is_unsigned(gt_get(answer->value, "count"), UINT32_MAX, &count);
         cli_check_found(check, "own %s; %llu counted, %u believed",
-                        of->node->server_uuid[0] ? of->node->server_uuid : "none", (unsigned long long)count,
-                        of->node->remote_count);
+                        checked->node->server_uuid[0] ? checked->node->server_uuid : "none",
+                        (unsigned long long)count, checked->node->remote_count);
         cli_check_evaluate(check, reported && count == (uint64_t)cJSON_GetArraySize(remotes) &&
-                                      of->node->server_uuid[0]);
-    } else if (of->node->server_uuid[0]) {
-        cli_check_found(check, "own %s, by mxSmlGetLocalAndRemoteUuid", of->node->server_uuid);
+                                      checked->node->server_uuid[0]);
+    } else if (checked->node->server_uuid[0]) {
+        cli_check_found(check, "own %s, by mxSmlGetLocalAndRemoteUuid", checked->node->server_uuid);
         cli_check_evaluate(check, true);
     } else
-        cli_check_answered(of, "mxSmlGetLocalAndMultipleRemoteUuid", check);
+        cli_check_answered(checked, "mxSmlGetLocalAndMultipleRemoteUuid", check);
 }
 
-static void check_link_places(const struct cli_checked *of, struct cli_check *check)
+static void check_link_places(const struct cli_checked *checked, struct cli_check *check)
 {
     const struct gt_answer *answer;
     struct cli_tally places = {0};
-    for (unsigned at = 0; (answer = cli_check_next(of, "mxSmlGetMetaXLinkTopo", &at));) {
+    for (unsigned at = 0; (answer = cli_check_next(checked, "mxSmlGetMetaXLinkTopo", &at));) {
         uint64_t id = 0, socket = 0;
         if (answer->value && gt_json_is_unsigned(gt_get(answer->value, "topologyId"), UINT32_MAX, &id) &&
             gt_json_is_unsigned(gt_get(answer->value, "socketId"), UINT32_MAX, &socket))

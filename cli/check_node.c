@@ -84,29 +84,30 @@ static bool is_unprivileged(const struct cli_source *source)
            !sets[1].effective;
 }
 
-static int inspect(struct cli_call *call, const struct cli_source *source, struct material *m,
+static int inspect(struct cli_call *call, const struct cli_source *source, struct material *material,
                    struct cli_checked *ret)
 {
     struct gt_err **err = call->err;
-    GT_TRY(cli_source_scan(call, source, &m->node, &m->raw));
-    if (!m->raw.pci)
+    GT_TRY(cli_source_scan(call, source, &material->node, &material->raw));
+    if (!material->raw.pci)
         return gt_fail(err, EINVAL, "--from: %s: not a recording, and only that holds what is checked",
                        source->from);
-    GT_TRY(gt_facts_from_json(m->raw.pci, strlen(m->raw.pci), "raw.pci", &m->facts, err));
-    if (m->raw.vendor)
-        GT_TRY(gt_answers_read(m->raw.vendor, strlen(m->raw.vendor), &m->answers, err));
-    if (snprintf(m->dev_root, sizeof(m->dev_root), "%s/dev", source->root ? source->root : "") >=
-        (int)sizeof(m->dev_root))
+    GT_TRY(
+        gt_facts_from_json(material->raw.pci, strlen(material->raw.pci), "raw.pci", &material->facts, err));
+    if (material->raw.vendor)
+        GT_TRY(gt_answers_read(material->raw.vendor, strlen(material->raw.vendor), &material->answers, err));
+    if (snprintf(material->dev_root, sizeof(material->dev_root), "%s/dev",
+                 source->root ? source->root : "") >= (int)sizeof(material->dev_root))
         return gt_fail(err, ENAMETOOLONG, "--root: %s", source->root);
-    *ret = (struct cli_checked){.node = m->node,
-                                .facts = &m->facts,
-                                .answers = m->raw.vendor ? &m->answers : NULL,
-                                .no_answers = missing_why(m->node, "vendor library"),
+    *ret = (struct cli_checked){.node = material->node,
+                                .facts = &material->facts,
+                                .answers = material->raw.vendor ? &material->answers : NULL,
+                                .no_answers = missing_why(material->node, "vendor library"),
                                 .root = source->from   ? NULL
                                         : source->root ? source->root
                                                        : "",
-                                .dev_root = source->from ? NULL : m->dev_root,
-                                .vendor = m->facts.vendor,
+                                .dev_root = source->from ? NULL : material->dev_root,
+                                .vendor = material->facts.vendor,
                                 .unprivileged = is_unprivileged(source)};
     return 0;
 }
@@ -207,14 +208,14 @@ static int write_recording(struct cli_call *call, const char *path, const struct
     return cli_write_file(call, path, whole.data);
 }
 
-static void check_node_values(const struct cli_checked *of, const struct cli_check_rule *rule,
+static void check_node_values(const struct cli_checked *checked, const struct cli_check_rule *rule,
                               struct cli_check *check)
 {
     const struct gt_answer *answer;
     struct cli_tally values = {0};
     unsigned at = 0;
     bool sane = true;
-    while ((answer = cli_check_value(of, rule->call, &at))) {
+    while ((answer = cli_check_value(checked, rule->call, &at))) {
         int64_t value = -1;
         sane = gt_json_is_int(answer->value, &value) && value >= rule->low && value <= rule->high && sane;
         cli_tally_add(&values, "%s%lld", rule->word, (long long)value);
@@ -223,28 +224,28 @@ static void check_node_values(const struct cli_checked *of, const struct cli_che
     cli_check_evaluate(check, sane);
 }
 
-static void check_node_judge(const struct cli_checked *of, const struct cli_check_rule *rule,
+static void check_node_judge(const struct cli_checked *checked, const struct cli_check_rule *rule,
                              struct cli_check *check)
 {
-    if (rule->needs == CLI_CHECK_GPUS && !cli_check_has_gpus(of, check))
+    if (rule->needs == CLI_CHECK_GPUS && !cli_check_has_gpus(checked, check))
         return;
-    if (rule->call && !cli_check_answered(of, rule->call, check))
+    if (rule->call && !cli_check_answered(checked, rule->call, check))
         return;
-    if (rule->needs == CLI_CHECK_MACHINE && !of->root)
+    if (rule->needs == CLI_CHECK_MACHINE && !checked->root)
         cli_check_cannot(check, "that is not in a recording");
     else if (rule->judge)
-        rule->judge(of, check);
+        rule->judge(checked, check);
     else
-        check_node_values(of, rule, check);
+        check_node_values(checked, rule, check);
 }
 
-static void check_node_all(const struct cli_checked *of, struct cli_checks *to)
+static void check_node_all(const struct cli_checked *checked, struct cli_checks *to)
 {
     const struct cli_check_rule *const tables[] = {cli_check_kernel,   cli_check_host,  cli_check_library,
                                                    cli_check_identity, cli_check_links, cli_check_health};
     for (size_t i = 0; i < GT_COUNT(tables); i++)
         for (const struct cli_check_rule *rule = tables[i]; rule->name; rule++)
-            check_node_judge(of, rule, cli_check_add(to, rule->name, rule->assumed));
+            check_node_judge(checked, rule, cli_check_add(to, rule->name, rule->assumed));
 }
 
 static int check_node_run(struct cli_call *call)

@@ -132,12 +132,12 @@ static const struct gt_option own_options[] = {
     CLI_HELP_OPTION,
 };
 
-static void render_json(const struct gt_node_gpu_topology *of, struct gt_buf *to)
+static void render_json(const struct gt_node_gpu_topology *topology, struct gt_buf *to)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(GT_JSON_MAX);
     gt_json_begin(&text, NULL, '{');
-    gt_node_add_json(of->node, of->node->name, &text);
-    cli_use_add_json(of, &text);
+    gt_node_add_json(topology->node, topology->node->name, &text);
+    cli_use_add_json(topology, &text);
     gt_json_end(&text, '}');
     gt_json_indent(&text, to);
 }

@@ -97,18 +97,18 @@ int cli_use_from_agent(const cJSON *usage, const char *source, struct gt_node_gp
     return 0;
 }
 
-static uint64_t use_free(const struct gt_node_gpu_topology *of)
+static uint64_t use_free(const struct gt_node_gpu_topology *topology)
 {
-    return of->free & ~of->owned;
+    return topology->free & ~topology->owned;
 }
 
 /* The GPUs of the container that has this one; 0 where one before it in the list is of the same. */
-static uint64_t use_of_container(const struct gt_node_gpu_topology *of, unsigned i)
+static uint64_t use_of_container(const struct gt_node_gpu_topology *topology, unsigned i)
 {
-    const struct gt_gpu_owner *first = &of->owners[i];
+    const struct gt_gpu_owner *first = &topology->owners[i];
     uint64_t gpus = 0;
-    for (unsigned k = 0; k < of->owner_count; k++) {
-        const struct gt_gpu_owner *owner = &of->owners[k];
+    for (unsigned k = 0; k < topology->owner_count; k++) {
+        const struct gt_gpu_owner *owner = &topology->owners[k];
         if (strcmp(first->namespace_, owner->namespace_) != 0 || strcmp(first->pod, owner->pod) != 0 ||
             strcmp(first->container, owner->container) != 0)
             continue;
@@ -119,19 +119,19 @@ static uint64_t use_of_container(const struct gt_node_gpu_topology *of, unsigned
     return gpus;
 }
 
-void cli_use_text(const struct gt_node_gpu_topology *of, struct gt_buf *to)
+void cli_use_text(const struct gt_node_gpu_topology *topology, struct gt_buf *to)
 {
     gt_buf_puts(to, "Free GPUs: ");
-    if (!of->use_known)
+    if (!topology->use_known)
         gt_buf_puts(to, "not known");
-    else if (!use_free(of))
+    else if (!use_free(topology))
         gt_buf_puts(to, "none");
     else
-        gt_text_add_mask(to, use_free(of));
+        gt_text_add_mask(to, use_free(topology));
     gt_buf_puts(to, "\n");
-    for (unsigned i = 0; i < of->owner_count; i++) {
-        const struct gt_gpu_owner *owner = &of->owners[i];
-        uint64_t gpus = use_of_container(of, i);
+    for (unsigned i = 0; i < topology->owner_count; i++) {
+        const struct gt_gpu_owner *owner = &topology->owners[i];
+        uint64_t gpus = use_of_container(topology, i);
         if (!gpus)
             continue;
         gt_buf_puts(to, gpus & (gpus - 1) ? "  GPUs " : "  GPU ");
@@ -143,15 +143,15 @@ void cli_use_text(const struct gt_node_gpu_topology *of, struct gt_buf *to)
     }
 }
 
-void cli_use_add_json(const struct gt_node_gpu_topology *of, struct gt_buf *to)
+void cli_use_add_json(const struct gt_node_gpu_topology *topology, struct gt_buf *to)
 {
-    if (!of->use_known)
+    if (!topology->use_known)
         return;
-    gt_json_add_mask(to, "free", use_free(of));
+    gt_json_add_mask(to, "free", use_free(topology));
     gt_json_begin(to, "owners", '[');
     for (unsigned gpu = 0; gpu < GT_GPUS_MAX; gpu++)
-        for (unsigned i = 0; i < of->owner_count; i++)
-            if (of->owners[i].gpu == gpu)
-                gt_gpu_owner_write(&of->owners[i], to);
+        for (unsigned i = 0; i < topology->owner_count; i++)
+            if (topology->owners[i].gpu == gpu)
+                gt_gpu_owner_write(&topology->owners[i], to);
     gt_json_end(to, ']');
 }

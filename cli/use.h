@@ -20,10 +20,10 @@ int cli_use_from_agent(const cJSON *usage, const char *source, struct gt_node_gp
                        struct gt_err **err);
 
 /* "Free GPUs: 2-7" and a line for each container that has some. */
-void cli_use_text(const struct gt_node_gpu_topology *of, struct gt_buf *to);
+void cli_use_text(const struct gt_node_gpu_topology *topology, struct gt_buf *to);
 
 /* Adds `free` and `owners` to the JSON of a node, as a NodeGPUTopology has them, in the order of the GPUs. */
-void cli_use_add_json(const struct gt_node_gpu_topology *of, struct gt_buf *to);
+void cli_use_add_json(const struct gt_node_gpu_topology *topology, struct gt_buf *to);
 
 /* For a message about an unknown name: collects the few existing names that are nearest to it by edit
  * distance. */

@@ -28,13 +28,13 @@ struct withdrawn {
     struct gt_pod_lists lists; /* of a pod */
 };
 
-static void withdrawn_done(struct withdrawn *one)
+static void withdrawn_done(struct withdrawn *withdrawn)
 {
-    free(one->namespace_);
-    free(one->name);
-    free(one->uid);
-    free(one->version);
-    gt_pod_lists_done(&one->lists);
+    free(withdrawn->namespace_);
+    free(withdrawn->name);
+    free(withdrawn->uid);
+    free(withdrawn->version);
+    gt_pod_lists_done(&withdrawn->lists);
 }
 
 /* ---- whether it exists ---- */
@@ -111,25 +111,26 @@ static void withdraw_on_object(void *arg, cJSON *object)
 /* ---- taking it back ---- */
 
 /* Other gates of a waiting pod stay; only our gate is removed, since no program would remove it later. */
-static int ungate(struct cli_api *api, const struct gt_kube_resource *resource, const struct withdrawn *one,
-                  struct gt_err **err)
+static int ungate(struct cli_api *api, const struct gt_kube_resource *resource,
+                  const struct withdrawn *withdrawn, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(GT_POD_LISTS_MAX + 4096);
-    gt_pod_patch_write(
-        &(struct gt_pod_patch){
-            .uid = one->uid, .resource_version = one->version, .lists = &one->lists, .ungate = true},
-        &body);
+    gt_pod_patch_write(&(struct gt_pod_patch){.uid = withdrawn->uid,
+                                              .resource_version = withdrawn->version,
+                                              .lists = &withdrawn->lists,
+                                              .ungate = true},
+                       &body);
     GT_TRY(gt_buf_check(&body, "pod", err));
-    return cli_api_patch(api, resource, one->namespace_, one->name, body.data, err);
+    return cli_api_patch(api, resource, withdrawn->namespace_, withdrawn->name, body.data, err);
 }
 
 static int delete_one(struct cli_api *api, const struct gt_kube_resource *resource,
-                      const struct withdrawn *one, struct gt_err **err)
+                      const struct withdrawn *withdrawn, struct gt_err **err)
 {
     const struct gt_kube_request request = {.verb = GT_KUBE_DELETE,
                                             .resource = resource,
-                                            .namespace_ = resource->namespaced ? one->namespace_ : NULL,
-                                            .name = one->name};
+                                            .namespace_ = resource->namespaced ? withdrawn->namespace_ : NULL,
+                                            .name = withdrawn->name};
     return cli_api_request(api, &request, NULL, err);
 }
 
@@ -147,22 +148,22 @@ static int untaint(struct cli_api *api, const char *name, struct gt_err **err)
 
 /* An apply without fields removes the fields that this field manager owned. */
 static int empty_node(struct cli_api *api, const struct gt_kube_resource *resource,
-                      const struct withdrawn *one, struct gt_err **err)
+                      const struct withdrawn *withdrawn, struct gt_err **err)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(4096);
-    gt_node_object_write(one->name, one->uid, GT_NODE_NOTHING, NULL, 0, &body);
+    gt_node_object_write(withdrawn->name, withdrawn->uid, GT_NODE_NOTHING, NULL, 0, &body);
     int r = 0;
     for (size_t i = 0; r >= 0 && i < GT_COUNT(writers); i++) {
         const struct gt_kube_request request = {.verb = GT_KUBE_APPLY,
                                                 .resource = resource,
-                                                .name = one->name,
+                                                .name = withdrawn->name,
                                                 .body = body.data,
                                                 .subresource = writers[i].subresource,
                                                 .field_manager = writers[i].manager,
                                                 .metadata_only = true};
         r = cli_api_request(api, &request, NULL, err);
     }
-    return r < 0 ? r : untaint(api, one->name, err);
+    return r < 0 ? r : untaint(api, withdrawn->name, err);
 }
 
 static const struct withdrawn_kind kinds[] = {
@@ -250,31 +251,32 @@ struct withdrawal {
     bool gates, empty;
 };
 
-static void withdrawal_done(struct withdrawal *all)
+static void withdrawal_done(struct withdrawal *withdrawal)
 {
-    for (size_t i = 0; i < all->count; i++) {
-        withdraw_on_begin(&all->searches[i]);
-        free(all->searches[i].found);
-        gt_err_free(all->searches[i].error);
+    for (size_t i = 0; i < withdrawal->count; i++) {
+        withdraw_on_begin(&withdrawal->searches[i]);
+        free(withdrawal->searches[i].found);
+        gt_err_free(withdrawal->searches[i].error);
     }
-    if (all->api)
-        cli_api_free(all->api);
+    if (withdrawal->api)
+        cli_api_free(withdrawal->api);
 }
 #define withdraw_auto __attribute__((cleanup(withdrawal_done)))
 
-static int find_all(struct withdrawal *all, struct gt_err **err)
+static int find_all(struct withdrawal *withdrawal, struct gt_err **err)
 {
     int r = 0;
-    for (size_t i = 0; r >= 0 && i < all->count; i++)
-        r = find_objects(all->api, &all->searches[i], err);
+    for (size_t i = 0; r >= 0 && i < withdrawal->count; i++)
+        r = find_objects(withdrawal->api, &withdrawal->searches[i], err);
     return r;
 }
 
-static void withdraw_count_all(const struct withdrawal *all, bool taken, struct gt_buf *to)
+static void withdraw_count_all(const struct withdrawal *withdrawal, bool taken, struct gt_buf *to)
 {
-    for (size_t i = 0; i < all->count; i++)
-        gt_buf_printf(to, "%s%u %s", i ? ", " : "", taken ? all->searches[i].taken : all->searches[i].count,
-                      all->searches[i].kind->name);
+    for (size_t i = 0; i < withdrawal->count; i++)
+        gt_buf_printf(to, "%s%u %s", i ? ", " : "",
+                      taken ? withdrawal->searches[i].taken : withdrawal->searches[i].count,
+                      withdrawal->searches[i].kind->name);
     gt_buf_puts(to, "\n");
 }
 
@@ -289,42 +291,43 @@ static void withdraw_list_one(const char *how, const struct gt_kube_resource *re
 }
 
 /* One line for each change, and how many they are. */
-static int list_all(struct withdrawal *all, bool json, struct gt_buf *to, struct gt_err **err)
+static int list_all(struct withdrawal *withdrawal, bool json, struct gt_buf *to, struct gt_err **err)
 {
     if (json)
         gt_json_printf(to, "{'changes': [");
-    for (size_t i = 0; i < all->count; i++)
-        for (unsigned k = 0; k < all->searches[i].count; k++) {
-            const struct withdrawn_kind *kind = all->searches[i].kind;
-            const struct withdrawn *one = &all->searches[i].found[k];
+    for (size_t i = 0; i < withdrawal->count; i++)
+        for (unsigned k = 0; k < withdrawal->searches[i].count; k++) {
+            const struct withdrawn_kind *kind = withdrawal->searches[i].kind;
+            const struct withdrawn *one = &withdrawal->searches[i].found[k];
             withdraw_list_one(kind->how, kind->resource, one->namespace_, one->name, json, to);
         }
-    for (size_t i = 0; !all->gates && i < GT_COUNT(leases); i++) {
-        int r = ask_for_lease(all->api, GT_KUBE_GET, leases[i], err);
+    for (size_t i = 0; !withdrawal->gates && i < GT_COUNT(leases); i++) {
+        int r = ask_for_lease(withdrawal->api, GT_KUBE_GET, leases[i], err);
         if (r >= 0)
-            withdraw_list_one("delete", &gt_kube_leases, cli_api_namespace(all->api), leases[i], json, to);
+            withdraw_list_one("delete", &gt_kube_leases, cli_api_namespace(withdrawal->api), leases[i], json,
+                              to);
         GT_TRY(unless_absent(r, err));
     }
-    all->empty = !to->len;
+    withdrawal->empty = !to->len;
     if (json)
         gt_json_ends(to, "]}");
     else
-        withdraw_count_all(all, false, to);
+        withdraw_count_all(withdrawal, false, to);
     return gt_buf_check(to, "the list", err);
 }
 
-static int change_all(struct withdrawal *all, struct gt_err **err)
+static int change_all(struct withdrawal *withdrawal, struct gt_err **err)
 {
     int r = 0;
-    for (size_t i = 0; r >= 0 && i < all->count; i++)
-        r = withdraw_take_back(all->api, &all->searches[i], err);
-    for (size_t i = 0; r >= 0 && !all->gates && i < GT_COUNT(leases); i++)
-        r = unless_absent(ask_for_lease(all->api, GT_KUBE_DELETE, leases[i], err), err);
+    for (size_t i = 0; r >= 0 && i < withdrawal->count; i++)
+        r = withdraw_take_back(withdrawal->api, &withdrawal->searches[i], err);
+    for (size_t i = 0; r >= 0 && !withdrawal->gates && i < GT_COUNT(leases); i++)
+        r = unless_absent(ask_for_lease(withdrawal->api, GT_KUBE_DELETE, leases[i], err), err);
     return r;
 }
 
 /* What is there is looked for again after the answer: it may have taken long. */
-static int ask_person(struct withdrawal *all, struct gt_err **err)
+static int ask_person(struct withdrawal *withdrawal, struct gt_err **err)
 {
     char answer[16] = "";
     fputs("Change this? [y/N] ", stdout);
@@ -333,7 +336,7 @@ static int ask_person(struct withdrawal *all, struct gt_err **err)
     answer[strcspn(answer, "\r\n")] = '\0';
     if (!said || (strcasecmp(answer, "y") != 0 && strcasecmp(answer, "yes") != 0))
         return gt_fail(err, ECANCELED, "not confirmed: nothing was changed");
-    return find_all(all, err);
+    return find_all(withdrawal, err);
 }
 
 static int withdraw_run(struct cli_call *call)

@@ -97,11 +97,11 @@ static void write_edits(const struct gt_cdi_options *options, const struct gt_de
     gt_json_ends(to, nodes ? "]}" : "}");
 }
 
-void gt_cdi_spec_begin(const struct gt_cdi_options *options, const struct gt_device_nodes *common,
+void gt_cdi_spec_begin(const struct gt_cdi_options *options, const struct gt_device_nodes *nodes,
                        struct gt_buf *to)
 {
     gt_json_printf(to, "{'cdiVersion': '0.6.0', 'kind': %s", options->kind);
-    write_edits(options, common, NULL, 2, to);
+    write_edits(options, nodes, NULL, 2, to);
     gt_json_new_line(to, 2);
     gt_json_begin(to, "devices", '[');
 }

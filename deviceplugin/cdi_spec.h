@@ -25,7 +25,7 @@ int gt_cdi_check(const struct gt_cdi_options *options, struct gt_err **err);
  * one, and its end. A device has nodes, or variables: a JSON array of "NAME=value". Major and minor numbers
  * are left out: the runtime reads the host's device node when it makes the container.
  */
-void gt_cdi_spec_begin(const struct gt_cdi_options *options, const struct gt_device_nodes *common,
+void gt_cdi_spec_begin(const struct gt_cdi_options *options, const struct gt_device_nodes *nodes,
                        struct gt_buf *to);
 void gt_cdi_spec_add(const struct gt_cdi_options *options, const char *id,
                      const struct gt_device_nodes *nodes, const char *variables, struct gt_buf *to);

@@ -192,9 +192,9 @@ static void hold_back(struct gt_inventory *inventory)
 }
 
 /* A device that a container holds and that this process has not served: it is from before its start. */
-static void add_known(struct gt_inventory *merged, const char *id, uint64_t now_ms)
+static void add_known(struct gt_inventory *inventory, const char *id, uint64_t now_ms)
 {
-    if (merged->device_count == GT_DEVICES_MAX)
+    if (inventory->device_count == GT_DEVICES_MAX)
         return;
     struct gt_device device = {.gpu = -1,
                                .numa_node = -1,
@@ -207,7 +207,7 @@ static void add_known(struct gt_inventory *merged, const char *id, uint64_t now_
         gt_bdf_normalise(id + strlen(place_prefix), device.bdf);
     else
         gt_text_copy(device.uuid, sizeof(device.uuid), id);
-    merged->devices[merged->device_count++] = device;
+    inventory->devices[inventory->device_count++] = device;
 }
 
 /* The previous devices, with those in use marked, and further devices in use. It has no node and is used for

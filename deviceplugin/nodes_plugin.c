@@ -92,9 +92,9 @@ static const struct gt_rpc_method methods[] = {
 
 /* ---- on the loop's thread ---- */
 
-static bool nodes_plugin_lacks(void *arg, const struct gt_device_uses *offered)
+static bool nodes_plugin_lacks(void *arg, const struct gt_device_uses *uses)
 {
-    return nodes_plugin_is_ready(arg) && !GT_FIND(offered->users, offered->count, id, GT_NODES_PLUGIN_ID);
+    return nodes_plugin_is_ready(arg) && !GT_FIND(uses->users, uses->count, id, GT_NODES_PLUGIN_ID);
 }
 
 int gt_nodes_plugin_new(struct gt_loop *loop, const struct gt_nodes_plugin_options *options,

@@ -110,12 +110,12 @@ static int other_plugins_by_text(const void *a, const void *b)
 }
 
 /* Sorts the IDs, and drops answers about another offer; false without memory. */
-static bool other_plugins_read_offer(struct gt_other_plugins *others, struct gt_pod_answer *offer)
+static bool other_plugins_read_offer(struct gt_other_plugins *others, struct gt_pod_answer *answer)
 {
-    unsigned count = offer->uses.count;
+    unsigned count = answer->uses.count;
     uint64_t digest = GT_DIGEST_EMPTY;
-    others->offer = *offer;
-    *offer = (struct gt_pod_answer){0};
+    others->offer = *answer;
+    *answer = (struct gt_pod_answer){0};
     others->ids = calloc(count + 1, sizeof(*others->ids));
     if (!others->ids)
         return false;
@@ -130,13 +130,13 @@ static bool other_plugins_read_offer(struct gt_other_plugins *others, struct gt_
     return true;
 }
 
-void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *offer)
+void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *answer)
 {
     const struct other_plugin *server = NULL;
     gt_other_plugins_cancel(others);
     for (unsigned i = 0; i < others->count; i++)
         others->all[i].is_there = false;
-    if (other_plugins_read_offer(others, offer))
+    if (other_plugins_read_offer(others, answer))
         gt_kubelet_dir_others(others->dir, other_plugins_on_other, others);
     for (unsigned i = 0; i < others->count && !server; i++)
         if (others->all[i].is_there && others->all[i].is_known && others->all[i].shared)

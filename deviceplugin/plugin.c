@@ -302,12 +302,11 @@ static const struct gt_rpc_method methods[] = {
     {.path = GT_PATH_PRESTART, .handler = gt_handle_prestart},
 };
 
-static bool plugin_lacks(void *arg, const struct gt_device_uses *offered)
+static bool plugin_lacks(void *arg, const struct gt_device_uses *uses)
 {
     gt_auto_inventory struct gt_inventory *inventory = current(arg);
     for (unsigned i = 0; i < inventory->device_count; i++)
-        if (inventory->devices[i].healthy &&
-            !GT_FIND(offered->users, offered->count, id, inventory->devices[i].id))
+        if (inventory->devices[i].healthy && !GT_FIND(uses->users, uses->count, id, inventory->devices[i].id))
             return true;
     return false;
 }

@@ -19,31 +19,31 @@ struct preference {
 };
 
 /* False if it is in the answer already. */
-static bool add_unknown(struct preference *answer, const char *id)
+static bool add_unknown(struct preference *preference, const char *id)
 {
-    if (!answer->any_unknown)
-        memset(answer->unknown, 0, SLOTS * sizeof(*answer->unknown));
-    answer->any_unknown = true;
+    if (!preference->any_unknown)
+        memset(preference->unknown, 0, SLOTS * sizeof(*preference->unknown));
+    preference->any_unknown = true;
     unsigned slot = (unsigned)(gt_digest_bytes(GT_DIGEST_EMPTY, id, strlen(id)) % SLOTS);
-    for (; answer->unknown[slot]; slot = (slot + 1) % SLOTS)
-        if (strcmp(answer->unknown[slot], id) == 0)
+    for (; preference->unknown[slot]; slot = (slot + 1) % SLOTS)
+        if (strcmp(preference->unknown[slot], id) == 0)
             return false;
-    answer->unknown[slot] = id;
+    preference->unknown[slot] = id;
     return true;
 }
 
-static void prefer_add(struct preference *answer, const char *id, const struct gt_device *device)
+static void prefer_add(struct preference *preference, const char *id, const struct gt_device *device)
 {
-    if (answer->count == answer->size)
+    if (preference->count == preference->size)
         return;
     if (device) {
-        size_t number = (size_t)(device - answer->inventory->devices);
-        if (answer->taken[number / 64] >> (number % 64) & 1)
+        size_t number = (size_t)(device - preference->inventory->devices);
+        if (preference->taken[number / 64] >> (number % 64) & 1)
             return;
-        answer->taken[number / 64] |= 1ULL << (number % 64);
-    } else if (!add_unknown(answer, id))
+        preference->taken[number / 64] |= 1ULL << (number % 64);
+    } else if (!add_unknown(preference, id))
         return;
-    answer->ids[answer->count++] = id;
+    preference->ids[preference->count++] = id;
 }
 
 static bool is_usable(const struct gt_device *device)

@@ -273,24 +273,24 @@ static void on_other_plugin(void *arg, const char *name, unsigned count)
     registration->attempt.held_back = true;
 }
 
-static void registration_check(struct gt_registration *registration, const struct gt_device_uses *offered)
+static void registration_check(struct gt_registration *registration, const struct gt_device_uses *uses)
 {
     bool was_lost = registration->lacking >= LACKING_MAX;
     char why[WHY_MAX];
     gt_source_arm(registration->timer, registration->options.check_ms);
-    if (!registration->options.lacks(registration->service.arg, offered)) {
+    if (!registration->options.lacks(registration->service.arg, uses)) {
         registration->lacking = registration->failures = 0; /* ours are all there */
         if (was_lost)
             tell_registered(registration);
     } else if (++registration->lacking < LACKING_MAX) {
         gt_source_arm(registration->timer, CHECK_AGAIN_MS);
-    } else if (!offered->count) {
+    } else if (!uses->count) {
         retry_later(registration, "the kubelet has lost our devices without ending ListAndWatch");
     } else if (!was_lost) {
         /* If we ended our stream, the kubelet would drop the other plugin's devices too. */
         snprintf(why, sizeof(why),
                  "another device plugin has taken over %s: the kubelet has %u devices of it",
-                 registration->options.resource, offered->count);
+                 registration->options.resource, uses->count);
         tell_failed(registration, why, registration->options.check_ms);
     }
 }

@@ -88,9 +88,9 @@ int gt_other_plugins_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const s
                          gt_other_plugins_result *on_result, void *arg, struct gt_other_plugins **ret,
                          struct gt_err **err);
 
-/* Queries who serves these devices; takes over what `offer` holds. The result comes once, perhaps before this
- * returns. It cancels an earlier query. */
-void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *offer);
+/* Queries who serves these devices; takes over what `answer` holds. The result comes once, perhaps before
+ * this returns. It cancels an earlier query. */
+void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *answer);
 /* Ends a query without a result. */
 void gt_other_plugins_cancel(struct gt_other_plugins *others);
 

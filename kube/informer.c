@@ -65,19 +65,19 @@ static bool informer_is_gone(struct gt_kube_informer *informer)
     return false;
 }
 
-static void sum_watches(struct gt_kube_watch_counters *sum, const struct gt_kube_watch *watch)
+static void sum_watches(struct gt_kube_watch_counters *counters, const struct gt_kube_watch *watch)
 {
     struct gt_kube_watch_counters of;
     if (!watch)
         return;
     gt_kube_watch_counters(watch, &of);
-    sum->connects += of.connects;
-    sum->events += of.events;
-    sum->bookmarks += of.bookmarks;
-    sum->errors += of.errors;
-    sum->connected = of.connected;
+    counters->connects += of.connects;
+    counters->events += of.events;
+    counters->bookmarks += of.bookmarks;
+    counters->errors += of.errors;
+    counters->connected = of.connected;
     if (of.last_received_ms)
-        sum->last_received_ms = of.last_received_ms;
+        counters->last_received_ms = of.last_received_ms;
 }
 
 void gt_kube_informer_counters(const struct gt_kube_informer *informer, struct gt_kube_informer_counters *ret)
@@ -182,11 +182,11 @@ static void pass_over(struct gt_kube_informer *informer, bool is_gone, const cha
     free(entry);
 }
 
-static void on_watch_oversize(void *arg, bool deleted, const struct gt_kube_peek *object)
+static void on_watch_oversize(void *arg, bool deleted, const struct gt_kube_peek *peek)
 {
     struct gt_kube_informer *informer = arg;
     informer_enter(informer);
-    pass_over(informer, deleted, object->namespace_, object->name, object->uid);
+    pass_over(informer, deleted, peek->namespace_, peek->name, peek->uid);
     informer_is_gone(informer);
 }
 

@@ -438,15 +438,15 @@ static bool audit_is_served(const struct cache_node *node, const struct cache_cl
     return false;
 }
 
-static void see_both(struct gt_audit *audit, const struct cache_node *node, const struct cache_claim *one,
+static void see_both(struct gt_audit *audit, const struct cache_node *node, const struct cache_claim *claim,
                      const struct cache_claim *other, uint64_t gpus)
 {
     char shared[MASK_TEXT];
-    bool served = audit_is_served(node, one, gpus);
+    bool served = audit_is_served(node, claim, gpus);
     bool later =
-        served == audit_is_served(node, other, gpus) ? strcmp(one->pub.uid, other->pub.uid) > 0 : !served;
-    const struct gt_cache_claim *first = later ? &other->pub : &one->pub;
-    const struct gt_cache_claim *second = later ? &one->pub : &other->pub;
+        served == audit_is_served(node, other, gpus) ? strcmp(claim->pub.uid, other->pub.uid) > 0 : !served;
+    const struct gt_cache_claim *first = later ? &other->pub : &claim->pub;
+    const struct gt_cache_claim *second = later ? &claim->pub : &other->pub;
     audit_see(audit, GT_FINDING_DOUBLE_CLAIMED, gt_digest_mix_text(audit->cache->seed, second->uid),
               of_claim(second),
               "GPUs %s of node %s are in two ResourceClaims, %s/%s and %s/%s; the pod of the second one "

@@ -232,7 +232,7 @@ struct gt_cache_pod_name {
 bool gt_cache_name_pod(const struct gt_cache_pod *pod, struct gt_cache_pod_name *ret); /* false: no memory */
 /* NULL: it is gone. */
 const struct gt_cache_pod *gt_cache_named_pod(const struct gt_cache *cache,
-                                              const struct gt_cache_pod_name *of);
+                                              const struct gt_cache_pod_name *name);
 
 /* For a job that has no pods yet. */
 uint64_t gt_cache_new_job_number(struct gt_cache *cache);
@@ -284,7 +284,7 @@ enum gt_cache_loss {
 };
 /* *ret_due_ms: for GT_CACHE_LOSS_NONE, when it will be lost if nothing changes; UINT64_MAX: never. */
 enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pod, uint64_t after_ms,
-                                     const struct gt_cache_moment *now, uint64_t *ret_due_ms);
+                                     const struct gt_cache_moment *moment, uint64_t *ret_due_ms);
 
 /* Whether one of the GPUs that the pod has on its node was unhealthy or missing for `after_ms`, by a report
  * that is not stale. *ret_due_ms: when to ask again; UINT64_MAX: after a change. */

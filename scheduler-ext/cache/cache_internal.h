@@ -197,7 +197,7 @@ struct cache_column {
 uint32_t gt_cache_take_row(struct gt_cache *cache);           /* GT_NONE without memory */
 void gt_cache_give_row(struct gt_cache *cache, uint32_t row); /* it must have no amounts */
 /* NULL: nothing is known of it. */
-void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *reported);
+void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *resources);
 /* The GPUs that pods may ask for by limits, which the former leaves alone; below 0: nothing limits them. */
 void gt_cache_set_offered(struct gt_cache *cache, uint32_t row, int64_t gpus);
 void gt_cache_resources_done(struct gt_cache *cache);

@@ -16,12 +16,12 @@ static bool drives_out(const struct cache_node *node, const struct cache_pod *po
 }
 
 /* When it ceased to be Ready, by our clock; a time of the Node in the future counts as now. */
-static uint64_t unready_ms(const struct cache_node *node, const struct gt_cache_moment *now)
+static uint64_t unready_ms(const struct cache_node *node, const struct gt_cache_moment *moment)
 {
     if (!node->unready_s)
         return node->unready_ms;
-    uint64_t ago = now->unix_s > node->unready_s ? (uint64_t)(now->unix_s - node->unready_s) * 1000 : 0;
-    uint64_t reported = now->ms - (ago < now->ms ? ago : now->ms);
+    uint64_t ago = moment->unix_s > node->unready_s ? (uint64_t)(moment->unix_s - node->unready_s) * 1000 : 0;
+    uint64_t reported = moment->ms - (ago < moment->ms ? ago : moment->ms);
     return reported < node->unready_ms ? reported : node->unready_ms;
 }
 
@@ -32,7 +32,7 @@ static bool has_unhealthy_gpu(const struct cache_node *node, const struct cache_
 }
 
 enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pub, uint64_t after_ms,
-                                     const struct gt_cache_moment *now, uint64_t *ret_due_ms)
+                                     const struct gt_cache_moment *moment, uint64_t *ret_due_ms)
 {
     const struct cache_pod *pod = (const struct cache_pod *)pub;
     const struct cache_node *node = pod->at ? pod->at : pod->plan ? pod->plan->node : NULL;
@@ -43,11 +43,11 @@ enum gt_cache_loss gt_cache_pod_loss(const struct gt_cache_pod *pub, uint64_t af
         return node->is_gone ? GT_CACHE_LOSS_GONE : GT_CACHE_LOSS_NONE;
     if (drives_out(node, pod))
         return GT_CACHE_LOSS_TAINTED;
-    uint64_t unready_due = node->ready ? UINT64_MAX : unready_ms(node, now) + after_ms;
+    uint64_t unready_due = node->ready ? UINT64_MAX : unready_ms(node, moment) + after_ms;
     uint64_t unhealthy_due = has_unhealthy_gpu(node, pod) ? node->unhealthy_ms + after_ms : UINT64_MAX;
-    if (unready_due <= now->ms)
+    if (unready_due <= moment->ms)
         return GT_CACHE_LOSS_NOT_READY;
-    if (unhealthy_due <= now->ms)
+    if (unhealthy_due <= moment->ms)
         return GT_CACHE_LOSS_UNHEALTHY;
     *ret_due_ms = unready_due < unhealthy_due ? unready_due : unhealthy_due;
     return GT_CACHE_LOSS_NONE;

@@ -402,10 +402,10 @@ static int attached_compare(const void *x, const void *y)
     return (uintptr_t)a->volume < (uintptr_t)b->volume ? -1 : a->volume != b->volume;
 }
 
-static bool is_shared(const struct attach_work *work, const struct attached *volume)
+static bool is_shared(const struct attach_work *work, const struct attached *attached)
 {
     for (unsigned i = 0; i < work->shared_count; i++)
-        if (work->shared[i].driver == volume->driver && work->shared[i].volume == volume->volume)
+        if (work->shared[i].driver == attached->driver && work->shared[i].volume == attached->volume)
             return true;
     return false;
 }

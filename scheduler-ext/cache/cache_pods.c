@@ -23,10 +23,11 @@ bool gt_cache_name_pod(const struct gt_cache_pod *pod, struct gt_cache_pod_name 
 }
 
 const struct gt_cache_pod *gt_cache_named_pod(const struct gt_cache *cache,
-                                              const struct gt_cache_pod_name *of)
+                                              const struct gt_cache_pod_name *name)
 {
-    const struct gt_cache_pod *pod = gt_cache_find_pod(cache, of->names, of->names + strlen(of->names) + 1);
-    return pod && gt_digest_keyed(pod->uid) == of->uid ? pod : NULL;
+    const struct gt_cache_pod *pod =
+        gt_cache_find_pod(cache, name->names, name->names + strlen(name->names) + 1);
+    return pod && gt_digest_keyed(pod->uid) == name->uid ? pod : NULL;
 }
 
 struct gt_cache_pod *gt_cache_next_pod(const struct gt_cache *cache, const struct gt_cache_pod *pod)

@@ -27,15 +27,15 @@ struct cache_related *gt_cache_find_related(const struct gt_cache *cache, enum g
     return gt_table_find(&cache->related, gt_cache_pod_hash(cache, namespace_, name), related_is, &wanted);
 }
 
-static void related_free(struct gt_cache *cache, struct cache_related *one)
+static void related_free(struct gt_cache *cache, struct cache_related *related)
 {
-    gt_cache_string_drop(cache, one->namespace_);
-    gt_cache_string_drop(cache, one->name);
-    gt_cache_string_drop(cache, one->of);
-    gt_cache_string_drop(cache, one->driver);
-    gt_cache_string_drop(cache, one->handle);
-    gt_cache_constraints_drop(cache, one->nodes);
-    free(one);
+    gt_cache_string_drop(cache, related->namespace_);
+    gt_cache_string_drop(cache, related->name);
+    gt_cache_string_drop(cache, related->of);
+    gt_cache_string_drop(cache, related->driver);
+    gt_cache_string_drop(cache, related->handle);
+    gt_cache_constraints_drop(cache, related->nodes);
+    free(related);
 }
 
 /* Jobs that wait may have waited for this. */
@@ -45,33 +45,33 @@ static void related_changed(struct gt_cache *cache)
     gt_cache_notify(cache);
 }
 
-static bool cache_related_has_limits(const struct cache_related *one)
+static bool cache_related_has_limits(const struct cache_related *related)
 {
-    return one->kind == GT_RELATED_CSI_NODE && *one->of;
+    return related->kind == GT_RELATED_CSI_NODE && *related->of;
 }
 
-static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const struct gt_related *read,
+static bool related_add(struct gt_cache *cache, enum gt_related_kind kind, const struct gt_related *related,
                         const char *unfit)
 {
     struct cache_related *one = calloc(1, sizeof(*one));
     if (!one)
         return false;
     *one = (struct cache_related){.kind = kind,
-                                  .hash = gt_cache_pod_hash(cache, read->namespace_, read->name),
-                                  .namespace_ = gt_cache_string(cache, read->namespace_),
-                                  .name = gt_cache_string(cache, read->name),
-                                  .of = gt_cache_string(cache, read->of),
-                                  .driver = gt_cache_string(cache, read->driver),
-                                  .handle = gt_cache_string(cache, read->handle),
-                                  .is_bound = read->is_bound,
-                                  .is_late = read->is_late,
-                                  .is_many = read->is_many,
-                                  .closeness = read->closeness,
-                                  .count = read->count,
+                                  .hash = gt_cache_pod_hash(cache, related->namespace_, related->name),
+                                  .namespace_ = gt_cache_string(cache, related->namespace_),
+                                  .name = gt_cache_string(cache, related->name),
+                                  .of = gt_cache_string(cache, related->of),
+                                  .driver = gt_cache_string(cache, related->driver),
+                                  .handle = gt_cache_string(cache, related->handle),
+                                  .is_bound = related->is_bound,
+                                  .is_late = related->is_late,
+                                  .is_many = related->is_many,
+                                  .closeness = related->closeness,
+                                  .count = related->count,
                                   .unfit = unfit};
-    gt_cache_related_deleted(cache, kind, read->namespace_, read->name);
+    gt_cache_related_deleted(cache, kind, related->namespace_, related->name);
     if (one->namespace_ && one->name && one->of && one->driver && one->handle && *one->name &&
-        gt_cache_constraints_of(cache, &read->nodes, &one->nodes) == 0 &&
+        gt_cache_constraints_of(cache, &related->nodes, &one->nodes) == 0 &&
         gt_table_add(&cache->related, one->hash, one) == 0) {
         cache->attach_limits += cache_related_has_limits(one);
         return true;

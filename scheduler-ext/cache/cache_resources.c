@@ -141,10 +141,10 @@ static void cache_resources_change(struct gt_cache *cache, struct cache_column *
     }
 }
 
-static int64_t reported_amount(const struct gt_resources *reported, const char *name)
+static int64_t reported_amount(const struct gt_resources *resources, const char *name)
 {
     uint64_t amount;
-    return reported && gt_resources_get(reported, name, &amount) ? (int64_t)amount : default_amount(name);
+    return resources && gt_resources_get(resources, name, &amount) ? (int64_t)amount : default_amount(name);
 }
 
 static void set_amount(struct gt_cache *cache, struct cache_column *column, uint32_t row, int64_t new)
@@ -157,15 +157,15 @@ static void set_amount(struct gt_cache *cache, struct cache_column *column, uint
         free_column(cache, column);
 }
 
-void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *reported)
+void gt_cache_set_allocatable(struct gt_cache *cache, uint32_t row, const struct gt_resources *resources)
 {
-    for (unsigned i = 0; reported && i < reported->count; i++)
-        if (strcmp(reported->list[i].name, GT_RESOURCE_GPU) != 0)
-            make_column(cache, reported->list[i].name, false);
+    for (unsigned i = 0; resources && i < resources->count; i++)
+        if (strcmp(resources->list[i].name, GT_RESOURCE_GPU) != 0)
+            make_column(cache, resources->list[i].name, false);
     for (unsigned i = 0; i < CACHE_COLUMNS_MAX; i++) {
         struct cache_column *column = &cache->columns[i];
         if (column->name && strcmp(column->name, GT_RESOURCE_GPU) != 0)
-            set_amount(cache, column, row, reported_amount(reported, column->name));
+            set_amount(cache, column, row, reported_amount(resources, column->name));
     }
 }
 
@@ -204,24 +204,24 @@ union request_builder {
     char bytes[sizeof(struct gt_cache_request) + CACHE_COLUMNS_MAX * sizeof(struct request_part)];
 };
 
-static bool cache_resources_fill(struct gt_cache *cache, const struct gt_resources *asked,
+static bool cache_resources_fill(struct gt_cache *cache, const struct gt_resources *resources,
                                  struct gt_cache_request *to)
 {
-    for (unsigned i = 0; i < asked->count; i++) {
+    for (unsigned i = 0; i < resources->count; i++) {
         unsigned at =
-            asked->list[i].amount ? make_column(cache, asked->list[i].name, true) : CACHE_COLUMNS_MAX;
+            resources->list[i].amount ? make_column(cache, resources->list[i].name, true) : CACHE_COLUMNS_MAX;
         if (at == CACHE_COLUMNS_MAX)
             continue;
-        to->parts[to->count++] = (struct request_part){(uint8_t)at, (int64_t)asked->list[i].amount};
+        to->parts[to->count++] = (struct request_part){(uint8_t)at, (int64_t)resources->list[i].amount};
     }
     return to->count;
 }
 
-struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *asked,
+struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *resources,
                                                bool has_gpus)
 {
     union request_builder builder = {.request.has_gpus = has_gpus};
-    if (!cache_resources_fill(cache, asked, &builder.request))
+    if (!cache_resources_fill(cache, resources, &builder.request))
         return NULL;
     size_t parts = builder.request.count * sizeof(struct request_part);
     uint32_t hash = builder.request.hash = cache_resources_hash_of(cache, &builder.request);

@@ -91,11 +91,11 @@ static void cache_supernodes_put_in(struct gt_cache *cache, struct cache_superno
 
 /* ---- its members ---- */
 
-static void drop_unlinked(struct gt_cache *cache, struct cache_membership *claims, uint32_t count)
+static void drop_unlinked(struct gt_cache *cache, struct cache_membership *membership, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        gt_cache_node_drop(cache, claims[i].node);
-    free(claims);
+        gt_cache_node_drop(cache, membership[i].node);
+    free(membership);
 }
 
 /* Makes the memberships, not yet linked to their nodes. False without memory. */
@@ -118,30 +118,30 @@ static bool make_claims(struct gt_cache *cache, const struct gt_supernode_object
     return claims;
 }
 
-static bool same_members(const struct cache_supernode *supernode, const struct cache_membership *claims,
+static bool same_members(const struct cache_supernode *supernode, const struct cache_membership *membership,
                          uint32_t count)
 {
     if (supernode->claim_count != count)
         return false;
     for (uint32_t i = 0; i < count; i++)
-        if (supernode->claims[i].node != claims[i].node)
+        if (supernode->claims[i].node != membership[i].node)
             return false;
     return true;
 }
 
 static void set_members(struct gt_cache *cache, struct cache_supernode *supernode,
-                        struct cache_membership *claims, uint32_t count)
+                        struct cache_membership *membership, uint32_t count)
 {
     struct cache_membership *old = supernode->claims;
     uint32_t old_count = supernode->claim_count;
     for (uint32_t i = 0; i < old_count; i++)
         CACHE_UNLINK(&old[i].node->claims, &old[i], next);
-    supernode->claims = claims;
+    supernode->claims = membership;
     supernode->claim_count = count;
     for (uint32_t i = 0; i < count; i++) {
-        claims[i].supernode = supernode;
-        claims[i].next = claims[i].node->claims;
-        claims[i].node->claims = &claims[i];
+        membership[i].supernode = supernode;
+        membership[i].next = membership[i].node->claims;
+        membership[i].node->claims = &membership[i];
     }
     for (uint32_t i = 0; i < old_count; i++)
         gt_cache_follow_supernode(cache, old[i].node);

@@ -17,7 +17,7 @@
 /* What one pod asks for, shared by those that ask for the same. */
 struct gt_cache_request;
 /* A new reference to the request of such a pod; NULL: it asks for nothing, or there is no memory. */
-struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *asked,
+struct gt_cache_request *gt_cache_request_make(struct gt_cache *cache, const struct gt_resources *resources,
                                                bool has_gpus);
 struct gt_cache_request *gt_cache_request_ref(const struct gt_cache_request *request);
 void gt_cache_request_drop(struct gt_cache *cache, struct gt_cache_request *request); /* NULL is allowed */

@@ -57,25 +57,26 @@ static struct claim_template *claim_templates_find_or_add(struct gt_claim_templa
     return entry->item = one;
 }
 
-static void claim_templates_drop(struct claim_template *one)
+static void claim_templates_drop(struct claim_template *template)
 {
-    gt_auto_free struct gt_index_entry *entry = gt_index_take(&one->all->index, one->namespace_, one->name);
-    gt_write_remove(&one->key);
+    gt_auto_free struct gt_index_entry *entry =
+        gt_index_take(&template->all->index, template->namespace_, template->name);
+    gt_write_remove(&template->key);
     free(entry->item);
 }
 
-static bool claim_templates_is_due(const struct claim_template *one, bool *ret_creates)
+static bool claim_templates_is_due(const struct claim_template *template, bool *ret_creates)
 {
-    *ret_creates = !one->uid[0];
-    return one->all->leads && one->all->listed &&
-           (*ret_creates ? !one->unused : one->unused >= UNUSED_CHECKS);
+    *ret_creates = !template->uid[0];
+    return template->all->leads && template->all->listed &&
+           (*ret_creates ? !template->unused : template->unused >= UNUSED_CHECKS);
 }
 
-static void claim_templates_add(struct claim_template *one)
+static void claim_templates_add(struct claim_template *template)
 {
     bool creates;
-    if (claim_templates_is_due(one, &creates))
-        gt_write_add(&one->key);
+    if (claim_templates_is_due(template, &creates))
+        gt_write_add(&template->key);
 }
 
 /* ---- writes ---- */

@@ -155,14 +155,14 @@ static struct gt_condition active_of(const struct gt_admission_check *check, cha
 /* A server-side apply of an AdmissionCheck fails where Kueue has written it in another API version: v1beta1
  * sets a default in a field that v1beta2 does not have. This is its only condition. */
 static void write_check(struct gt_kueue *kueue, const struct gt_admission_check *check,
-                        struct gt_condition *active)
+                        struct gt_condition *condition)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(KUEUE_BODY_MAX);
     char since[GT_TIME_TEXT_SIZE];
     gt_time_text((int64_t)time(NULL), since);
-    active->since =
-        check->active.status == active->status && check->active.since[0] ? check->active.since : since;
-    gt_admission_check_write(kueue->version, check, active, &body);
+    condition->since =
+        check->active.status == condition->status && check->active.since[0] ? check->active.since : since;
+    gt_admission_check_write(kueue->version, check, condition, &body);
     const struct gt_kube_request request = {.verb = GT_KUBE_MERGE_PATCH,
                                             .resource = &kueue->channels[KUEUE_CHECKS].resource,
                                             .name = check->name,

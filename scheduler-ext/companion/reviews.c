@@ -46,13 +46,13 @@ int gt_reviews_new(struct gt_kube *kube, struct gt_reviews **ret, struct gt_err 
     return 0;
 }
 
-static void review_clear(struct viewer *review)
+static void review_clear(struct viewer *viewer)
 {
-    gt_kube_cancel(review->call);
-    free(review->token);
-    free(review->namespace_);
-    cJSON_Delete(review->user);
-    *review = (struct viewer){0};
+    gt_kube_cancel(viewer->call);
+    free(viewer->token);
+    free(viewer->namespace_);
+    cJSON_Delete(viewer->user);
+    *viewer = (struct viewer){0};
 }
 
 void gt_reviews_free(struct gt_reviews *reviews)
@@ -62,22 +62,22 @@ void gt_reviews_free(struct gt_reviews *reviews)
     free(reviews);
 }
 
-static void review_end(struct viewer *review, enum gt_verdict verdict)
+static void review_end(struct viewer *viewer, enum gt_verdict verdict)
 {
-    review->verdict = verdict;
-    review->until_ms = gt_clock_ms() + (verdict >= GT_VERDICT_NAMESPACE ? REVIEW_KEPT_MS : REVIEW_REFUSED_MS);
+    viewer->verdict = verdict;
+    viewer->until_ms = gt_clock_ms() + (verdict >= GT_VERDICT_NAMESPACE ? REVIEW_KEPT_MS : REVIEW_REFUSED_MS);
 }
 
-static void review_step(struct viewer *review);
+static void review_step(struct viewer *viewer);
 
-static void review_token(struct viewer *review, struct gt_kube_answer *answer)
+static void review_token(struct viewer *viewer, struct gt_kube_answer *answer)
 {
-    review->user = gt_token_review_read(answer->object);
-    review->step = REVIEW_NODES;
-    if (review->user)
-        review_step(review);
+    viewer->user = gt_token_review_read(answer->object);
+    viewer->step = REVIEW_NODES;
+    if (viewer->user)
+        review_step(viewer);
     else
-        review_end(review, GT_VERDICT_UNKNOWN);
+        review_end(viewer, GT_VERDICT_UNKNOWN);
 }
 
 static void review_answered(void *arg, struct gt_kube_answer *answer)
@@ -100,22 +100,22 @@ static void review_answered(void *arg, struct gt_kube_answer *answer)
     }
 }
 
-static void review_step(struct viewer *review)
+static void review_step(struct viewer *viewer)
 {
     gt_auto_buf struct gt_buf body = GT_BUF(REVIEW_BODY_MAX);
-    bool token = review->step == REVIEW_TOKEN, nodes = review->step == REVIEW_NODES;
+    bool token = viewer->step == REVIEW_TOKEN, nodes = viewer->step == REVIEW_NODES;
     if (token)
-        gt_token_review_write(&body, review->token);
+        gt_token_review_write(&body, viewer->token);
     else
-        gt_access_review_write(&body, review->user, nodes ? "nodes" : "pods",
-                               nodes ? NULL : review->namespace_);
+        gt_access_review_write(&body, viewer->user, nodes ? "nodes" : "pods",
+                               nodes ? NULL : viewer->namespace_);
     const struct gt_kube_request request = {.verb = GT_KUBE_CREATE,
                                             .resource = token ? &token_reviews : &access_reviews,
                                             .body = body.data,
                                             .deadline_ms = REVIEW_DEADLINE_MS};
     if (body.failed ||
-        gt_kube_start(review->reviews->kube, &request, review_answered, review, &review->call, NULL) < 0)
-        review_end(review, GT_VERDICT_FAILED);
+        gt_kube_start(viewer->reviews->kube, &request, review_answered, viewer, &viewer->call, NULL) < 0)
+        review_end(viewer, GT_VERDICT_FAILED);
 }
 
 /* A place for one more: free, or whose time is over. */
@@ -132,20 +132,20 @@ static struct viewer *review_place(struct gt_reviews *reviews, uint64_t now_ms)
     return running < REVIEWS_RUNNING ? found : NULL;
 }
 
-static bool review_is_of(const struct viewer *review, const char *token, const char *namespace_)
+static bool review_is_of(const struct viewer *viewer, const char *token, const char *namespace_)
 {
-    return review->token && strcmp(review->token, token) == 0 && strcmp(review->namespace_, namespace_) == 0;
+    return viewer->token && strcmp(viewer->token, token) == 0 && strcmp(viewer->namespace_, namespace_) == 0;
 }
 
 /* Who was let in goes on while he is reviewed again: a page that asks each second would else stop each
  * minute. */
-static bool review_is_renewed(struct viewer *review)
+static bool review_is_renewed(struct viewer *viewer)
 {
-    if (review->verdict < GT_VERDICT_NAMESPACE)
+    if (viewer->verdict < GT_VERDICT_NAMESPACE)
         return false;
-    cJSON_Delete(gt_steal(review->user));
-    review->step = REVIEW_TOKEN;
-    review_step(review);
+    cJSON_Delete(gt_steal(viewer->user));
+    viewer->step = REVIEW_TOKEN;
+    review_step(viewer);
     return true;
 }
 

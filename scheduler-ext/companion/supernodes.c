@@ -82,34 +82,35 @@ static bool is_readable(const struct gt_config_source *source)
     return gt_config_source_get(source) || !gt_config_source_error(source)[0];
 }
 
-static bool knows_enough(const struct gt_supernodes *self)
+static bool knows_enough(const struct gt_supernodes *supernodes)
 {
-    const struct gt_informers *informers = self->env->informers;
+    const struct gt_informers *informers = supernodes->env->informers;
     return gt_informers_has_listed(informers, GT_INFORMER_NODES, NULL) &&
            gt_informers_has_listed(informers, GT_INFORMER_TOPOLOGIES, NULL) &&
-           gt_config_source_is_known(self->source) && gt_config_source_is_known(self->network) &&
-           gt_apply_set_is_synced(self->set);
+           gt_config_source_is_known(supernodes->source) && gt_config_source_is_known(supernodes->network) &&
+           gt_apply_set_is_synced(supernodes->set);
 }
 
 /* ---- one round ---- */
 
-static bool apply_supernodes(struct gt_supernodes *self, const struct gt_view *view,
+static bool apply_supernodes(struct gt_supernodes *supernodes, const struct gt_view *view,
                              const struct gt_projected *projected)
 {
     bool whole = true;
-    gt_apply_set_begin(self->set);
+    gt_apply_set_begin(supernodes->set);
     for (uint32_t s = 0; s < view->join->supernode_count && whole; s++) {
         gt_auto_buf struct gt_buf desired = GT_BUF(GT_APPLY_SET_BODY_MAX);
         gt_view_write_supernode(view, s, projected ? &projected[s] : NULL, &desired);
-        whole = !desired.failed && gt_apply_set_want(self->set, view->join->supernodes[s].name, desired.data);
+        whole = !desired.failed &&
+                gt_apply_set_want(supernodes->set, view->join->supernodes[s].name, desired.data);
     }
     if (whole)
-        gt_apply_set_end(self->set);
+        gt_apply_set_end(supernodes->set);
     return whole;
 }
 
 /* Children before parents. */
-static bool apply_hypernodes(struct gt_supernodes *self, const struct gt_view *view,
+static bool apply_hypernodes(struct gt_supernodes *supernodes, const struct gt_view *view,
                              struct gt_projected *projected)
 {
     const struct gt_join *join = view->join;
@@ -118,9 +119,9 @@ static bool apply_hypernodes(struct gt_supernodes *self, const struct gt_view *v
     bool whole = made && gt_member_parents_new(&parents, NULL) >= 0;
     if (!whole)
         return false;
-    gt_apply_set_each(self->hypernodes, gt_member_parents_add, parents);
+    gt_apply_set_each(supernodes->hypernodes, gt_member_parents_add, parents);
     whole = gt_member_parents_end(parents);
-    gt_apply_set_begin(self->hypernodes);
+    gt_apply_set_begin(supernodes->hypernodes);
     for (unsigned tier = 1; tier <= GT_JOIN_TIERS_MAX; tier++)
         for (uint32_t s = 0; s < join->supernode_count && whole; s++) {
             gt_auto_buf struct gt_buf desired = GT_BUF(GT_APPLY_SET_BODY_MAX);
@@ -128,10 +129,10 @@ static bool apply_hypernodes(struct gt_supernodes *self, const struct gt_view *v
                 continue;
             if (gt_hypernode_write(view, s, parents, made, &projected[s], &desired))
                 whole = !desired.failed &&
-                        gt_apply_set_want(self->hypernodes, join->supernodes[s].name, desired.data);
+                        gt_apply_set_want(supernodes->hypernodes, join->supernodes[s].name, desired.data);
         }
     if (whole)
-        gt_apply_set_end(self->hypernodes);
+        gt_apply_set_end(supernodes->hypernodes);
     return whole;
 }
 
@@ -144,10 +145,10 @@ static void say_unknown_kind(struct gt_projected *projected, uint32_t count)
     }
 }
 
-static bool apply_nodefeatures(struct gt_supernodes *self, const struct gt_view *view)
+static bool apply_nodefeatures(struct gt_supernodes *supernodes, const struct gt_view *view)
 {
     bool whole = true;
-    gt_apply_set_begin(self->nodefeatures);
+    gt_apply_set_begin(supernodes->nodefeatures);
     for (uint32_t i = 0; i < view->node_count && whole; i++) {
         const struct gt_cache_report *report = view->reports[i];
         gt_auto_buf struct gt_buf desired = GT_BUF(GT_APPLY_SET_BODY_MAX);
@@ -156,16 +157,16 @@ static bool apply_nodefeatures(struct gt_supernodes *self, const struct gt_view 
             continue; /* nothing is known about it, or its name is not valid for NFD */
         snprintf(name, sizeof(name), "gputopo-%s", report->name);
         gt_view_write_nodefeature(view, i, &desired);
-        whole = !desired.failed && gt_apply_set_want(self->nodefeatures, name, desired.data);
+        whole = !desired.failed && gt_apply_set_want(supernodes->nodefeatures, name, desired.data);
     }
     if (whole)
-        gt_apply_set_end(self->nodefeatures);
+        gt_apply_set_end(supernodes->nodefeatures);
     return whole;
 }
 
-static void supernodes_count(struct gt_supernodes *self, const struct gt_view *view)
+static void supernodes_count(struct gt_supernodes *supernodes, const struct gt_view *view)
 {
-    struct gt_supernodes_stats *stats = &self->stats;
+    struct gt_supernodes_stats *stats = &supernodes->stats;
     memset(stats->supernodes, 0, sizeof(stats->supernodes));
     memset(stats->problems, 0, sizeof(stats->problems));
     stats->nodes = view->node_count;
@@ -180,37 +181,37 @@ static void supernodes_count(struct gt_supernodes *self, const struct gt_view *v
     }
 }
 
-static int work_out(struct gt_supernodes *self, struct gt_err **err)
+static int work_out(struct gt_supernodes *supernodes, struct gt_err **err)
 {
     gt_auto_view struct gt_view *view = NULL;
     gt_auto_free struct gt_projected *projected = NULL;
-    if (!self->knows_servers)
-        gt_apply_set_each(self->set, gt_servers_learn, self->servers);
+    if (!supernodes->knows_servers)
+        gt_apply_set_each(supernodes->set, gt_servers_learn, supernodes->servers);
     const struct gt_view_spec spec = {
-        .groups = gt_config_source_get(self->source),
-        .network = gt_config_source_get(self->network),
-        .kept = &self->kept,
-        .network_labels = self->env->options->network_labels,
-        .servers = self->servers,
-        .spare_nodes = (uint32_t)self->env->options->placement.spare_nodes,
+        .groups = gt_config_source_get(supernodes->source),
+        .network = gt_config_source_get(supernodes->network),
+        .kept = &supernodes->kept,
+        .network_labels = supernodes->env->options->network_labels,
+        .servers = supernodes->servers,
+        .spare_nodes = (uint32_t)supernodes->env->options->placement.spare_nodes,
     };
-    GT_TRY(gt_view_make(gt_informers_cache(self->env->informers), &spec, &view, err));
-    self->knows_servers = self->leads; /* published objects of others may have changed */
+    GT_TRY(gt_view_make(gt_informers_cache(supernodes->env->informers), &spec, &view, err));
+    supernodes->knows_servers = supernodes->leads; /* published objects of others may have changed */
     bool whole = true;
-    if (self->hypernodes) {
+    if (supernodes->hypernodes) {
         projected = calloc((size_t)view->join->supernode_count + 1, sizeof(*projected));
         GT_NEED(projected, err, "supernodes");
-        if (gt_apply_set_is_synced(self->hypernodes))
-            whole = apply_hypernodes(self, view, projected);
+        if (gt_apply_set_is_synced(supernodes->hypernodes))
+            whole = apply_hypernodes(supernodes, view, projected);
         else
             say_unknown_kind(projected, view->join->supernode_count);
     }
-    whole = apply_supernodes(self, view, projected) && whole;
-    if (self->nodefeatures)
-        whole = apply_nodefeatures(self, view) && whole;
-    supernodes_count(self, view);
-    if (self->leads)
-        gt_supernodes_events(self, view, projected);
+    whole = apply_supernodes(supernodes, view, projected) && whole;
+    if (supernodes->nodefeatures)
+        whole = apply_nodefeatures(supernodes, view) && whole;
+    supernodes_count(supernodes, view);
+    if (supernodes->leads)
+        gt_supernodes_events(supernodes, view, projected);
     return whole ? 0 : gt_fail_sys(err, ENOMEM, "supernodes");
 }
 
@@ -239,13 +240,13 @@ static void supernodes_run(void *arg)
 /* ---- Events ---- */
 
 /* The default key of earlier versions, which a kubelet may set on its own Node. Reported once. */
-static void check_old_label(struct gt_supernodes *self, const cJSON *node)
+static void check_old_label(struct gt_supernodes *supernodes, const cJSON *node)
 {
-    const char *keys = self->env->options->supernode_label;
+    const char *keys = supernodes->env->options->supernode_label;
     const char *old = gt_meta_label(node, GT_LABEL_OLD_SUPERNODE);
-    if (self->reported_old_label || !keys || strcmp(keys, GT_LABEL_SUPERNODE) != 0 || !*old)
+    if (supernodes->reported_old_label || !keys || strcmp(keys, GT_LABEL_SUPERNODE) != 0 || !*old)
         return;
-    self->reported_old_label = true;
+    supernodes->reported_old_label = true;
     gt_warning("a node label names a supernode and is not read any more", GT_STR("node", gt_meta_name(node)),
                GT_STR("label", GT_LABEL_OLD_SUPERNODE), GT_STR("read", keys));
 }
@@ -294,9 +295,9 @@ static void supernodes_free(void *arg)
 }
 GT_DEFINE_CLEANUP(struct gt_supernodes *, supernodes_free)
 
-static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
+static int start_apply_set(struct gt_supernodes *supernodes, struct gt_err **err)
 {
-    const struct gt_part_env *env = self->env;
+    const struct gt_part_env *env = supernodes->env;
     const struct gt_apply_set_spec own = {.loop = env->loop,
                                           .kube = env->kube,
                                           .resource = &gt_kube_supernodes,
@@ -307,7 +308,7 @@ static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
                                           .no_informer = true,
                                           .is_strict = true,
                                           .on_change = supernodes_changed,
-                                          .arg = self};
+                                          .arg = supernodes};
     struct gt_apply_set_spec volcano = own, nfd = own;
     volcano.no_informer = nfd.no_informer = false;
     volcano.resource = &gt_kube_hypernodes;
@@ -324,11 +325,11 @@ static int start_apply_set(struct gt_supernodes *self, struct gt_err **err)
     nfd.is_status = false;
     nfd.is_optional = true;
     nfd.selector = GT_LABEL_MANAGED_BY "=" GT_MANAGER_COMPANION;
-    GT_TRY(gt_apply_set_new(&own, &self->set, err));
+    GT_TRY(gt_apply_set_new(&own, &supernodes->set, err));
     if (env->options->project_hypernodes)
-        GT_TRY(gt_apply_set_new(&volcano, &self->hypernodes, err));
+        GT_TRY(gt_apply_set_new(&volcano, &supernodes->hypernodes, err));
     if (env->options->project_nodefeatures)
-        GT_TRY(gt_apply_set_new(&nfd, &self->nodefeatures, err));
+        GT_TRY(gt_apply_set_new(&nfd, &supernodes->nodefeatures, err));
     return 0;
 }
 

@@ -14,29 +14,31 @@ static int supernodes_events_compare(const void *a, const void *b)
 }
 
 /* `event` may be without a name: then it is only logged. */
-static void supernodes_events_add(struct gt_supernodes *self, const struct gt_event_object *event)
+static void supernodes_events_add(struct gt_supernodes *supernodes, const struct gt_event_object *event)
 {
     uint64_t digest = gt_digest_keyed(event->note) ^ gt_digest_keyed(event->reason) * 31 ^
                       gt_digest_keyed(event->name ? event->name : "") * 37;
-    if (self->now_count == GT_PROBLEMS_MAX)
+    if (supernodes->now_count == GT_PROBLEMS_MAX)
         return;
-    self->now[self->now_count++] = digest;
-    if (bsearch(&digest, self->before, self->before_count, sizeof(digest), supernodes_events_compare))
+    supernodes->now[supernodes->now_count++] = digest;
+    if (bsearch(&digest, supernodes->before, supernodes->before_count, sizeof(digest),
+                supernodes_events_compare))
         return;
     gt_warning("something is wrong", GT_STR("reason", event->reason), GT_STR("what", event->note));
     if (event->name)
-        gt_kube_record(self->env->recorder, event);
+        gt_kube_record(supernodes->env->recorder, event);
 }
 
 /* The Event's object: the ConfigMap, where the configuration is one. */
-static struct gt_event_object about_config(const struct gt_supernodes *self, bool is_network)
+static struct gt_event_object about_config(const struct gt_supernodes *supernodes, bool is_network)
 {
     struct gt_event_object event = {.warning = true, .action = "Join"};
-    if (gt_config_source_is_configmap(is_network ? self->network : self->source)) {
+    if (gt_config_source_is_configmap(is_network ? supernodes->network : supernodes->source)) {
         event.api_version = "v1";
         event.kind = "ConfigMap";
-        event.namespace_ = self->env->namespace_;
-        event.name = is_network ? self->env->options->network : self->env->options->supernodes_config;
+        event.namespace_ = supernodes->env->namespace_;
+        event.name =
+            is_network ? supernodes->env->options->network : supernodes->env->options->supernodes_config;
     }
     return event;
 }
@@ -50,20 +52,21 @@ static struct gt_event_object about_supernode(const char *name)
                                     .action = "Join"};
 }
 
-static void report_notes(struct gt_supernodes *self, bool is_network, char *const *notes, uint32_t count)
+static void report_notes(struct gt_supernodes *supernodes, bool is_network, char *const *notes,
+                         uint32_t count)
 {
-    struct gt_event_object event = about_config(self, is_network);
+    struct gt_event_object event = about_config(supernodes, is_network);
     event.reason = "BadConfiguration";
     for (uint32_t i = 0; i < count; i++) {
         event.note = notes[i];
-        supernodes_events_add(self, &event);
+        supernodes_events_add(supernodes, &event);
     }
 }
 
-static void supernodes_report_unread(struct gt_supernodes *self, bool is_network)
+static void supernodes_report_unread(struct gt_supernodes *supernodes, bool is_network)
 {
-    struct gt_event_object event = about_config(self, is_network);
-    const char *error = gt_config_source_error(is_network ? self->network : self->source);
+    struct gt_event_object event = about_config(supernodes, is_network);
+    const char *error = gt_config_source_error(is_network ? supernodes->network : supernodes->source);
     char note[700];
     if (!error[0])
         return;
@@ -71,29 +74,29 @@ static void supernodes_report_unread(struct gt_supernodes *self, bool is_network
              is_network ? "network" : "configuration of supernodes", error);
     event.reason = "BadConfiguration";
     event.note = note;
-    supernodes_events_add(self, &event);
+    supernodes_events_add(supernodes, &event);
 }
 
-static void report_config(struct gt_supernodes *self)
+static void report_config(struct gt_supernodes *supernodes)
 {
-    const struct gt_groups *groups = gt_config_source_get(self->source);
-    const struct gt_network *network = gt_config_source_get(self->network);
-    supernodes_report_unread(self, false);
-    supernodes_report_unread(self, true);
+    const struct gt_groups *groups = gt_config_source_get(supernodes->source);
+    const struct gt_network *network = gt_config_source_get(supernodes->network);
+    supernodes_report_unread(supernodes, false);
+    supernodes_report_unread(supernodes, true);
     if (groups)
-        report_notes(self, false, groups->notes, groups->note_count);
+        report_notes(supernodes, false, groups->notes, groups->note_count);
     if (network)
-        report_notes(self, true, network->notes, network->note_count);
-    if (self->kept.network)
-        report_notes(self, true, self->kept.network->notes, self->kept.network->note_count);
+        report_notes(supernodes, true, network->notes, network->note_count);
+    if (supernodes->kept.network)
+        report_notes(supernodes, true, supernodes->kept.network->notes, supernodes->kept.network->note_count);
 }
 
-static void report_problem(struct gt_supernodes *self, const struct gt_view *view,
+static void report_problem(struct gt_supernodes *supernodes, const struct gt_view *view,
                            const struct gt_join_problem *problem)
 {
     struct gt_event_object event;
     if (problem->in_config)
-        event = about_config(self, problem->kind == GT_JOIN_CABLING);
+        event = about_config(supernodes, problem->kind == GT_JOIN_CABLING);
     else if (problem->node != GT_JOIN_NONE) {
         const struct gt_cache_report *report = view->reports[problem->node];
         /* As in the kubelet's events: `kubectl describe node` searches events by the name in place of the
@@ -109,28 +112,28 @@ static void report_problem(struct gt_supernodes *self, const struct gt_view *vie
             problem->supernode == GT_JOIN_NONE ? NULL : view->join->supernodes[problem->supernode].name);
     event.reason = gt_join_problem_name(problem->kind);
     event.note = problem->text;
-    supernodes_events_add(self, &event);
+    supernodes_events_add(supernodes, &event);
 }
 
-void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view,
+void gt_supernodes_events(struct gt_supernodes *supernodes, const struct gt_view *view,
                           const struct gt_projected *projected)
 {
     const struct gt_join *join = view ? view->join : NULL;
-    self->now_count = 0;
-    report_config(self);
+    supernodes->now_count = 0;
+    report_config(supernodes);
     for (uint32_t i = 0; join && i < join->problem_count; i++)
-        report_problem(self, view, &join->problems[i]);
+        report_problem(supernodes, view, &join->problems[i]);
     for (uint32_t s = 0; join && s < join->supernode_count; s++) {
         struct gt_event_object event = about_supernode(join->supernodes[s].name);
         char note[200];
-        if (gt_apply_set_state_of(self->set, event.name) == GT_APPLY_SET_FOREIGN) {
+        if (gt_apply_set_state_of(supernodes->set, event.name) == GT_APPLY_SET_FOREIGN) {
             snprintf(note, sizeof(note),
                      "the Supernode %s has not our label " GT_LABEL_MANAGED_BY "=" GT_MANAGER_COMPANION
                      ": somebody else has made it, it is left as it is",
                      event.name);
             event.reason = "NameTaken";
             event.note = note;
-            supernodes_events_add(self, &event);
+            supernodes_events_add(supernodes, &event);
         }
         if (projected && projected[s].reason && !projected[s].good &&
             (strcmp(projected[s].reason, "MemberHeld") == 0 ||
@@ -138,10 +141,10 @@ void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view
             event.action = "Project";
             event.reason = projected[s].reason;
             event.note = projected[s].message;
-            supernodes_events_add(self, &event);
+            supernodes_events_add(supernodes, &event);
         }
     }
-    qsort(self->now, self->now_count, sizeof(*self->now), supernodes_events_compare);
-    memcpy(self->before, self->now, self->now_count * sizeof(*self->now));
-    self->before_count = self->now_count;
+    qsort(supernodes->now, supernodes->now_count, sizeof(*supernodes->now), supernodes_events_compare);
+    memcpy(supernodes->before, supernodes->now, supernodes->now_count * sizeof(*supernodes->now));
+    supernodes->before_count = supernodes->now_count;
 }

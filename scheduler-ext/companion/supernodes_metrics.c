@@ -6,10 +6,11 @@
 
 enum { KINDS = 3 };
 
-static unsigned mirrors_of(const struct gt_supernodes *self, struct gt_apply_set_stats stats[KINDS],
+static unsigned mirrors_of(const struct gt_supernodes *supernodes, struct gt_apply_set_stats stats[KINDS],
                            const char *names[KINDS])
 {
-    const struct gt_apply_set *sets[KINDS] = {self->set, self->hypernodes, self->nodefeatures};
+    const struct gt_apply_set *sets[KINDS] = {supernodes->set, supernodes->hypernodes,
+                                              supernodes->nodefeatures};
     static const char *const kinds[KINDS] = {"Supernode", "HyperNode", "NodeFeature"};
     unsigned count = 0;
     for (unsigned i = 0; i < KINDS; i++)
@@ -20,11 +21,11 @@ static unsigned mirrors_of(const struct gt_supernodes *self, struct gt_apply_set
     return count;
 }
 
-static void write_apply_set(const struct gt_supernodes *self, struct gt_buf *to)
+static void write_apply_set(const struct gt_supernodes *supernodes, struct gt_buf *to)
 {
     struct gt_apply_set_stats stats[KINDS] = {0};
     const char *names[KINDS] = {0};
-    unsigned count = mirrors_of(self, stats, names);
+    unsigned count = mirrors_of(supernodes, stats, names);
     gt_prom_head(to, "gputopo_objects", "Objects in the API server by kind: made by us, and others.");
     for (unsigned i = 0; i < count; i++)
         gt_buf_printf(to,

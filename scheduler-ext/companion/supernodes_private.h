@@ -75,7 +75,7 @@ struct gt_supernodes {
 
 /* supernodes_events.c: logs the present problems that the last round did not have, and makes Events of them.
  * `view` NULL: of the configuration alone. */
-void gt_supernodes_events(struct gt_supernodes *self, const struct gt_view *view,
+void gt_supernodes_events(struct gt_supernodes *supernodes, const struct gt_view *view,
                           const struct gt_projected *projected);
 
 /* supernodes_metrics.c */

@@ -92,14 +92,14 @@ static struct mix_shape *mix_place_of(struct gt_mix *mix, const struct mix_shape
     return ret;
 }
 
-void gt_mix_came(struct gt_mix *mix, const struct gt_mix_amounts *pod)
+void gt_mix_came(struct gt_mix *mix, const struct gt_mix_amounts *amounts)
 {
-    if (!pod->gpus || pod->gpus > GT_GPUS_MAX)
+    if (!amounts->gpus || amounts->gpus > GT_GPUS_MAX)
         return;
-    struct mix_shape shape = {.gpus = (uint16_t)pod->gpus};
+    struct mix_shape shape = {.gpus = (uint16_t)amounts->gpus};
     for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)
-        shape.level[r] = level_asked(r, pod->of[r]);
-    mix_place_of(mix, &shape)->weight += mix->weight * pod->gpus;
+        shape.level[r] = level_asked(r, amounts->of[r]);
+    mix_place_of(mix, &shape)->weight += mix->weight * amounts->gpus;
     mix->weight *= grows_per_pod;
     for (unsigned i = 0; mix->weight > weight_max && i < mix->count; i++)
         mix->shapes[i].weight /= weight_max;
@@ -171,15 +171,15 @@ static double worth_of(const struct gt_mix *mix, unsigned gpus, const int64_t *l
 }
 
 double gt_mix_stranded(struct gt_mix *mix, const struct gt_mix_amounts *left,
-                       const struct gt_mix_amounts *pod)
+                       const struct gt_mix_amounts *amounts)
 {
-    if (pod->gpus > left->gpus || !mix_refresh(mix, left->gpus))
+    if (amounts->gpus > left->gpus || !mix_refresh(mix, left->gpus))
         return 0;
     int64_t rest[GT_MIX_RESOURCES];
     for (unsigned r = 0; r < GT_MIX_RESOURCES; r++)
-        rest[r] = left->of[r] == INT64_MAX || left->of[r] < 0 ? left->of[r] : left->of[r] - pod->of[r];
+        rest[r] = left->of[r] == INT64_MAX || left->of[r] < 0 ? left->of[r] : left->of[r] - amounts->of[r];
     double stranded =
-        worth_of(mix, left->gpus, left->of) - worth_of(mix, left->gpus - pod->gpus, rest) - pod->gpus;
+        worth_of(mix, left->gpus, left->of) - worth_of(mix, left->gpus - amounts->gpus, rest) - amounts->gpus;
     double steps = stranded * STRANDED_STEPS;
     return (double)(int)(steps < 0 ? steps - 0.5 : steps + 0.5) / STRANDED_STEPS;
 }

@@ -41,9 +41,9 @@ struct gt_mix_amounts {
     int64_t of[GT_MIX_RESOURCES]; /* thousandths of a core, bytes */
 };
 
-static inline struct gt_numa_pod gt_mix_numa_pod(const struct gt_mix_amounts *pod)
+static inline struct gt_numa_pod gt_mix_numa_pod(const struct gt_mix_amounts *amounts)
 {
-    return (struct gt_numa_pod){pod->gpus, pod->requests};
+    return (struct gt_numa_pod){amounts->gpus, amounts->requests};
 }
 
 struct gt_mix;
@@ -52,9 +52,9 @@ void gt_mix_free(struct gt_mix *mix);
 GT_DEFINE_CLEANUP(struct gt_mix *, gt_mix_free)
 
 /* Adds a new pod. Pods without GPUs do not count. */
-void gt_mix_came(struct gt_mix *mix, const struct gt_mix_amounts *pod);
+void gt_mix_came(struct gt_mix *mix, const struct gt_mix_amounts *amounts);
 
 /* GPUs that the pod strands on a node with `left`, in steps of 1/1024; the pod may ask for no GPUs. 0 where
  * nothing is known. */
 double gt_mix_stranded(struct gt_mix *mix, const struct gt_mix_amounts *left,
-                       const struct gt_mix_amounts *pod);
+                       const struct gt_mix_amounts *amounts);

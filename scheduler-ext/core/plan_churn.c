@@ -300,18 +300,18 @@ static unsigned idle_kind(const struct job *job, unsigned gpus)
  * in the supernode with the fewest idle nodes. Of others, until jobs have left, the fewest sizes that lose a
  * place on it; the first supernode, there the fullest node. Where no nodes are kept: the fullest node, in the
  * supernode with the fewest idle nodes. Last the lowest id. UINT64_MAX: it is idle, or has no room. */
-static uint64_t in_use_entry(struct in_use *list, const struct job *job, uint32_t node)
+static uint64_t in_use_entry(struct in_use *in_use, const struct job *job, uint32_t node)
 {
     const struct gt_cluster *cluster = job->cluster;
     unsigned n = cluster->draft_count[node], size = cluster->size[node];
-    if (n < list->gpus || n == size)
+    if (n < in_use->gpus || n == size)
         return UINT64_MAX;
     uint64_t super = cluster->super[node], own = job->rooms[ROOM_OF_NODES].slots[super];
-    uint64_t key = (n != list->gpus) << 7 | size;
-    key = key << 5 | (list->jobs_leave ? 0 : gt_rule_lost(&list->rule, n));
-    if (n == list->gpus)
+    uint64_t key = (n != in_use->gpus) << 7 | size;
+    key = key << 5 | (in_use->jobs_leave ? 0 : gt_rule_lost(&in_use->rule, n));
+    if (n == in_use->gpus)
         key = key << (OWN_BITS + 7) | own;
-    else if (list->keeps_nodes)
+    else if (in_use->keeps_nodes)
         key = key << (OWN_BITS + 7) | super << 7 | n;
     else
         key = (key << 7 | n) << OWN_BITS | own;
@@ -326,52 +326,52 @@ static void sift_all(uint64_t *heap, uint32_t size)
 
 /* Collects up to one node for each unit. Until the end the heap has complements, so that its first is the
  * worst. */
-static void list_in_use(struct job *job, uint32_t units, struct in_use *list)
+static void list_in_use(struct job *job, uint32_t units, struct in_use *in_use)
 {
     const struct gt_cluster *cluster = job->cluster;
-    unsigned most = idle_kind(job, list->gpus); /* larger nodes with as much room come after an idle one */
+    unsigned most = idle_kind(job, in_use->gpus); /* larger nodes with as much room come after an idle one */
     const uint8_t *counts = cluster->draft_count, *end = counts + cluster->node_count;
-    list->size = 0;
-    list->beyond = UINT64_MAX;
+    in_use->size = 0;
+    in_use->beyond = UINT64_MAX;
     units = units < cluster->super_capacity ? units : cluster->super_capacity;
-    if (!room_of_nodes(job, list->above))
+    if (!room_of_nodes(job, in_use->above))
         return;
-    for (unsigned n = list->gpus; n <= GT_GPUS_MAX; n++)
+    for (unsigned n = in_use->gpus; n <= GT_GPUS_MAX; n++)
         for (const uint8_t *at = counts;
              job->nodes_with[n] > job->idle_with[n] && (at = memchr(at, (int)n, (size_t)(end - at))); at++) {
             uint32_t node = (uint32_t)(at - counts);
             if (most && n >= most && cluster->size[node] > most)
                 continue;
-            uint64_t entry = ~in_use_entry(list, job, node);
-            if (list->size < units) {
-                list->heap[list->size++] = entry;
-                if (list->size == units)
-                    sift_all(list->heap, units);
-            } else if (entry > list->heap[0]) {
-                list->heap[0] = entry;
-                gt_sift_down(list->heap, units, 0);
+            uint64_t entry = ~in_use_entry(in_use, job, node);
+            if (in_use->size < units) {
+                in_use->heap[in_use->size++] = entry;
+                if (in_use->size == units)
+                    sift_all(in_use->heap, units);
+            } else if (entry > in_use->heap[0]) {
+                in_use->heap[0] = entry;
+                gt_sift_down(in_use->heap, units, 0);
             }
         }
-    if (list->size == units)
-        list->beyond = ~list->heap[0];
-    for (uint32_t i = 0; i < list->size; i++)
-        list->heap[i] = ~list->heap[i];
-    sift_all(list->heap, list->size);
+    if (in_use->size == units)
+        in_use->beyond = ~in_use->heap[0];
+    for (uint32_t i = 0; i < in_use->size; i++)
+        in_use->heap[i] = ~in_use->heap[i];
+    sift_all(in_use->heap, in_use->size);
 }
 
 /* The best node in use for the next unit; GT_NONE: there is none, or an idle one of a smaller kind with no
  * more room. `units`: number of remaining units. */
-static uint32_t find_in_use(struct job *job, struct in_use *list, uint32_t units)
+static uint32_t find_in_use(struct job *job, struct in_use *in_use, uint32_t units)
 {
     const uint64_t id = (1 << NODE_BITS) - 1;
-    if (list->size) { /* the last unit went to the first node */
-        uint64_t entry = in_use_entry(list, job, (uint32_t)(list->heap[0] & id));
-        list->heap[0] = entry != UINT64_MAX ? entry : list->heap[--list->size];
-        gt_sift_down(list->heap, list->size, 0);
+    if (in_use->size) { /* the last unit went to the first node */
+        uint64_t entry = in_use_entry(in_use, job, (uint32_t)(in_use->heap[0] & id));
+        in_use->heap[0] = entry != UINT64_MAX ? entry : in_use->heap[--in_use->size];
+        gt_sift_down(in_use->heap, in_use->size, 0);
     }
-    if (!list->size || list->heap[0] > list->beyond)
-        list_in_use(job, units, list);
-    return list->size && list->heap[0] != UINT64_MAX ? (uint32_t)(list->heap[0] & id) : GT_NONE;
+    if (!in_use->size || in_use->heap[0] > in_use->beyond)
+        list_in_use(job, units, in_use);
+    return in_use->size && in_use->heap[0] != UINT64_MAX ? (uint32_t)(in_use->heap[0] & id) : GT_NONE;
 }
 
 /* Chooses among the idle nodes of a kind by their supernodes. */
@@ -435,27 +435,27 @@ static void describe_small(struct gt_plan_unit *unit, const struct gt_cluster *c
 }
 
 static void place_small(struct job *job, struct gt_plan_unit *unit, const struct room *room,
-                        struct in_use *list, uint32_t units)
+                        struct in_use *in_use, uint32_t units)
 {
     struct gt_cluster *cluster = job->cluster;
     const struct room *nodes = &job->rooms[ROOM_OF_NODES];
-    uint32_t node = find_in_use(job, list, units);
+    uint32_t node = find_in_use(job, in_use, units);
     if (node != GT_NONE) {
         uint32_t super = cluster->super[node], idle = nodes->slots[cluster->super[node]];
-        if (list->feasible == GT_NONE)
-            list->feasible = count_feasible(room, unit->pods);
-        unit->feasible = list->feasible;
+        if (in_use->feasible == GT_NONE)
+            in_use->feasible = count_feasible(room, unit->pods);
+        unit->feasible = in_use->feasible;
         unit->slots_before = room->slots[super];
         unit->node_in_use = true;
         place_on(job, node, unit);
-        list->feasible -= unit->slots_before >= unit->pods && room->slots[super] < unit->pods;
+        in_use->feasible -= unit->slots_before >= unit->pods && room->slots[super] < unit->pods;
         if (nodes->slots[cluster->super[node]] != idle)
-            list->size = 0;
+            in_use->size = 0;
         return;
     }
-    list->feasible = GT_NONE;
-    list->size = 0;
-    unsigned kind = idle_kind(job, list->gpus);
+    in_use->feasible = GT_NONE;
+    in_use->size = 0;
+    unsigned kind = idle_kind(job, in_use->gpus);
     if (!kind || !room_of_nodes(job, kind)) { /* no node holds the unit, several nodes of one supernode may */
         place_one(job, unit, room, false);
         return;

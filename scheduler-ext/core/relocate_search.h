@@ -22,7 +22,7 @@ struct relocate_super {
     uint64_t cost_before; /* of the items of earlier supernodes */
 };
 
-struct relocator {
+struct mover {
     struct gt_cluster *cluster;
     const struct gt_running_pod *pods;
     const struct gt_relocate_spec *spec;
@@ -66,15 +66,15 @@ struct relocator {
 };
 
 /* How many runs of the job lie together. */
-static inline uint32_t relocate_unit_runs(const struct relocator *r)
+static inline uint32_t relocate_unit_runs(const struct mover *mover)
 {
-    return r->job->unit ? r->job->unit : 1;
+    return mover->job->unit ? mover->job->unit : 1;
 }
 
-static inline bool relocate_may_go(const struct relocator *r, uint32_t pod, uint32_t node)
+static inline bool relocate_may_go(const struct mover *mover, uint32_t pod, uint32_t node)
 {
-    return !r->spec->may_go || r->spec->may_go(r->spec->arg, pod, node);
+    return !mover->spec->may_go || mover->spec->may_go(mover->spec->arg, pod, node);
 }
 
 /* Plans the moves of the best set, and the job. *ret is not possible if kubelets refuse some of that. */
-int gt_relocate_plan(struct relocator *r, struct gt_relocation *ret);
+int gt_relocate_plan(struct mover *mover, struct gt_relocation *ret);

@@ -74,9 +74,9 @@ double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, s
 
 /* The stranded part, and `value` changed by it; NAN stays NAN. */
 double gt_score_stranded_part(struct gt_mix *mix, const struct gt_mix_amounts *left,
-                              const struct gt_mix_amounts *pod);
+                              const struct gt_mix_amounts *amounts);
 double gt_score_strand(const struct gt_cluster *cluster, struct gt_mix *mix,
-                       const struct gt_mix_amounts *left, const struct gt_mix_amounts *pod, double value);
+                       const struct gt_mix_amounts *left, const struct gt_mix_amounts *amounts, double value);
 
 /* The index of the best node, by values and the order of equal ones; GT_NONE where all values are NAN. An id
  * may be GT_NONE: a node without GPUs. */

@@ -35,20 +35,20 @@ double gt_score_slow(struct gt_cluster *cluster, uint32_t node, uint64_t left, s
 }
 
 double gt_score_stranded_part(struct gt_mix *mix, const struct gt_mix_amounts *left,
-                              const struct gt_mix_amounts *pod)
+                              const struct gt_mix_amounts *amounts)
 {
-    double steep = GT_AWARE_STRANDED * gt_mix_stranded(mix, left, pod);
+    double steep = GT_AWARE_STRANDED * gt_mix_stranded(mix, left, amounts);
     return steep / (fabs(steep) + 1);
 }
 
 double gt_score_strand(const struct gt_cluster *cluster, struct gt_mix *mix,
-                       const struct gt_mix_amounts *left, const struct gt_mix_amounts *pod, double value)
+                       const struct gt_mix_amounts *left, const struct gt_mix_amounts *amounts, double value)
 {
     const struct gt_aware_weights *weights = &cluster->weights;
     double unit = weights->weight * weights->loss_weight * GT_AWARE_STRANDED;
-    bool exact = weights->score_weight > 0 && weights->loss_weight > 0 && pod->gpus &&
+    bool exact = weights->score_weight > 0 && weights->loss_weight > 0 && amounts->gpus &&
                  value >= weights->weight * weights->score_weight * GT_AWARE_EXACT_BONUS;
-    return value - unit * gt_score_stranded_part(mix, left, pod) + (exact ? 2 * unit : 0);
+    return value - unit * gt_score_stranded_part(mix, left, amounts) + (exact ? 2 * unit : 0);
 }
 
 /* Whether node a comes before b at equal values: fewer available GPUs, then more GPUs in all, then by

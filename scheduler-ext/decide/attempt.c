@@ -304,11 +304,11 @@ struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const 
 }
 
 uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view *view,
-                           const struct gt_waiting_units *part, uint32_t first, uint32_t count)
+                           const struct gt_waiting_units *waiting, uint32_t first, uint32_t count)
 {
     uint64_t gpus = 0;
-    for (uint32_t i = 0; i < part->count; i++) {
-        const struct gt_plan_unit *unit = &view->job->units.units[part->units[i]];
+    for (uint32_t i = 0; i < waiting->count; i++) {
+        const struct gt_plan_unit *unit = &view->job->units.units[waiting->units[i]];
         bool chosen = i >= first && i < first + count;
         for (uint32_t at = unit->first; at < unit->first + unit->pods; at++)
             if (gt_member_is_open(&view->members[at]))
@@ -316,7 +316,7 @@ uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view 
                                                          .left_out = !chosen,
                                                          .place.node = GT_NONE,
                                                          .requests = attempt->pods[at].requests};
-        gpus += chosen ? gt_part_gpus(view, part->units[i]) : 0;
+        gpus += chosen ? gt_part_gpus(view, waiting->units[i]) : 0;
     }
     return gpus;
 }

@@ -154,11 +154,11 @@ void gt_backoff_forget_replans(struct backoffs *backoffs, const char *key)
 }
 
 /* When it was, by the object of the pod; 0: too long ago. A time before the boot of this machine is 1. */
-static uint64_t refused_at(const struct gt_pod *pod, const struct gt_cache_moment *now)
+static uint64_t refused_at(const struct gt_pod *pod, const struct gt_cache_moment *moment)
 {
-    int64_t ago_s = now->unix_s - (int64_t)(pod->start_s ? pod->start_s : pod->created_s);
+    int64_t ago_s = moment->unix_s - (int64_t)(pod->start_s ? pod->start_s : pod->created_s);
     uint64_t ago_ms = ago_s > 0 ? (uint64_t)ago_s * 1000 : 0;
-    return ago_ms >= BACKOFF_REFUSALS_MS ? 0 : ago_ms < now->ms ? now->ms - ago_ms : 1;
+    return ago_ms >= BACKOFF_REFUSALS_MS ? 0 : ago_ms < moment->ms ? moment->ms - ago_ms : 1;
 }
 
 /* An object tells its time in whole seconds of another clock. Where as many are known already, one that came
@@ -190,13 +190,13 @@ static bool add_refused(struct backoff_job *job, struct backoff_pod pod, bool fr
 /* Its owner makes the next pod at once: without a limit hundreds are refused in a day. Their objects often
  * stay, so whoever lists them can go on with the count. */
 bool gt_backoff_refusal(struct backoffs *backoffs, struct gt_cache *cache, const struct gt_cache_pod *known,
-                        const struct gt_pod *pod, const struct gt_cache_moment *now,
+                        const struct gt_pod *pod, const struct gt_cache_moment *moment,
                         struct backoff_refusal *ret)
 {
     gt_auto_buf struct gt_buf key = GT_BUF(2048);
     struct gt_pod_identity identity;
     bool fresh = known && pod->uid && strcmp(known->uid, pod->uid) == 0;
-    uint64_t when = fresh ? now->ms : refused_at(pod, now);
+    uint64_t when = fresh ? moment->ms : refused_at(pod, moment);
     if (!when || pod->invalid || !pod->uid || !pod->node_name ||
         gt_pod_identify(&pod->meta, &identity, NULL) < 0)
         return false;
@@ -216,7 +216,7 @@ bool gt_backoff_refusal(struct backoffs *backoffs, struct gt_cache *cache, const
         ret->text, sizeof(ret->text),
         "the kubelet of node %s refuses pod %s (%s): pods of the job are not planned there for %d minutes%s",
         pod->node_name, pod->meta.name, pod->failed_for, BACKOFF_REFUSALS_MS / 60000,
-        gt_backoff_refused_until(backoffs, key.data, now->ms)
+        gt_backoff_refused_until(backoffs, key.data, moment->ms)
             ? ", and wait meanwhile, since kubelets have refused several"
             : "");
     return true;

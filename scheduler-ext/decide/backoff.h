@@ -60,7 +60,7 @@ struct backoff_refusal {
  * as after gt_backoff_node(). `known`: what the cache knew of it before. NULL: only a list has it, perhaps
  * not for the first time; then its object says when it was. False: it was counted before, or is too old. */
 bool gt_backoff_refusal(struct backoffs *backoffs, struct gt_cache *cache, const struct gt_cache_pod *known,
-                        const struct gt_pod *pod, const struct gt_cache_moment *now,
+                        const struct gt_pod *pod, const struct gt_cache_moment *moment,
                         struct backoff_refusal *ret);
 /* How many within BACKOFF_REFUSALS_MS, at most BACKOFF_REFUSALS; *ret_last: when the last one of
  * BACKOFF_REFUSED_MS was, 0 none. */

@@ -151,7 +151,7 @@ struct gt_plan_request gt_attempt_request(const struct gt_job_view *view, const 
 /* Restricts the attempt to `count` of the waiting units, from part->units[first] on; returns their GPUs. The
  * other waiting units count as running at an unknown place, so they restrict nothing. */
 uint64_t gt_attempt_choose(struct gt_attempt *attempt, const struct gt_job_view *view,
-                           const struct gt_waiting_units *part, uint32_t first, uint32_t count);
+                           const struct gt_waiting_units *waiting, uint32_t first, uint32_t count);
 
 /* Jobs that would not fit even if no pod were in the cluster, all its GPUs were healthy, and all its nodes
  * could be used: they wait for other hardware, not for room. No I/O, no clock. */

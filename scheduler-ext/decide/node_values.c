@@ -56,7 +56,7 @@ static uint64_t what_is_left(const struct gt_cluster_node *node, unsigned left)
 }
 
 /* `has_left`: available GPUs by the scheduler's count; negative: not known. */
-static double node_values_of(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id,
+static double node_values_of(struct gt_cache *cache, const struct gt_mix_amounts *amounts, uint32_t id,
                              int32_t has_left, double value)
 {
     struct gt_cluster *cluster = gt_cache_cluster(cache);
@@ -65,32 +65,33 @@ static double node_values_of(struct gt_cache *cache, const struct gt_mix_amounts
     struct gt_score_parts parts;
     uint64_t mask = UINT64_MAX;
     gt_cache_left(cache, id, &left);
-    if (pod->requests && gt_numa_judges(cluster, id))
-        value = gt_score_left(cluster, id, mask, gt_mix_numa_pod(pod), &parts) ? parts.value : (double)NAN;
+    if (amounts->requests && gt_numa_judges(cluster, id))
+        value =
+            gt_score_left(cluster, id, mask, gt_mix_numa_pod(amounts), &parts) ? parts.value : (double)NAN;
     if (has_left >= 0 && (unsigned)has_left < left.gpus && gt_cluster_get_node(cluster, id, &node)) {
         left.gpus = (unsigned)has_left;
         mask = what_is_left(&node, left.gpus);
-        value = !pod->gpus                                                       ? value
-                : gt_score_left(cluster, id, mask, gt_mix_numa_pod(pod), &parts) ? parts.value
-                                                                                 : (double)NAN;
+        value = !amounts->gpus                                                       ? value
+                : gt_score_left(cluster, id, mask, gt_mix_numa_pod(amounts), &parts) ? parts.value
+                                                                                     : (double)NAN;
     }
-    if (pod->gpus)
-        value = gt_score_slow(cluster, id, mask, gt_mix_numa_pod(pod), pod->slow, value);
-    return isnan(value) ? value : gt_score_strand(cluster, gt_cache_mix(cache), &left, pod, value);
+    if (amounts->gpus)
+        value = gt_score_slow(cluster, id, mask, gt_mix_numa_pod(amounts), amounts->slow, value);
+    return isnan(value) ? value : gt_score_strand(cluster, gt_cache_mix(cache), &left, amounts, value);
 }
 
-double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id, double value)
+double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *amounts, uint32_t id, double value)
 {
-    return node_values_of(cache, pod, id, -1, value);
+    return node_values_of(cache, amounts, id, -1, value);
 }
 
 /* Whether it asks for CPU or memory; otherwise a node without GPUs is not evaluated. */
-static bool asks(const struct gt_mix_amounts *pod)
+static bool asks(const struct gt_mix_amounts *amounts)
 {
-    return pod->gpus || pod->of[GT_MIX_CPU] > 0 || pod->of[GT_MIX_MEMORY] > 0;
+    return amounts->gpus || amounts->of[GT_MIX_CPU] > 0 || amounts->of[GT_MIX_MEMORY] > 0;
 }
 
-void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t planned,
+void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *amounts, uint32_t planned,
                     const char *const *names, const int32_t *left, uint32_t count, double *ret_values,
                     uint32_t *ret_ids)
 {
@@ -102,12 +103,12 @@ void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, ui
             ret_values[i] = ret_ids[i] == planned ? (double)INFINITY : (double)NAN;
         return;
     }
-    if (pod->gpus)
-        gt_score_ids(cluster, pod->gpus, ret_ids, count, ret_values);
+    if (amounts->gpus)
+        gt_score_ids(cluster, amounts->gpus, ret_ids, count, ret_values);
     for (uint32_t i = 0; i < count; i++)
-        ret_values[i] = asks(pod) ? node_values_of(cache, pod, ret_ids[i], left ? left[i] : -1,
-                                                   pod->gpus ? ret_values[i] : 0)
-                                  : (double)NAN;
+        ret_values[i] = asks(amounts) ? node_values_of(cache, amounts, ret_ids[i], left ? left[i] : -1,
+                                                       amounts->gpus ? ret_values[i] : 0)
+                                      : (double)NAN;
 }
 
 /* Counts in each supernode the other pods of the job that have a place there or below. */

@@ -26,7 +26,7 @@ bool gt_node_slow_refuses(struct gt_cache *cache, uint32_t node, uint64_t remote
  * or for each node the GPUs left by the scheduler's own count (negative: not known), which is lower than ours
  * when it has placed pods a moment ago. ret_values[i] and ret_ids[i] (the node id) belong to names[i].
  */
-void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t planned,
+void gt_node_values(struct gt_cache *cache, const struct gt_mix_amounts *amounts, uint32_t planned,
                     const char *const *names, const int32_t *left, uint32_t count, double *ret_values,
                     uint32_t *ret_ids);
 
@@ -43,7 +43,7 @@ void gt_node_values_near(struct gt_cache *cache, const struct gt_aware_weights *
                          const struct gt_cache_pod *pod, const uint32_t *ids, uint32_t count, double *values);
 
 /* Changes the value of a node from score.h by its slow GPUs and by what it has left of CPU and memory. */
-double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *pod, uint32_t id, double value);
+double gt_node_value(struct gt_cache *cache, const struct gt_mix_amounts *amounts, uint32_t id, double value);
 
 /*
  * Scores for Volcano, which adds them to those of its plugins (0 to 100 times their weight):

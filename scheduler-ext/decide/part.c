@@ -58,14 +58,14 @@ bool gt_part_grows(const struct gt_job_view *view)
 enum { STARTED, NEEDED, OTHER, CLASSES };
 
 /* How many of the first ones are needed for the minimum. */
-static uint32_t least_of(const struct gt_job_view *view, const struct gt_waiting_units *part)
+static uint32_t least_of(const struct gt_job_view *view, const struct gt_waiting_units *waiting)
 {
     uint64_t placed = 0;
     uint32_t least = 0;
     for (uint32_t u = 0; u < view->job->units.count; u++)
         placed += view->open[u] ? 0 : count_unit(view, u).placed;
-    for (uint32_t i = 0; i < part->count; i++) {
-        const struct unit_count count = count_unit(view, part->units[i]);
+    for (uint32_t i = 0; i < waiting->count; i++) {
+        const struct unit_count count = count_unit(view, waiting->units[i]);
         if (placed < view->minimum || count.needed)
             least = i + 1;
         placed += count.placed + count.open;
@@ -90,10 +90,10 @@ int gt_waiting_units_make(const struct gt_job_view *view, struct gt_waiting_unit
     return 0;
 }
 
-void gt_waiting_units_done(struct gt_waiting_units *part)
+void gt_waiting_units_done(struct gt_waiting_units *waiting)
 {
-    free(part->units);
-    *part = (struct gt_waiting_units){0};
+    free(waiting->units);
+    *waiting = (struct gt_waiting_units){0};
 }
 
 uint64_t gt_part_gpus(const struct gt_job_view *view, uint32_t unit)

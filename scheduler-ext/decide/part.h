@@ -32,7 +32,7 @@ struct gt_waiting_units {
 };
 
 int gt_waiting_units_make(const struct gt_job_view *view, struct gt_waiting_units *ret, struct gt_err **err);
-void gt_waiting_units_done(struct gt_waiting_units *part);
+void gt_waiting_units_done(struct gt_waiting_units *waiting);
 #define gt_auto_waiting_units __attribute__((cleanup(gt_waiting_units_done)))
 
 /* GPUs of the unit's members that have no place yet. */

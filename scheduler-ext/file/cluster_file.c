@@ -20,98 +20,99 @@ struct line_scanner {
     const char *p, *end;
 };
 
-static bool at(const struct line_scanner *s, char c)
+static bool at(const struct line_scanner *scanner, char c)
 {
-    return s->p < s->end && *s->p == c;
+    return scanner->p < scanner->end && *scanner->p == c;
 }
 
-static void json_line_skip_space(struct line_scanner *s)
+static void json_line_skip_space(struct line_scanner *scanner)
 {
-    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
-        s->p++;
+    while (scanner->p < scanner->end &&
+           (*scanner->p == ' ' || *scanner->p == '\t' || *scanner->p == '\n' || *scanner->p == '\r'))
+        scanner->p++;
 }
 
-static void skip_string(struct line_scanner *s)
+static void skip_string(struct line_scanner *scanner)
 {
-    for (s->p++; s->p < s->end && *s->p != '"'; s->p++)
-        if (*s->p == '\\')
-            s->p++;
-    if (s->p < s->end)
-        s->p++;
+    for (scanner->p++; scanner->p < scanner->end && *scanner->p != '"'; scanner->p++)
+        if (*scanner->p == '\\')
+            scanner->p++;
+    if (scanner->p < scanner->end)
+        scanner->p++;
     else
-        s->p = s->end;
+        scanner->p = scanner->end;
 }
 
-static void json_line_skip_value(struct line_scanner *s)
+static void json_line_skip_value(struct line_scanner *scanner)
 {
     size_t depth = 0;
     do {
-        json_line_skip_space(s);
-        if (s->p >= s->end)
+        json_line_skip_space(scanner);
+        if (scanner->p >= scanner->end)
             return;
-        if (at(s, '"')) {
-            skip_string(s);
-        } else if (at(s, '{') || at(s, '[')) {
+        if (at(scanner, '"')) {
+            skip_string(scanner);
+        } else if (at(scanner, '{') || at(scanner, '[')) {
             depth++;
-            s->p++;
-        } else if (at(s, '}') || at(s, ']')) {
+            scanner->p++;
+        } else if (at(scanner, '}') || at(scanner, ']')) {
             if (!depth) /* an empty list: nothing to skip */
                 return;
             depth--;
-            s->p++;
-        } else if (at(s, ',') || at(s, ':')) {
-            s->p++;
+            scanner->p++;
+        } else if (at(scanner, ',') || at(scanner, ':')) {
+            scanner->p++;
         } else {
-            while (s->p < s->end && !strchr(",]}: \t\r\n", *s->p))
-                s->p++;
+            while (scanner->p < scanner->end && !strchr(",]}: \t\r\n", *scanner->p))
+                scanner->p++;
         }
     } while (depth);
 }
 
 /* Moves from a value to its nth member; false where there is none. */
-static bool enter_element(struct line_scanner *s, size_t n)
+static bool enter_element(struct line_scanner *scanner, size_t n)
 {
-    if (!at(s, '['))
+    if (!at(scanner, '['))
         return false;
-    s->p++;
+    scanner->p++;
     for (size_t i = 0;; i++) {
-        json_line_skip_space(s);
-        if (s->p >= s->end || *s->p == ']')
+        json_line_skip_space(scanner);
+        if (scanner->p >= scanner->end || *scanner->p == ']')
             return false;
         if (i == n)
             return true;
-        json_line_skip_value(s);
-        json_line_skip_space(s);
-        if (!at(s, ','))
+        json_line_skip_value(scanner);
+        json_line_skip_space(scanner);
+        if (!at(scanner, ','))
             return false;
-        s->p++;
+        scanner->p++;
     }
 }
 
-static bool enter_member(struct line_scanner *s, const char *key, size_t key_len)
+static bool enter_member(struct line_scanner *scanner, const char *key, size_t key_len)
 {
-    if (!at(s, '{'))
+    if (!at(scanner, '{'))
         return false;
-    s->p++;
+    scanner->p++;
     for (;;) {
-        json_line_skip_space(s);
-        if (!at(s, '"'))
+        json_line_skip_space(scanner);
+        if (!at(scanner, '"'))
             return false;
-        const char *name = s->p + 1;
-        skip_string(s);
-        size_t len = (size_t)(s->p - name) - 1;
-        json_line_skip_space(s);
-        if (!at(s, ':'))
+        const char *name = scanner->p + 1;
+        skip_string(scanner);
+        size_t len = (size_t)(scanner->p - name) - 1;
+        json_line_skip_space(scanner);
+        if (!at(scanner, ':'))
             return false;
-        s->p++;
-        json_line_skip_space(s);
+        scanner->p++;
+        json_line_skip_space(scanner);
         if (len == key_len && memcmp(name, key, len) == 0)
-            return s->p < s->end;
-        json_line_skip_value(s);
-        json_line_skip_space(s);
-        if (!at(s, ','))
+            return scanner->p < scanner->end;
+        json_line_skip_value(scanner);
+        json_line_skip_space(scanner);
+        if (!at(scanner, ','))
             return false;
-        s->p++;
+        scanner->p++;
     }
 }
 

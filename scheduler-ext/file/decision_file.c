@@ -333,20 +333,20 @@ static int read_state(const struct decision *decision, const cJSON *state)
 
 /* ---- the request ---- */
 
-static int add_decided_units(struct decision *decision, uint64_t count, const struct gt_plan_unit *like)
+static int add_decided_units(struct decision *decision, uint64_t count, const struct gt_plan_unit *unit)
 {
     struct gt_plan_request *request = &decision->request;
     uint64_t all = request->unit_count + count;
-    if (!count || !like->pods || !like->gpus || all * like->pods > GT_PLAN_PODS_MAX ||
-        (like->atom && like->pods % like->atom))
+    if (!count || !unit->pods || !unit->gpus || all * unit->pods > GT_PLAN_PODS_MAX ||
+        (unit->atom && unit->pods % unit->atom))
         return decision_is_wrong(decision, "units");
     struct gt_plan_unit *units = reallocarray(request->units, all, sizeof(*units));
     GT_NEED(units, decision->err, "decision");
     request->units = units;
     for (uint64_t i = 0; i < count; i++) {
-        units[request->unit_count] = *like;
+        units[request->unit_count] = *unit;
         units[request->unit_count++].first = request->pod_count;
-        request->pod_count += like->pods;
+        request->pod_count += unit->pods;
     }
     return request->pod_count > GT_PLAN_PODS_MAX ? decision_is_wrong(decision, "units") : 0;
 }

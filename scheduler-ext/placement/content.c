@@ -326,10 +326,10 @@ static void adopt_move(const struct adoption *to, uint32_t at, uint32_t node, ui
 }
 
 void gt_placement_adopt(struct gt_job_view *view, const struct gt_owner *owner,
-                        const struct placement_plan *plan, const struct placement_adopt *how)
+                        const struct placement_plan *plan, const struct placement_adopt *adopt)
 {
     struct gt_cluster *cluster = gt_cache_cluster(view->cache);
-    const struct adoption to = {.cluster = cluster, .view = view, .how = how};
+    const struct adoption to = {.cluster = cluster, .view = view, .how = adopt};
     if (!view->grouped)
         return;
     for (uint32_t i = 0; i < view->count; i++) {
@@ -343,10 +343,10 @@ void gt_placement_adopt(struct gt_job_view *view, const struct gt_owner *owner,
             adopt_pod(view, i, node, gpus);
             break;
         case GT_MEMBER_TO_RESERVE:
-            adopt_place(&to, i, node, gpus, how->until);
+            adopt_place(&to, i, node, gpus, adopt->until);
             break;
         case GT_MEMBER_ABSENT:
-            if (how->promised_until && !gt_job_view_has_ended(view, owner, i))
+            if (adopt->promised_until && !gt_job_view_has_ended(view, owner, i))
                 adopt_missing(&to, i, node, gpus);
             break;
         default:

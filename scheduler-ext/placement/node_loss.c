@@ -31,14 +31,14 @@ uint64_t gt_node_loss_until(const struct reconcile *reconcile)
                : 0;
 }
 
-void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content)
+void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *known)
 {
-    int64_t before = gt_time_of_text(content->moving_before);
+    int64_t before = gt_time_of_text(known->moving_before);
     if (before <= 0)
         return;
-    pjob->move.moving = strcmp(content->moving, "Job") == 0    ? PLACEMENT_JOB_MOVES
-                        : strcmp(content->moving, "Unit") == 0 ? PLACEMENT_UNIT_MOVES
-                                                               : PLACEMENT_STAYS;
+    pjob->move.moving = strcmp(known->moving, "Job") == 0    ? PLACEMENT_JOB_MOVES
+                        : strcmp(known->moving, "Unit") == 0 ? PLACEMENT_UNIT_MOVES
+                                                             : PLACEMENT_STAYS;
     pjob->move.leave_before_s = (uint64_t)before;
 }
 

@@ -67,19 +67,22 @@ struct placement_known_pod {
     uint32_t node; /* the index of its node's name, from the first pod on */
 };
 
-static size_t objects_size_of_texts(const struct gt_gpu_placement *of)
+static size_t objects_size_of_texts(const struct gt_gpu_placement *placement)
 {
-    const char *const texts[] = {of->uid,        of->resource_version, of->job,           of->part_of,
-                                 of->reason,     of->message,          of->waiting_since, of->promised_until,
-                                 of->planned_at, of->reserved_until,   of->moving,        of->moving_before,
-                                 of->moves};
+    const char *const texts[] = {placement->uid,           placement->resource_version,
+                                 placement->job,           placement->part_of,
+                                 placement->reason,        placement->message,
+                                 placement->waiting_since, placement->promised_until,
+                                 placement->planned_at,    placement->reserved_until,
+                                 placement->moving,        placement->moving_before,
+                                 placement->moves};
     size_t size = 0;
     for (size_t i = 0; i < GT_COUNT(texts); i++)
         size += *texts[i] ? strlen(texts[i]) + 1 : 0;
-    for (uint32_t i = 0; i < of->part_count; i++)
-        size += strlen(of->parts[i]) + 1;
-    for (uint32_t i = 0; i < of->node_count; i++)
-        size += strlen(of->nodes[i]) + 1;
+    for (uint32_t i = 0; i < placement->part_count; i++)
+        size += strlen(placement->parts[i]) + 1;
+    for (uint32_t i = 0; i < placement->node_count; i++)
+        size += strlen(placement->nodes[i]) + 1;
     return size;
 }
 
@@ -160,26 +163,26 @@ static bool is_newer(const struct placement_known *a, const struct gt_gpu_placem
     return a && objects_number_of(a->resource_version) > (b ? objects_number_of(b->resource_version) : 0);
 }
 
-static void objects_adopt(struct placement_object *object, const struct gt_gpu_placement *content)
+static void objects_adopt(struct placement_object *object, const struct gt_gpu_placement *placement)
 {
-    struct placement_known *known = content ? make_known(content) : NULL;
-    if (content && content->epoch > object->epoch)
-        object->epoch = content->epoch;
-    if (content && !known) {
+    struct placement_known *known = placement ? make_known(placement) : NULL;
+    if (placement && placement->epoch > object->epoch)
+        object->epoch = placement->epoch;
+    if (placement && !known) {
         object->is_unknown = true;
         object->acknowledged = false;
         return;
     }
     free(object->content);
     object->content = known;
-    object->is_part = content && gt_gpu_placement_is_part(content);
+    object->is_part = placement && gt_gpu_placement_is_part(placement);
 }
 
-bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_placement *content,
+bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_placement *placement,
                                  uint64_t now)
 {
     bool is_ahead = object->ahead_ms > now && !object->relisted;
-    gt_auto_free struct gt_gpu_placement *reported = content;
+    gt_auto_free struct gt_gpu_placement *reported = placement;
     object->relisted = false;
     if (objects_is_same(object->content, reported)) {
         object->ahead_ms = 0; /* the watch has caught up */
@@ -193,10 +196,10 @@ bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_
     return true;
 }
 
-void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *content,
+void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *placement,
                                   bool written, uint64_t now)
 {
-    gt_auto_free struct gt_gpu_placement *reported = content;
+    gt_auto_free struct gt_gpu_placement *reported = placement;
     object->is_unknown = false;
     if (reported && !object->relisted && !objects_is_same(object->content, reported) &&
         is_newer(object->content, reported))

@@ -56,13 +56,13 @@ struct placement_object *gt_placement_object_find(const struct placement_objects
 /* Finds it, or adds an empty one; NULL: too many, or no memory. */
 struct placement_object *gt_placement_object_get(struct placement_objects *objects, const char *namespace_,
                                                  const char *name);
-/* A state from the watch; takes over `content`. False: a newer state is known. Without memory is_unknown is
+/* A state from the watch; takes over `placement`. False: a newer state is known. Without memory is_unknown is
  * set, here and in the next function. */
-bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_placement *content,
+bool gt_placement_object_observe(struct placement_object *object, struct gt_gpu_placement *placement,
                                  uint64_t now);
-/* The answer to our own request; takes over `content`, NULL: the object does not exist. `written`: it is what
- * we wrote. */
-void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *content,
+/* The answer to our own request; takes over `placement`, NULL: the object does not exist. `written`: it is
+ * what we wrote. */
+void gt_placement_object_answered(struct placement_object *object, struct gt_gpu_placement *placement,
                                   bool written, uint64_t now);
 /* Takes it out and frees it. */
 void gt_placement_object_drop(struct placement_objects *objects, struct placement_object *object);
@@ -141,4 +141,4 @@ struct placement_adopt {
     uint64_t moving_until;   /* end of the reservations for their successors */
 };
 void gt_placement_adopt(struct gt_job_view *view, const struct gt_owner *owner,
-                        const struct placement_plan *plan, const struct placement_adopt *how);
+                        const struct placement_plan *plan, const struct placement_adopt *adopt);

@@ -128,14 +128,14 @@ bool gt_movable_pods_may_go(const void *arg, uint32_t pod, uint32_t node)
 }
 
 /* Whether it also has room beside those that move there before it in the list, on GPUs that its job takes. */
-static bool has_place(const struct gt_movable_pods *pods, const struct gt_relocation *moves, uint32_t at)
+static bool has_place(const struct gt_movable_pods *pods, const struct gt_relocation *relocation, uint32_t at)
 {
-    const struct gt_relocate_move *move = &moves->moves[at];
+    const struct gt_relocate_move *move = &relocation->moves[at];
     const struct gt_cache_request *request = gt_cache_pod_request(pods->pods[move->pod]);
     struct gt_cluster_node info;
     uint32_t beside = 0;
     for (uint32_t i = 0; i < at; i++)
-        beside += moves->moves[i].node == move->node;
+        beside += relocation->moves[i].node == move->node;
     return gt_cluster_get_node(gt_cache_cluster(pods->cache), move->node, &info) &&
            !(pods->never[move->pod] && move->mask & info.slow) &&
            (!request || gt_cache_room_for(pods->cache, move->node, request, GT_CACHE_ROOM_NOW) > beside);
@@ -188,24 +188,24 @@ static bool find_moves(struct reconcile *reconcile, struct gt_movable_pods *pods
 
 /* ---- what is said ---- */
 
-static void say_how_many(const struct gt_relocation *moves, struct gt_buf *to)
+static void say_how_many(const struct gt_relocation *relocation, struct gt_buf *to)
 {
-    gt_buf_printf(to, "; it fits when %u pod%s of %u job%s with %u GPU%s move%s%s:", moves->count,
-                  gt_plural(moves->count), moves->jobs, gt_plural(moves->jobs), moves->gpus,
-                  gt_plural(moves->gpus), moves->count == 1 ? "s" : "",
-                  moves->exact ? "" : " (something may cost less)");
+    gt_buf_printf(to, "; it fits when %u pod%s of %u job%s with %u GPU%s move%s%s:", relocation->count,
+                  gt_plural(relocation->count), relocation->jobs, gt_plural(relocation->jobs),
+                  relocation->gpus, gt_plural(relocation->gpus), relocation->count == 1 ? "s" : "",
+                  relocation->exact ? "" : " (something may cost less)");
 }
 
 static void say_moves(const struct gt_placement *placement, const struct gt_movable_pods *pods,
-                      const struct gt_relocation *moves, struct gt_buf *to)
+                      const struct gt_relocation *relocation, struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     uint32_t said = 0;
-    say_how_many(moves, to);
-    for (uint32_t i = 0; i < moves->count && to->len < SAID_MOVES_BYTES; i++, said++) {
-        const struct gt_cache_pod *pod = pods->pods[moves->moves[i].pod];
+    say_how_many(relocation, to);
+    for (uint32_t i = 0; i < relocation->count && to->len < SAID_MOVES_BYTES; i++, said++) {
+        const struct gt_cache_pod *pod = pods->pods[relocation->moves[i].pod];
         struct gt_cluster_node node;
-        if (!gt_cluster_get_node(cluster, moves->moves[i].node, &node))
+        if (!gt_cluster_get_node(cluster, relocation->moves[i].node, &node))
             continue;
         if (gt_pod_annotation(&pod->meta, GT_KEY_PLAN_UNIT))
             gt_buf_printf(to, "%s kubectl annotate pod -n %s %s %s=%s", i ? ";" : "", pod->meta.namespace_,
@@ -214,8 +214,8 @@ static void say_moves(const struct gt_placement *placement, const struct gt_mova
             gt_buf_printf(to, "%s kubectl delete pod -n %s %s", i ? ";" : "", pod->meta.namespace_,
                           pod->meta.name);
     }
-    if (said < moves->count)
-        gt_buf_printf(to, "; and %u more", moves->count - said);
+    if (said < relocation->count)
+        gt_buf_printf(to, "; and %u more", relocation->count - said);
 }
 
 /* Whether a job before it in the queue waits for room that moves could make. */
@@ -228,11 +228,11 @@ static bool is_behind(const struct pjob *pjob)
     return false;
 }
 
-static bool are_of_one_unit(const struct gt_movable_pods *pods, const struct gt_relocation *moves, uint32_t a,
-                            uint32_t b)
+static bool are_of_one_unit(const struct gt_movable_pods *pods, const struct gt_relocation *relocation,
+                            uint32_t a, uint32_t b)
 {
-    const struct gt_running_pod *x = &pods->running[moves->moves[a].pod];
-    const struct gt_running_pod *y = &pods->running[moves->moves[b].pod];
+    const struct gt_running_pod *x = &pods->running[relocation->moves[a].pod];
+    const struct gt_running_pod *y = &pods->running[relocation->moves[b].pod];
     return x->unit != GT_NONE && x->unit == y->unit && x->job == y->job;
 }
 
@@ -251,11 +251,11 @@ void gt_rebalance_say_farther(const struct gt_placement *placement, const char *
 
 /* Names the jobs that lie less close together afterwards. */
 static void say_farther(const struct gt_placement *placement, const struct gt_movable_pods *pods,
-                        const struct gt_relocation *moves, struct gt_buf *to)
+                        const struct gt_relocation *relocation, struct gt_buf *to)
 {
     const struct gt_cache_job *last = NULL;
-    for (uint32_t i = 0; i < moves->count && to->len < SAID_MOVES_BYTES; i++) {
-        const struct gt_cache_job *job = pods->pods[moves->moves[i].pod]->job;
+    for (uint32_t i = 0; i < relocation->count && to->len < SAID_MOVES_BYTES; i++) {
+        const struct gt_cache_job *job = pods->pods[relocation->moves[i].pod]->job;
         if (job == last || gt_job_kind_is_nameless(job->pods->identity.kind))
             continue;
         last = job;
@@ -263,9 +263,9 @@ static void say_farther(const struct gt_placement *placement, const struct gt_mo
         uint32_t count = 0, *after = nodes ? nodes + job->pod_count : NULL;
         for (const struct gt_cache_pod *pod = job->pods; nodes && pod; pod = pod->next, count++) {
             nodes[count] = after[count] = pod->node;
-            for (uint32_t m = 0; m < moves->count; m++)
-                if (pods->pods[moves->moves[m].pod] == pod)
-                    after[count] = moves->moves[m].node;
+            for (uint32_t m = 0; m < relocation->count; m++)
+                if (pods->pods[relocation->moves[m].pod] == pod)
+                    after[count] = relocation->moves[m].node;
         }
         gt_rebalance_say_farther(placement, job->key, nodes, after, count, to);
     }
@@ -273,7 +273,8 @@ static void say_farther(const struct gt_placement *placement, const struct gt_mo
 
 /* In the words of the waiting job's object. */
 static void write_moves(const struct gt_placement *placement, const struct gt_movable_pods *pods,
-                        const struct gt_relocation *moves, const struct gt_node_set *room, struct gt_buf *to)
+                        const struct gt_relocation *relocation, const struct gt_node_set *room,
+                        struct gt_buf *to)
 {
     const struct gt_cluster *cluster = gt_cache_cluster(placement->spec.cache);
     struct gt_cluster_node node;
@@ -282,14 +283,14 @@ static void write_moves(const struct gt_placement *placement, const struct gt_mo
         gt_buf_printf(to, "%s%s", separator, gt_cluster_get_node(cluster, n, &node) ? node.name : "");
         separator = ",";
     }
-    for (uint32_t first = 0; first < moves->count; first++) {
+    for (uint32_t first = 0; first < relocation->count; first++) {
         bool repeated = false;
         for (uint32_t i = 0; i < first && !repeated; i++)
-            repeated = are_of_one_unit(pods, moves, i, first);
-        for (uint32_t i = first; !repeated && i < moves->count; i++) {
-            const struct gt_cache_pod *pod = pods->pods[moves->moves[i].pod];
-            if ((i == first || are_of_one_unit(pods, moves, first, i)) &&
-                gt_cluster_get_node(cluster, moves->moves[i].node, &node))
+            repeated = are_of_one_unit(pods, relocation, i, first);
+        for (uint32_t i = first; !repeated && i < relocation->count; i++) {
+            const struct gt_cache_pod *pod = pods->pods[relocation->moves[i].pod];
+            if ((i == first || are_of_one_unit(pods, relocation, first, i)) &&
+                gt_cluster_get_node(cluster, relocation->moves[i].node, &node))
                 gt_buf_printf(to, "%s%s/%s/%s=%s", i == first ? " " : ",", pod->meta.namespace_,
                               pod->meta.name, pod->uid, node.name);
         }
@@ -298,23 +299,23 @@ static void write_moves(const struct gt_placement *placement, const struct gt_mo
 
 /* Begins the moves, and says that, or why they are left to people. */
 static void begin_moves(struct reconcile *reconcile, const struct gt_movable_pods *pods,
-                        const struct gt_relocation *moves, const struct gt_node_set *room,
+                        const struct gt_relocation *relocation, const struct gt_node_set *room,
                         struct gt_buf *said)
 {
     gt_auto_buf struct gt_buf words = GT_BUF(GT_GPU_PLACEMENT_MOVES_MAX);
     char why[GT_REBALANCE_WHY_SIZE] = "they are too many for one object";
-    write_moves(reconcile->placement, pods, moves, room, &words);
+    write_moves(reconcile->placement, pods, relocation, room, &words);
     if (words.failed || !gt_rebalance_begin(reconcile->pjob, words.data, why)) {
-        say_moves(reconcile->placement, pods, moves, said);
+        say_moves(reconcile->placement, pods, relocation, said);
         gt_buf_printf(said, "; they are left to people now, since %s", why);
         return;
     }
-    say_how_many(moves, said);
+    say_how_many(relocation, said);
     gt_buf_puts(said, " they are on their way");
-    for (uint32_t i = 0; i < moves->count && said->len < SAID_MOVES_BYTES; i++) {
-        const struct gt_cache_pod *pod = pods->pods[moves->moves[i].pod];
+    for (uint32_t i = 0; i < relocation->count && said->len < SAID_MOVES_BYTES; i++) {
+        const struct gt_cache_pod *pod = pods->pods[relocation->moves[i].pod];
         struct gt_cluster_node node;
-        if (gt_cluster_get_node(gt_cache_cluster(reconcile->placement->spec.cache), moves->moves[i].node,
+        if (gt_cluster_get_node(gt_cache_cluster(reconcile->placement->spec.cache), relocation->moves[i].node,
                                 &node))
             gt_buf_printf(said, "%s %s/%s to %s", i ? "," : ":", pod->meta.namespace_, pod->meta.name,
                           node.name);

@@ -113,7 +113,7 @@ enum gt_none_come gt_reserve_missing_none_come(const struct reconcile *reconcile
 uint64_t gt_reserve_missing_ms(const struct reconcile *reconcile);
 uint64_t gt_reserve_missing_end(const struct reconcile *reconcile);
 /* For a new leader: keeps the end that the last leader had. */
-void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct placement_known *content);
+void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct placement_known *known);
 /* Sets the state of a job whose pods all have plans; it says where places of missing pods are no longer
  * reserved. */
 void gt_reserve_missing_report(struct reconcile *reconcile);
@@ -128,7 +128,7 @@ bool gt_node_loss_handle(struct reconcile *reconcile);
 /* End of the reservations for successors of leaving pods, if made now. */
 uint64_t gt_node_loss_until(const struct reconcile *reconcile);
 /* For a new leader: takes over the moves of the last one. */
-void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *content);
+void gt_node_loss_adopt(struct pjob *pjob, const struct placement_known *known);
 /* Whether the brake keeps the pod (NULL: all pods of the job) where it is now; then `why` says it, and the
  * job is reconciled again. Otherwise the nodes are remembered for gt_placement_brake_take(), which is called
  * when the first of the pods leaves. */

@@ -25,13 +25,12 @@ static uint64_t newest_pod_s(const struct gt_cache_job *job)
     return newest;
 }
 
-void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct placement_known *content)
+void gt_reserve_missing_adopt(struct reconcile *reconcile, const struct placement_known *known)
 {
     struct pjob *pjob = reconcile->pjob;
     if (!reconcile->owner)
         return; /* nothing is reserved, and the wait for its owner object begins now */
-    uint64_t span = gt_reserve_missing_ms(reconcile),
-             end = gt_placement_time_of_text(content->promised_until);
+    uint64_t span = gt_reserve_missing_ms(reconcile), end = gt_placement_time_of_text(known->promised_until);
     uint64_t newest = gt_placement_time_of_unix((int64_t)newest_pod_s(pjob->job));
     uint64_t last = end > span ? end - span : 0;
     last = newest > last ? newest : last;

@@ -113,16 +113,15 @@ static int64_t earlier(int64_t one, int64_t other)
 }
 
 int64_t gt_placement_recorded_since(const struct gt_placement *placement, const struct gt_cache_job *job,
-                                    const struct placement_known *content, enum gt_placement_state state)
+                                    const struct placement_known *known, enum gt_placement_state state)
 {
     enum gt_gpu_placement_phase phase = phase_before_plan(state);
     int64_t told = 0, created = 0;
     if (state == GT_PLACEMENT_WRITES || state == GT_PLACEMENT_PLACED)
-        return content ? gt_time_of_text(content->planned_at) : 0;
-    if (content && state == GT_PLACEMENT_WAITS && *content->waiting_since) /* a part may be placed */
-        return gt_time_of_text(content->waiting_since);
-    if (content && content->phase != phase &&
-        (phase != GT_GPU_PLACEMENT_PLACED || has_no_plan(content->phase)))
+        return known ? gt_time_of_text(known->planned_at) : 0;
+    if (known && state == GT_PLACEMENT_WAITS && *known->waiting_since) /* a part may be placed */
+        return gt_time_of_text(known->waiting_since);
+    if (known && known->phase != phase && (phase != GT_GPU_PLACEMENT_PLACED || has_no_plan(known->phase)))
         return 0;
     for (const struct gt_cache_pod *pod = job->pods; pod; pod = pod->next) {
         const struct record *record = gt_record_of(placement, pod);

@@ -382,10 +382,10 @@ void gt_placement_set_state(struct pjob *pjob, enum gt_placement_state state, co
 void gt_placement_set_told(struct pjob *pjob);
 /* Takes the reason and the text that wait, if their time has come; else the job is reconciled again then. */
 bool gt_placement_renew_text(struct pjob *pjob);
-/* Since when a job is in a state, as its objects say: the GPUPlacement (`content`, NULL: there is none), the
+/* Since when a job is in a state, as its objects say: the GPUPlacement (`known`, NULL: there is none), the
  * conditions of its pods, and when these were created. Unix time; 0: they do not say. */
 int64_t gt_placement_recorded_since(const struct gt_placement *placement, const struct gt_cache_job *job,
-                                    const struct placement_known *content, enum gt_placement_state state);
+                                    const struct placement_known *known, enum gt_placement_state state);
 /* What is told about a job: since when it is in its state (Unix time). */
 int64_t gt_placement_since_s(const struct pjob *pjob);
 /* Reports an internal failure (for example, no memory); the caller lets the job be tried again. */

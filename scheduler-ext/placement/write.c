@@ -174,20 +174,20 @@ void gt_write_claim(struct pjob *pjob, struct record *record, enum write_kind ki
 }
 
 void gt_write_object(struct pjob *pjob, struct placement_object *object,
-                     const struct gt_gpu_placement *content, bool with_plan)
+                     const struct gt_gpu_placement *placement, bool with_plan)
 {
     struct write *write = new_write(&(struct write){.placement = pjob->placement,
                                                     .object = object,
                                                     .job = pjob,
                                                     .kind = WRITE_OBJECT,
-                                                    .creates = !content->uid[0],
+                                                    .creates = !placement->uid[0],
                                                     .plans = with_plan});
     if (!write)
         return;
     if (write->creates)
-        gt_gpu_placement_write(content, &write->body);
+        gt_gpu_placement_write(placement, &write->body);
     else
-        gt_gpu_placement_write_patch(content, with_plan, &write->body);
+        gt_gpu_placement_write_patch(placement, with_plan, &write->body);
 }
 
 bool gt_write_has_capacity(struct pjob *pjob)

@@ -39,7 +39,7 @@ void gt_write_claim(struct pjob *pjob, struct record *record, enum write_kind ki
 /* Creates or changes the job's object, or a part of its plan; `with_plan` false: everything except the plan.
  */
 void gt_write_object(struct pjob *pjob, struct placement_object *object,
-                     const struct gt_gpu_placement *content, bool with_plan);
+                     const struct gt_gpu_placement *placement, bool with_plan);
 /* Whether gt_write_object() may be called now. If not, the job is reconciled again when fewer plans wait. The
  * limit saves memory: after an upgrade every job of the cluster writes its plan. */
 bool gt_write_has_capacity(struct pjob *pjob);

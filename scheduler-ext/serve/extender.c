@@ -83,26 +83,27 @@ static bool extender_grow(void *array, size_t size, uint32_t count)
     return grown != NULL;
 }
 
-static bool extender_reserve(struct gt_extender *e, uint32_t count)
+static bool extender_reserve(struct gt_extender *extender, uint32_t count)
 {
-    uint32_t capacity = e->capacity ? e->capacity : 1024;
+    uint32_t capacity = extender->capacity ? extender->capacity : 1024;
     while (capacity < count)
         capacity *= 2;
-    if (capacity == e->capacity)
+    if (capacity == extender->capacity)
         return true;
-    e->capacity = 0;
-    if (!extender_grow(&e->values, sizeof(*e->values), capacity) ||
-        !extender_grow(&e->ids, sizeof(*e->ids), capacity) ||
-        !extender_grow(&e->verdicts, sizeof(*e->verdicts), capacity) ||
-        !extender_grow(&e->tens, sizeof(*e->tens), capacity))
+    extender->capacity = 0;
+    if (!extender_grow(&extender->values, sizeof(*extender->values), capacity) ||
+        !extender_grow(&extender->ids, sizeof(*extender->ids), capacity) ||
+        !extender_grow(&extender->verdicts, sizeof(*extender->verdicts), capacity) ||
+        !extender_grow(&extender->tens, sizeof(*extender->tens), capacity))
         return false;
-    e->capacity = capacity;
+    extender->capacity = capacity;
     return true;
 }
 
 /* ---- answers ---- */
 
-static struct gt_extender_pod extender_pod(const struct gt_extender *e, const struct gt_wire_request *request)
+static struct gt_extender_pod extender_pod(const struct gt_extender *extender,
+                                           const struct gt_wire_request *request)
 {
     static const char *const names[GT_MIX_RESOURCES] = {
         [GT_MIX_CPU] = GT_RESOURCE_CPU, [GT_MIX_MEMORY] = GT_RESOURCE_MEMORY};
@@ -117,42 +118,45 @@ static struct gt_extender_pod extender_pod(const struct gt_extender *e, const st
         gt_resources_get(&from->asked, names[i], &amount);
         pod.asked.of[i] = (int64_t)amount;
     }
-    gt_extender_pod_find(e->spec.cache, &pod);
+    gt_extender_pod_find(extender->spec.cache, &pod);
     return pod;
 }
 
-static void filter(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
+static void filter(struct gt_extender *extender, const struct gt_wire_request *request, struct gt_buf *to)
 {
-    struct gt_extender_pod pod = extender_pod(e, request);
-    const struct gt_cluster *cluster = gt_cache_cluster(e->spec.cache);
+    struct gt_extender_pod pod = extender_pod(extender, request);
+    const struct gt_cluster *cluster = gt_cache_cluster(extender->spec.cache);
     struct gt_node_set passed = {0};
     gt_auto_buf struct gt_buf reasons = GT_BUF((size_t)GT_WIRE_NODES_MAX * GT_FEASIBILITY_REASON_MAX);
     uint64_t now_ms = gt_clock_ms();
-    gt_cache_pass(e->spec.cache, pod.namespace_, pod.name, gt_mix_numa_pod(&pod.asked), &passed,
+    gt_cache_pass(extender->spec.cache, pod.namespace_, pod.name, gt_mix_numa_pod(&pod.asked), &passed,
                   now_ms); /* it asks again */
     for (uint32_t i = 0; i < request->count; i++) {
         uint32_t node = gt_cluster_find_node(cluster, request->nodes[i]);
-        enum gt_feasibility feasibility = gt_node_feasibility(e->spec.cache, e->spec.placement, &pod, node);
+        enum gt_feasibility feasibility =
+            gt_node_feasibility(extender->spec.cache, extender->spec.placement, &pod, node);
         if (feasibility == GT_FEASIBLE && pod.gpus && pod.planned == GT_NONE &&
             gt_numa_judges(cluster, node) && gt_node_set_add(&passed, node, NULL) < 0)
             feasibility = GT_NUMA_REFUSED; /* no memory */
-        e->ids[i] = (uint32_t)reasons.len;
-        e->verdicts[i] = (struct gt_filter_verdict){.reason = feasibility == GT_FEASIBLE ? NULL : ""};
+        extender->ids[i] = (uint32_t)reasons.len;
+        extender->verdicts[i] = (struct gt_filter_verdict){.reason = feasibility == GT_FEASIBLE ? NULL : ""};
         if (feasibility == GT_FEASIBLE)
             continue;
-        e->verdicts[i].unresolvable = feasibility == GT_PLANNED_ELSEWHERE;
-        gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reasons);
+        extender->verdicts[i].unresolvable = feasibility == GT_PLANNED_ELSEWHERE;
+        gt_feasibility_reason(extender->spec.cache, extender->spec.placement, &pod, node, feasibility,
+                              &reasons);
         gt_buf_add(&reasons, "", 1);
     }
-    gt_cache_pass(e->spec.cache, pod.namespace_, pod.name, gt_mix_numa_pod(&pod.asked), &passed, now_ms);
+    gt_cache_pass(extender->spec.cache, pod.namespace_, pod.name, gt_mix_numa_pod(&pod.asked), &passed,
+                  now_ms);
     if (reasons.failed) {
         gt_filter_error(to, "gputopo: no memory for the reasons");
         return;
     }
     for (uint32_t i = 0; i < request->count; i++) /* now that their addresses are final */
-        if (e->verdicts[i].reason)
-            e->verdicts[i].reason = reasons.data + e->ids[i];
-    gt_filter_answer(to, request, e->verdicts);
+        if (extender->verdicts[i].reason)
+            extender->verdicts[i].reason = reasons.data + extender->ids[i];
+    gt_filter_answer(to, request, extender->verdicts);
 }
 
 /* ---- preemption ---- */
@@ -173,11 +177,11 @@ static bool is_victim(const cJSON *victims, const struct gt_cache_pod *pod)
 }
 
 /* False: the pod would not get its GPUs there, for example since the node is reserved for another one. */
-static bool look_at_preemption(const struct gt_extender *e, const struct gt_extender_pod *pod,
+static bool look_at_preemption(const struct gt_extender *extender, const struct gt_extender_pod *pod,
                                const struct gt_wire_request *request, uint32_t at,
                                struct extender_preemption *ret)
 {
-    const struct gt_cluster *cluster = gt_cache_cluster(e->spec.cache);
+    const struct gt_cluster *cluster = gt_cache_cluster(extender->spec.cache);
     uint32_t id = gt_cluster_find_node(cluster, request->nodes[at]);
     struct gt_cluster_node node;
     *ret = (struct extender_preemption){.priority = INT64_MIN};
@@ -187,11 +191,11 @@ static bool look_at_preemption(const struct gt_extender *e, const struct gt_exte
         return true;
     }
     if ((pod->planned != GT_NONE && pod->planned != id) ||
-        gt_node_is_kept(e->spec.cache, e->spec.placement, pod, id))
+        gt_node_is_kept(extender->spec.cache, extender->spec.placement, pod, id))
         return false;
     uint64_t available = gt_node_available(&node, gt_cluster_promised(cluster, id, GT_PROMISE_NOTED));
     for (unsigned gpu = 0; gpu < gt_class_gpus(node.class); gpu++) {
-        const struct gt_cache_pod *user = gt_cache_gpu_user(e->spec.cache, id, gpu);
+        const struct gt_cache_pod *user = gt_cache_gpu_user(extender->spec.cache, id, gpu);
         if (!user || !is_victim(request->victims[at], user))
             continue;
         available |= node.healthy & UINT64_C(1) << gpu;
@@ -210,61 +214,65 @@ static int compare_preemptions(const struct extender_preemption *a, const struct
 }
 
 /* Of the nodes that are equally good so far kube-scheduler chooses one by its other rules. */
-static void preempt(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
+static void preempt(struct gt_extender *extender, const struct gt_wire_request *request, struct gt_buf *to)
 {
-    struct gt_extender_pod pod = extender_pod(e, request);
+    struct gt_extender_pod pod = extender_pod(extender, request);
     struct extender_preemption best = {0}, one;
     bool any = false;
     for (uint32_t i = 0; i < request->count; i++) {
-        e->tens[i] = !pod.gpus;
-        if (!pod.gpus || !look_at_preemption(e, &pod, request, i, &one))
+        extender->tens[i] = !pod.gpus;
+        if (!pod.gpus || !look_at_preemption(extender, &pod, request, i, &one))
             continue;
         int order = any ? compare_preemptions(&one, &best) : -1;
         if (order < 0) {
-            memset(e->tens, 0, i);
+            memset(extender->tens, 0, i);
             best = one;
         }
-        e->tens[i] = order <= 0;
+        extender->tens[i] = order <= 0;
         any = true;
     }
-    gt_preempt_answer(to, request, e->tens);
+    gt_preempt_answer(to, request, extender->tens);
 }
 
-static void predicate(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
+static void predicate(struct gt_extender *extender, const struct gt_wire_request *request, struct gt_buf *to)
 {
-    struct gt_extender_pod pod = extender_pod(e, request);
+    struct gt_extender_pod pod = extender_pod(extender, request);
     gt_auto_buf struct gt_buf reason = GT_BUF(4 << 10);
-    uint32_t node = gt_cluster_find_node(gt_cache_cluster(e->spec.cache), request->nodes[0]);
-    enum gt_feasibility feasibility = gt_node_feasibility(e->spec.cache, e->spec.placement, &pod, node);
+    uint32_t node = gt_cluster_find_node(gt_cache_cluster(extender->spec.cache), request->nodes[0]);
+    enum gt_feasibility feasibility =
+        gt_node_feasibility(extender->spec.cache, extender->spec.placement, &pod, node);
     if (feasibility == GT_FEASIBLE) {
         gt_predicate_answer(to, NULL, GT_VOLCANO_UNSCHEDULABLE);
         return;
     }
-    gt_feasibility_reason(e->spec.cache, e->spec.placement, &pod, node, feasibility, &reason);
+    gt_feasibility_reason(extender->spec.cache, extender->spec.placement, &pod, node, feasibility, &reason);
     gt_predicate_answer(
         to, reason.data && reason.len ? reason.data : "gputopo has reserved this node for others",
         feasibility == GT_PLANNED_ELSEWHERE ? GT_VOLCANO_UNRESOLVABLE : GT_VOLCANO_UNSCHEDULABLE);
 }
 
-static void score(struct gt_extender *e, const struct gt_wire_request *request, struct gt_buf *to)
+static void score(struct gt_extender *extender, const struct gt_wire_request *request, struct gt_buf *to)
 {
-    struct gt_extender_pod pod = extender_pod(e, request);
+    struct gt_extender_pod pod = extender_pod(extender, request);
     bool volcano = request->verb == GT_WIRE_VOLCANO_PRIORITIZE;
-    gt_node_values(e->spec.cache, &pod.asked, pod.planned, request->nodes, volcano ? request->idle : NULL,
-                   request->count, e->values, e->ids);
-    const struct gt_aware_weights weights = gt_node_weights(e->spec.cache, &e->spec.weights, pod.known);
-    gt_node_values_near(e->spec.cache, &weights, pod.known, e->ids, request->count, e->values);
+    gt_node_values(extender->spec.cache, &pod.asked, pod.planned, request->nodes,
+                   volcano ? request->idle : NULL, request->count, extender->values, extender->ids);
+    const struct gt_aware_weights weights =
+        gt_node_weights(extender->spec.cache, &extender->spec.weights, pod.known);
+    gt_node_values_near(extender->spec.cache, &weights, pod.known, extender->ids, request->count,
+                        extender->values);
     if (volcano) {
-        gt_volcano_scores(e->spec.cache, &weights, e->values, e->ids, request->count, e->values);
-        gt_node_score_answer(to, request, e->values);
+        gt_volcano_scores(extender->spec.cache, &weights, extender->values, extender->ids, request->count,
+                          extender->values);
+        gt_node_score_answer(to, request, extender->values);
         return;
     }
-    gt_score_kube_scheduler(gt_cache_cluster(e->spec.cache), &weights, e->values, e->ids, request->count,
-                            e->tens);
-    gt_prioritize_answer(to, request, e->tens);
+    gt_score_kube_scheduler(gt_cache_cluster(extender->spec.cache), &weights, extender->values, extender->ids,
+                            request->count, extender->tens);
+    gt_prioritize_answer(to, request, extender->tens);
 }
 
-static int answer_query(struct gt_extender *e, struct extender_query *query, struct gt_buf *to)
+static int answer_query(struct gt_extender *extender, struct extender_query *query, struct gt_buf *to)
 {
     static void (*const answers[GT_WIRE_VERBS])(struct gt_extender *, const struct gt_wire_request *,
                                                 struct gt_buf *) = {
@@ -275,20 +283,20 @@ static int answer_query(struct gt_extender *e, struct extender_query *query, str
         [GT_WIRE_VOLCANO_PRIORITIZE] = score,
     };
     GT_TRY(gt_wire_request_read(query->request, &query->err));
-    if (!extender_reserve(e, query->request->count))
+    if (!extender_reserve(extender, query->request->count))
         return gt_fail(&query->err, ENOMEM, "no memory for %u nodes", query->request->count);
-    answers[query->verb](e, query->request, to);
+    answers[query->verb](extender, query->request, to);
     return 0;
 }
 
-static void count_time(struct gt_extender *e, uint64_t since_ns)
+static void count_time(struct gt_extender *extender, uint64_t since_ns)
 {
     double seconds = (double)(gt_clock_ns() - since_ns) * 1e-9;
     unsigned bucket = 0;
     while (bucket < BUCKETS - 1 && seconds > limits[bucket])
         bucket++;
-    e->buckets[bucket]++;
-    e->seconds += seconds;
+    extender->buckets[bucket]++;
+    extender->seconds += seconds;
 }
 
 /* ---- a body ---- */
@@ -376,33 +384,33 @@ static bool is_json(const char *content_type)
 
 /* The status of the refusal where this client may not send this request, since it has no certificate or not
  * an accepted name; else 0. */
-static unsigned forbids(const struct gt_extender *e, enum gt_wire_verb verb,
+static unsigned forbids(const struct gt_extender *extender, enum gt_wire_verb verb,
                         const struct gt_http_request *request)
 {
-    if (!e->spec.client_wanted || verb > GT_WIRE_PREEMPT)
+    if (!extender->spec.client_wanted || verb > GT_WIRE_PREEMPT)
         return 0;
     if (!request->client)
         return 401;
-    return gt_http_client_is(request, e->spec.clients) ? 0 : 403;
+    return gt_http_client_is(request, extender->spec.clients) ? 0 : 403;
 }
 
-static struct extender_query *open_query(struct gt_extender *e, enum gt_wire_verb verb)
+static struct extender_query *open_query(struct gt_extender *extender, enum gt_wire_verb verb)
 {
-    struct extender_query *query = e->idle[verb] ? e->idle[verb] : query_new(e, verb);
+    struct extender_query *query = extender->idle[verb] ? extender->idle[verb] : query_new(extender, verb);
     if (!query)
         return NULL;
-    e->idle[verb] = NULL;
-    query->unready = !e->ready;
+    extender->idle[verb] = NULL;
+    query->unready = !extender->ready;
     return query;
 }
 
-bool gt_extender_on_body(struct gt_extender *e, const struct gt_http_request *request,
+bool gt_extender_on_body(struct gt_extender *extender, const struct gt_http_request *request,
                          struct gt_http_consumer *ret)
 {
     enum gt_wire_verb verb = verb_of(request->path);
-    if (verb == GT_WIRE_VERBS || !is_json(request->content_type) || forbids(e, verb, request))
+    if (verb == GT_WIRE_VERBS || !is_json(request->content_type) || forbids(extender, verb, request))
         return false;
-    struct extender_query *query = open_query(e, verb);
+    struct extender_query *query = open_query(extender, verb);
     if (!query)
         return false;
     *ret = (struct gt_http_consumer){.consumer = query,
@@ -414,11 +422,11 @@ bool gt_extender_on_body(struct gt_extender *e, const struct gt_http_request *re
     return true;
 }
 
-static void refuse_client(struct gt_extender *e, enum gt_wire_verb verb,
+static void refuse_client(struct gt_extender *extender, enum gt_wire_verb verb,
                           const struct gt_http_request *request, unsigned status,
                           struct gt_http_response *response)
 {
-    e->forbidden[verb]++;
+    extender->forbidden[verb]++;
     if (status == 401) {
         extender_refuse(response, status, "this is asked with a client certificate");
         return;
@@ -426,20 +434,20 @@ static void refuse_client(struct gt_extender *e, enum gt_wire_verb verb,
     response->status = status;
     gt_buf_puts(&response->body, "the client certificate is that of ");
     gt_text_quote(&response->body, request->client);
-    gt_buf_printf(&response->body, "; who may ask this (--extender-clients): %s\n", e->spec.clients);
+    gt_buf_printf(&response->body, "; who may ask this (--extender-clients): %s\n", extender->spec.clients);
 }
 
-bool gt_extender_serve(struct gt_extender *e, const struct gt_http_request *request,
+bool gt_extender_serve(struct gt_extender *extender, const struct gt_http_request *request,
                        struct gt_http_response *response)
 {
     enum gt_wire_verb verb = verb_of(request->path);
     if (verb == GT_WIRE_VERBS)
         return false;
-    unsigned forbidden = forbids(e, verb, request);
+    unsigned forbidden = forbids(extender, verb, request);
     if (request->method != GT_HTTP_POST)
         extender_refuse(response, 405, "this is asked with POST");
     else if (forbidden)
-        refuse_client(e, verb, request, forbidden, response);
+        refuse_client(extender, verb, request, forbidden, response);
     else if (!is_json(request->content_type))
         extender_refuse(response, 415, "expected the content type application/json");
     else /* otherwise its body is read in pieces */
@@ -457,38 +465,38 @@ int gt_extender_new(const struct gt_extender_spec *spec, struct gt_extender **re
     return 0;
 }
 
-void gt_extender_free(struct gt_extender *e)
+void gt_extender_free(struct gt_extender *extender)
 {
-    if (!e)
+    if (!extender)
         return;
     for (unsigned verb = 0; verb < GT_WIRE_VERBS; verb++)
-        query_free(e->idle[verb]);
-    free(e->values);
-    free(e->ids);
-    free(e->verdicts);
-    free(e->tens);
-    free(e);
+        query_free(extender->idle[verb]);
+    free(extender->values);
+    free(extender->ids);
+    free(extender->verdicts);
+    free(extender->tens);
+    free(extender);
 }
 
-void gt_extender_set_ready(struct gt_extender *e, bool ready)
+void gt_extender_set_ready(struct gt_extender *extender, bool ready)
 {
-    e->ready = ready;
+    extender->ready = ready;
 }
 
-void gt_extender_metrics(const struct gt_extender *e, struct gt_buf *to)
+void gt_extender_metrics(const struct gt_extender *extender, struct gt_buf *to)
 {
     static const char name[] = "gputopo_extender_requests_total";
     gt_prom_head(to, name, "Questions of schedulers, by path and result.");
     for (unsigned verb = 0; verb < GT_WIRE_VERBS; verb++) {
-        const struct gt_prom_sample results[] = {{"answered", e->answered[verb]},
-                                                 {"refused", e->refused[verb]},
-                                                 {"not_ready", e->unready[verb]},
-                                                 {"forbidden", e->forbidden[verb]}};
+        const struct gt_prom_sample results[] = {{"answered", extender->answered[verb]},
+                                                 {"refused", extender->refused[verb]},
+                                                 {"not_ready", extender->unready[verb]},
+                                                 {"forbidden", extender->forbidden[verb]}};
         for (unsigned i = 0; i < GT_COUNT(results); i++)
             gt_buf_printf(to, "%s{path=\"%s\",result=\"%s\"} %llu\n", name, paths[verb], results[i].of,
                           (unsigned long long)results[i].value);
     }
     gt_prom_histogram(to, "gputopo_extender_decision_seconds",
                       "Time for a decision, from the end of its body to the answer.",
-                      &(struct gt_prom_buckets){limits, e->buckets, BUCKETS, e->seconds});
+                      &(struct gt_prom_buckets){limits, extender->buckets, BUCKETS, extender->seconds});
 }

@@ -102,12 +102,12 @@ static bool volcano_move_away(struct gt_volcano *volcano, struct volcano_job *jo
     return moves;
 }
 
-static int by_losses(struct gt_volcano *volcano, struct volcano_job *job, const struct gt_cache_moment *now,
-                     struct gt_buf *text)
+static int by_losses(struct gt_volcano *volcano, struct volcano_job *job,
+                     const struct gt_cache_moment *moment, struct gt_buf *text)
 {
     gt_auto_free bool *leaves = calloc((size_t)job->view->count + 1, sizeof(*leaves));
-    struct volcano_losses losses = {.leaves = leaves, .now = *now};
-    if (!leaves || has_new_pod(job->job, now->unix_s))
+    struct volcano_losses losses = {.leaves = leaves, .now = *moment};
+    if (!leaves || has_new_pod(job->job, moment->unix_s))
         return 0;
     bool moves = false;
     for (uint32_t at = 0, first, end; !moves && at < job->view->count; at = end) {

@@ -10,34 +10,34 @@
 
 /* Each of these returns where to go on; `end` where the value or key goes on in the next piece. */
 
-static const char *pass_string(struct gt_field_state *s, const char *p, const char *end)
+static const char *pass_string(struct gt_field_state *state, const char *p, const char *end)
 {
-    while (p < end && s->in_string) {
+    while (p < end && state->in_string) {
         const char *quote = memchr(p, '"', (size_t)(end - p)), *stop = quote ? quote : end;
         const char *slash = stop;
         while (slash > p && slash[-1] == '\\')
             slash--;
-        bool escaped = ((stop - slash) & 1) != (slash == p && s->escaped);
-        s->escaped = !quote && escaped;
-        s->in_string = !quote || escaped;
+        bool escaped = ((stop - slash) & 1) != (slash == p && state->escaped);
+        state->escaped = !quote && escaped;
+        state->in_string = !quote || escaped;
         p = quote ? quote + 1 : end;
     }
     return p;
 }
 
-static const char *pass_value(struct gt_field_state *s, const char *p, const char *end)
+static const char *pass_value(struct gt_field_state *state, const char *p, const char *end)
 {
     static const uint8_t matters[256] = {['"'] = 1, [','] = 2, ['{'] = 3, ['['] = 3, ['}'] = 4, [']'] = 4};
-    uint32_t nested = s->nested;
-    if (s->in_string)
-        p = pass_string(s, p, end);
+    uint32_t nested = state->nested;
+    if (state->in_string)
+        p = pass_string(state, p, end);
     for (; p < end; p++) {
         uint8_t c = matters[(uint8_t)*p];
         if (!c)
             continue;
         if (c == 1) {
-            s->in_string = true;
-            p = pass_string(s, p + 1, end) - 1;
+            state->in_string = true;
+            p = pass_string(state, p + 1, end) - 1;
         } else if (c == 3) {
             nested++;
         } else if (!nested) {
@@ -46,7 +46,7 @@ static const char *pass_value(struct gt_field_state *s, const char *p, const cha
             nested--;
         }
     }
-    s->nested = nested;
+    state->nested = nested;
     return p;
 }
 
@@ -61,31 +61,31 @@ static bool is_leaf(char c)
     return !is_json_space(c) && c != '{' && c != '[' && c != ']';
 }
 
-static int open_value(struct gt_field_reader *r, const char *p, struct gt_err **err)
+static int open_value(struct gt_field_reader *reader, const char *p, struct gt_err **err)
 {
-    struct gt_field_state *s = &r->state;
+    struct gt_field_state *s = &reader->state;
     if (s->depth == GT_FIELD_DEPTH_MAX)
         return gt_fail(err, EINVAL, "nested deeper than expected");
     s->levels[++s->depth] = (struct gt_field_level){.fields = s->wanted, .is_array = *p == '['};
     s->at = *p == '{' ? GT_AT_KEY : GT_AT_VALUE;
-    gt_buf_add(&r->text, p, 1);
+    gt_buf_add(&reader->text, p, 1);
     return 0;
 }
 
-static void take_key(struct gt_field_state *s, char c)
+static void take_key(struct gt_field_state *state, char c)
 {
-    if (c == '"' && !s->escaped) {
-        s->at = GT_AT_COLON;
+    if (c == '"' && !state->escaped) {
+        state->at = GT_AT_COLON;
         return;
     }
-    s->escaped = c == '\\' && !s->escaped;
-    if (s->key_len < sizeof(s->key) - 1)
-        s->key[s->key_len++] = c;
+    state->escaped = c == '\\' && !state->escaped;
+    if (state->key_len < sizeof(state->key) - 1)
+        state->key[state->key_len++] = c;
 }
 
-static int choose_field(struct gt_field_reader *r, struct gt_err **err)
+static int choose_field(struct gt_field_reader *reader, struct gt_err **err)
 {
-    struct gt_field_state *s = &r->state;
+    struct gt_field_state *s = &reader->state;
     struct gt_field_level *level = &s->levels[s->depth];
     const struct gt_field *field = level->fields;
     s->key[s->key_len] = '\0';
@@ -98,7 +98,8 @@ static int choose_field(struct gt_field_reader *r, struct gt_err **err)
     if (level->seen & bit)
         return gt_fail(err, EINVAL, "%s comes twice in one object", field->name);
     level->seen |= bit;
-    gt_buf_printf(&r->text, "%s\"%s\":", level->has_fields ? "," : "", field->name ? field->name : s->key);
+    gt_buf_printf(&reader->text, "%s\"%s\":", level->has_fields ? "," : "",
+                  field->name ? field->name : s->key);
     level->has_fields = true;
     s->wanted = field->fields;
     s->at = field->fields ? GT_AT_VALUE : GT_IN_TAKEN;
@@ -106,12 +107,12 @@ static int choose_field(struct gt_field_reader *r, struct gt_err **err)
 }
 
 /* Behind a value: ',' or the end of what it is in. */
-static void end_value(struct gt_field_reader *r, const char *p)
+static void end_value(struct gt_field_reader *reader, const char *p)
 {
-    struct gt_field_state *s = &r->state;
+    struct gt_field_state *s = &reader->state;
     const struct gt_field_level *level = &s->levels[s->depth];
     if (!s->depth || level->is_array || *p != ',')
-        gt_buf_add(&r->text, p, 1);
+        gt_buf_add(&reader->text, p, 1);
     if (!s->depth)
         return;
     if (*p == ',') {
@@ -123,67 +124,69 @@ static void end_value(struct gt_field_reader *r, const char *p)
     }
 }
 
-static const char *pass_whole(struct gt_field_reader *r, const char *p, const char *end)
+static const char *pass_whole(struct gt_field_reader *reader, const char *p, const char *end)
 {
-    const char *stop = pass_value(&r->state, p, end);
-    if (r->state.at == GT_IN_TAKEN)
-        gt_buf_add(&r->text, p, (size_t)(stop - p));
+    const char *stop = pass_value(&reader->state, p, end);
+    if (reader->state.at == GT_IN_TAKEN)
+        gt_buf_add(&reader->text, p, (size_t)(stop - p));
     if (stop < end)
-        r->state.at = GT_AFTER_VALUE;
+        reader->state.at = GT_AFTER_VALUE;
     return stop;
 }
 
 /* One byte outside of values that are taken or dropped as a whole. */
-static int step(struct gt_field_reader *r, const char *p, struct gt_err **err)
+static int step(struct gt_field_reader *reader, const char *p, struct gt_err **err)
 {
-    struct gt_field_state *s = &r->state;
+    struct gt_field_state *s = &reader->state;
     if (s->at != GT_IN_KEY && is_json_space(*p))
         return 0;
     if (s->at == GT_IN_KEY) {
         take_key(s, *p);
     } else if (s->at == GT_AT_VALUE && *p != ']') {
-        return open_value(r, p, err);
+        return open_value(reader, p, err);
     } else if (s->at == GT_AT_KEY && *p == '"') {
         s->key_len = 0;
         s->at = GT_IN_KEY;
     } else if (s->at == GT_AT_COLON && *p == ':') {
-        return choose_field(r, err);
+        return choose_field(reader, err);
     } else if (s->at == GT_AT_COLON || (s->at == GT_AT_KEY && *p != '}')) {
         return gt_fail(err, EINVAL, "expected %s", s->at == GT_AT_COLON ? "':'" : "a key");
     } else {
-        end_value(r, p);
+        end_value(reader, p);
     }
     return 0;
 }
 
-int gt_field_reader_feed(struct gt_field_reader *r, const struct gt_field *fields, const char *bytes,
+int gt_field_reader_feed(struct gt_field_reader *reader, const struct gt_field *fields, const char *bytes,
                          size_t len, struct gt_err **err)
 {
-    struct gt_field_state *s = &r->state;
+    struct gt_field_state *s = &reader->state;
     const char *p = bytes, *end = bytes + len;
     if (!s->depth && s->at == GT_AT_VALUE)
         s->wanted = fields;
-    while (p < end && !r->text.failed) {
+    while (p < end && !reader->text.failed) {
         if (s->at == GT_AT_VALUE && is_leaf(*p))
             s->at = GT_IN_TAKEN;
         if (s->at == GT_IN_TAKEN || s->at == GT_IN_DROPPED) {
-            p = pass_whole(r, p, end);
+            p = pass_whole(reader, p, end);
             continue;
         }
-        int result = step(r, p, err);
+        int result = step(reader, p, err);
         if (result < 0)
             return gt_wrap(err, "byte %" PRIu64, s->offset + (uint64_t)(p - bytes));
         p++;
     }
     s->offset += len;
-    return r->text.failed ? gt_fail(err, EMSGSIZE, "more than %zu bytes that are needed", r->text.max) : 0;
+    return reader->text.failed
+               ? gt_fail(err, EMSGSIZE, "more than %zu bytes that are needed", reader->text.max)
+               : 0;
 }
 
-void gt_field_reader_reset(struct gt_field_reader *r, size_t kept)
+void gt_field_reader_reset(struct gt_field_reader *reader, size_t kept)
 {
-    if (r->text.capacity > kept)
-        gt_buf_done(&r->text);
-    r->text.len = 0;
-    r->text.failed = false;
-    r->state = (struct gt_field_state){0};
+    if (reader->text.capacity > kept)
+        gt_buf_done(&reader->text);
+    reader->text.len = 0;
+    reader->text.failed = false;
+    reader->state = (struct gt_field_state){0};
 }

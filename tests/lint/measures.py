@@ -15,6 +15,10 @@ import check_names
 STRUCT = re.compile(r"^(?:typedef )?struct\s+(\w+)\s*\{(.*?)^\}", re.M | re.S)
 NESTED = re.compile(r"\b(?:struct|union|enum)\b\s*\w*\s*\{[^{}]*\}")
 FUNCTION_POINTER = re.compile(r".*?\(\s*\*\s*(?:const )?(\w+)[^)]*\)\s*\(")
+POINTER = re.compile(r"(?:const )?struct (\w+)(?: const)? (?:const )?\*+(?:const )?(?:\*const )*(\w+)$")
+ROLES = set("ret to from at into out old new before after previous next first second a b x y left right source target other arg own".split())
+# A list of something, a text and what other libraries define are called after what is in them
+CONTAINERS = set("gt_buf gt_err gt_node_set gt_table cJSON dirent msghdr sockaddr sockaddr_storage sockaddr_un stat timespec utsname".split())
 WRITE = re.compile(r"\bGT_KUBE_(?:CREATE|UPDATE|APPLY|MERGE_PATCH|DELETE)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The walk: who follows gpu-group-size from a PyTorchJob and its first pod to the patch that removes the gate reads the shortest
@@ -60,6 +64,23 @@ def members(body):
             name.group(1) for one in flat(declaration, r"\([^()]*\)|\[[^\[\]]*\]").split(",")
             if (name := re.search(r"(\w+)\s*(?::\s*\w+)?\s*$", one))]
         yield from ((name, declaration) for name in names)
+
+
+def stems(name):
+    return {re.sub(r"s$", "", re.sub(r"(?<=ss)es$", "", re.sub(r"ies$", "y", word))) for word in name.lower().split("_")}
+
+
+def misnamed(parameters):
+    """(name of the struct, name of the parameter) of each pointer that has no word of its struct in its name, nor a role."""
+    for one in flat(parameters, r"\([^()]*\)|\[[^\[\]]*\]").split(","):
+        pointer = POINTER.match(" ".join(one.split()))
+        if not pointer:
+            continue
+        tag, name = pointer.groups()
+        if name in ROLES or name.startswith("ret_") or (tag in CONTAINERS and len(name) > 1 and name != "of"):
+            continue
+        if not stems(name) & (stems(tag) - {"gt"}):
+            yield tag, name
 
 
 def is_place(body):
@@ -148,6 +169,8 @@ def main():
         [f"{path}: {name}, {count}" for path, name, count in sorted(counts, key=lambda c: -c[2]) if count > 20])
     put("functions with more than 6 parameters",
         [f"{path}: {name}, {count}" for path, name, count in sorted(parameters, key=lambda c: -c[2]) if count > 6])
+    put("parameters that are not called as the struct that they point to",
+        [f"{path}: {name}: struct {tag} *{one}" for path, name, _, given, _ in functions for tag, one in misnamed(given)])
     put("headers that one file beside their own source includes", one_user([path for path in raw if path.endswith(".h")], raw))
     put("C files below 60 lines", [f"{path}: {count}" for path, count in lines.items() if path.endswith(".c") and count < 60])
     parts = sorted({path.split("/")[0] for path in lines})
@@ -158,4 +181,5 @@ def main():
     put(f"  {', '.join(TOGETHER)} together", [], sum(sums[part] for part in TOGETHER))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 import unittest
 
 import check_words
+import measures
 
 
 class Words(unittest.TestCase):
@@ -29,6 +30,15 @@ class Words(unittest.TestCase):
     def test_comments_texts_paths_and_tests_are_free(self):
         self.assertEqual([], self.found("base/loop.c", '/* room for more */ puts("no room");\n#include "x/room.h"\n'))
         self.assertEqual([], self.found("tests/unit/base/test_loop.c", "int room;\n"))
+
+
+class Parameters(unittest.TestCase):
+    def test_called_as_their_struct(self):
+        found = list(measures.misnamed("struct gt_kube_request *request, const struct gt_cache_pod *const *pods, struct gt_node *ret_node, "
+                                       "struct gt_buf *text, struct gt_class *classes, struct supernode_entry *entries, unsigned n"))
+        self.assertEqual([], found)
+        self.assertEqual([("svg_layout", "l"), ("gt_buf", "of")],
+                         list(measures.misnamed("const struct svg_layout *l, struct gt_buf *of, struct gt_node *other")))
 
 
 if __name__ == "__main__":

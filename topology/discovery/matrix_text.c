@@ -210,14 +210,14 @@ static int nic_by_name(struct matrix *matrix, const char *name)
 }
 
 /* "NIC0: mlx5_0" */
-static void read_legend(struct matrix *matrix, const struct matrix_row *line)
+static void read_legend(struct matrix *matrix, const struct matrix_row *row)
 {
-    if (line->count != 2 || !ends_with_colon(line->words[0]))
+    if (row->count != 2 || !ends_with_colon(row->words[0]))
         return;
-    line->words[0][strlen(line->words[0]) - 1] = '\0';
-    int nic = nic_by_name(matrix, line->words[0]);
+    row->words[0][strlen(row->words[0]) - 1] = '\0';
+    int nic = nic_by_name(matrix, row->words[0]);
     if (nic >= 0)
-        matrix->nic_names[nic] = line->words[1];
+        matrix->nic_names[nic] = row->words[1];
 }
 
 /* Words of a whole row. */

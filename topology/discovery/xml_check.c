@@ -247,12 +247,12 @@ struct xml_scanner {
     struct xml_attributes attributes; /* of the element at hand */
 };
 
-static int xml_check_fail(const struct xml_scanner *s, const char *why, struct gt_err **err)
+static int xml_check_fail(const struct xml_scanner *scanner, const char *why, struct gt_err **err)
 {
     unsigned line = 1;
-    for (const char *p = s->start; p < s->at; p++)
+    for (const char *p = scanner->start; p < scanner->at; p++)
         line += *p == '\n';
-    return gt_fail(err, EINVAL, "%s: line %u: %s", s->source, line, why);
+    return gt_fail(err, EINVAL, "%s: line %u: %s", scanner->source, line, why);
 }
 
 static bool xml_check_is_name(char c)
@@ -260,128 +260,128 @@ static bool xml_check_is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-static void skip_blanks(struct xml_scanner *s)
+static void skip_blanks(struct xml_scanner *scanner)
 {
-    s->at += strspn(s->at, " \t\r\n");
+    scanner->at += strspn(scanner->at, " \t\r\n");
 }
 
-static bool take_name(struct xml_scanner *s, char to[static XML_NAME_SIZE])
+static bool take_name(struct xml_scanner *scanner, char to[static XML_NAME_SIZE])
 {
     size_t len = 0;
-    while (xml_check_is_name(s->at[len]))
+    while (xml_check_is_name(scanner->at[len]))
         len++;
     if (!len || len >= XML_NAME_SIZE)
         return false;
-    memcpy(to, s->at, len);
+    memcpy(to, scanner->at, len);
     to[len] = '\0';
-    s->at += len;
+    scanner->at += len;
     return true;
 }
 
 /* Within a tag, behind its name: the attributes and the end. *ret_closed for "/>". */
-static int take_attributes(struct xml_scanner *s, bool *ret_closed, struct gt_err **err)
+static int take_attributes(struct xml_scanner *scanner, bool *ret_closed, struct gt_err **err)
 {
-    s->attributes.count = 0;
+    scanner->attributes.count = 0;
     for (;;) {
-        skip_blanks(s);
-        *ret_closed = s->at[0] == '/' && s->at[1] == '>';
-        if (*ret_closed || *s->at == '>') {
-            s->at += *ret_closed ? 2 : 1;
+        skip_blanks(scanner);
+        *ret_closed = scanner->at[0] == '/' && scanner->at[1] == '>';
+        if (*ret_closed || *scanner->at == '>') {
+            scanner->at += *ret_closed ? 2 : 1;
             return 0;
         }
-        if (s->attributes.count >= XML_ATTRIBUTES_MAX)
-            return xml_check_fail(s, "too many attributes", err);
-        struct xml_attribute *attribute = &s->attributes.list[s->attributes.count];
-        if (!take_name(s, attribute->name) || s->at[0] != '=' || s->at[1] != '"')
-            return xml_check_fail(s, "attribute without name and quoted value", err);
-        if (xml_find(&s->attributes, attribute->name))
-            return xml_check_fail(s, "the same attribute twice", err);
-        attribute->value = s->at + 2;
+        if (scanner->attributes.count >= XML_ATTRIBUTES_MAX)
+            return xml_check_fail(scanner, "too many attributes", err);
+        struct xml_attribute *attribute = &scanner->attributes.list[scanner->attributes.count];
+        if (!take_name(scanner, attribute->name) || scanner->at[0] != '=' || scanner->at[1] != '"')
+            return xml_check_fail(scanner, "attribute without name and quoted value", err);
+        if (xml_find(&scanner->attributes, attribute->name))
+            return xml_check_fail(scanner, "the same attribute twice", err);
+        attribute->value = scanner->at + 2;
         attribute->len = strcspn(attribute->value, "\"<");
         if (attribute->value[attribute->len] != '"')
-            return xml_check_fail(s, "value without its closing quote", err);
-        s->attributes.count++;
-        s->at = attribute->value + attribute->len + 1;
+            return xml_check_fail(scanner, "value without its closing quote", err);
+        scanner->attributes.count++;
+        scanner->at = attribute->value + attribute->len + 1;
     }
 }
 
 /* What an element that is no object must have. */
-static const char *check_other(const struct xml_scanner *s, const char *name)
+static const char *check_other(const struct xml_scanner *scanner, const char *name)
 {
     if (strncmp(name, "distances2", strlen("distances2")) == 0 &&
-        !xml_is_number(xml_find(&s->attributes, "nbobjs"), MATRIX_MAX))
+        !xml_is_number(xml_find(&scanner->attributes, "nbobjs"), MATRIX_MAX))
         return "matrix without a sound number of rows";
     if (strcmp(name, "info") == 0 &&
-        (!xml_find(&s->attributes, "name") || !xml_find(&s->attributes, "value")))
+        (!xml_find(&scanner->attributes, "name") || !xml_find(&scanner->attributes, "value")))
         return "info without name and value";
     return NULL;
 }
 
-static const char *check_element(struct xml_scanner *s, const char *name, enum xml_kind *ret)
+static const char *check_element(struct xml_scanner *scanner, const char *name, enum xml_kind *ret)
 {
     *ret = XML_OTHER;
-    if (s->depth == 0) {
-        const struct xml_attribute *version = xml_find(&s->attributes, "version");
-        if (s->elements > 1 || strcmp(name, "topology") != 0)
+    if (scanner->depth == 0) {
+        const struct xml_attribute *version = xml_find(&scanner->attributes, "version");
+        if (scanner->elements > 1 || strcmp(name, "topology") != 0)
             return "hwloc's XML has one topology element and nothing beside it";
         if (!version || version->len < 3 || strncmp(version->value, "2.", 2) != 0)
             return "only XML that hwloc 2 has written is read";
         *ret = XML_TOPOLOGY;
         return NULL;
     }
-    enum xml_kind parent = s->open[s->depth - 1].kind;
+    enum xml_kind parent = scanner->open[scanner->depth - 1].kind;
     if (strcmp(name, "object") != 0)
-        return check_other(s, name);
-    if (parent == XML_TOPOLOGY && ++s->machines > 1)
+        return check_other(scanner, name);
+    if (parent == XML_TOPOLOGY && ++scanner->machines > 1)
         return "more than one machine";
-    return xml_check_object(&s->attributes, parent, ret);
+    return xml_check_object(&scanner->attributes, parent, ret);
 }
 
-static int take_opening(struct xml_scanner *s, struct gt_err **err)
+static int take_opening(struct xml_scanner *scanner, struct gt_err **err)
 {
     char name[XML_NAME_SIZE];
-    if (!take_name(s, name))
-        return xml_check_fail(s, "tag without a name", err);
-    if (++s->elements > ELEMENTS_MAX)
-        return xml_check_fail(s, "too many elements", err);
+    if (!take_name(scanner, name))
+        return xml_check_fail(scanner, "tag without a name", err);
+    if (++scanner->elements > ELEMENTS_MAX)
+        return xml_check_fail(scanner, "too many elements", err);
     bool closed = false;
-    GT_TRY(take_attributes(s, &closed, err));
+    GT_TRY(take_attributes(scanner, &closed, err));
     enum xml_kind kind;
-    const char *wrong = check_element(s, name, &kind);
+    const char *wrong = check_element(scanner, name, &kind);
     if (wrong)
-        return xml_check_fail(s, wrong, err);
+        return xml_check_fail(scanner, wrong, err);
     if (!closed) {
-        if (s->depth >= XML_DEPTH_MAX)
-            return xml_check_fail(s, "elements nested too deep", err);
-        memcpy(s->open[s->depth].name, name, sizeof(name));
-        s->open[s->depth++].kind = kind;
+        if (scanner->depth >= XML_DEPTH_MAX)
+            return xml_check_fail(scanner, "elements nested too deep", err);
+        memcpy(scanner->open[scanner->depth].name, name, sizeof(name));
+        scanner->open[scanner->depth++].kind = kind;
     }
     return 0;
 }
 
-static int take_closing(struct xml_scanner *s, struct gt_err **err)
+static int take_closing(struct xml_scanner *scanner, struct gt_err **err)
 {
     char name[XML_NAME_SIZE];
-    if (!take_name(s, name) || *s->at != '>')
-        return xml_check_fail(s, "broken closing tag", err);
-    if (!s->depth || strcmp(s->open[s->depth - 1].name, name) != 0)
-        return xml_check_fail(s, "closing tag that matches no open one", err);
-    s->depth--;
-    s->at++;
+    if (!take_name(scanner, name) || *scanner->at != '>')
+        return xml_check_fail(scanner, "broken closing tag", err);
+    if (!scanner->depth || strcmp(scanner->open[scanner->depth - 1].name, name) != 0)
+        return xml_check_fail(scanner, "closing tag that matches no open one", err);
+    scanner->depth--;
+    scanner->at++;
     return 0;
 }
 
 /* <?xml ...?> and <!DOCTYPE ...>, as hwloc writes them: in front, without an inner part. */
-static int take_prologue(struct xml_scanner *s, struct gt_err **err)
+static int take_prologue(struct xml_scanner *scanner, struct gt_err **err)
 {
     for (;;) {
-        skip_blanks(s);
-        if (s->at[0] != '<' || (s->at[1] != '?' && s->at[1] != '!'))
+        skip_blanks(scanner);
+        if (scanner->at[0] != '<' || (scanner->at[1] != '?' && scanner->at[1] != '!'))
             return 0;
-        size_t len = 1 + strcspn(s->at + 1, "<>[");
-        if (s->at[len] != '>')
-            return xml_check_fail(s, "broken prologue", err);
-        s->at += len + 1;
+        size_t len = 1 + strcspn(scanner->at + 1, "<>[");
+        if (scanner->at[len] != '>')
+            return xml_check_fail(scanner, "broken prologue", err);
+        scanner->at += len + 1;
     }
 }
 

@@ -103,10 +103,10 @@ bool gt_composite_is_name(const char *name)
 }
 
 /* The GPU whose place stands at the begin, and what is behind it; -1: none does. */
-static int composite_find_place(const struct gt_composite_gpus *of, const char *text, const char **ret_rest)
+static int composite_find_place(const struct gt_composite_gpus *gpus, const char *text, const char **ret_rest)
 {
-    for (unsigned i = 0; i < of->count; i++) {
-        const char *place = composite_place_of(of->names[i]);
+    for (unsigned i = 0; i < gpus->count; i++) {
+        const char *place = composite_place_of(gpus->names[i]);
         size_t len = strlen(place);
         if (len && strncmp(text, place, len) == 0 && (!text[len] || text[len] == '-')) {
             *ret_rest = text + len;
@@ -123,21 +123,21 @@ static bool says_count(const char *text, uint64_t gpus)
     return strcmp(text, number) == 0;
 }
 
-static uint64_t find_pair(const struct gt_composite_gpus *of, const char *text)
+static uint64_t find_pair(const struct gt_composite_gpus *gpus, const char *text)
 {
     const char *rest = "";
-    int a = composite_find_place(of, text, &rest);
-    int b = a < 0 || *rest != '-' ? -1 : composite_find_place(of, rest + 1, &rest);
+    int a = composite_find_place(gpus, text, &rest);
+    int b = a < 0 || *rest != '-' ? -1 : composite_find_place(gpus, rest + 1, &rest);
     return b > a && !*rest ? bit((unsigned)a) | bit((unsigned)b) : 0;
 }
 
-static uint64_t find_zone(const struct gt_composite_gpus *of, const char *text)
+static uint64_t find_zone(const struct gt_composite_gpus *gpus, const char *text)
 {
     const char *rest = "";
-    int first = composite_find_place(of, text, &rest);
+    int first = composite_find_place(gpus, text, &rest);
     uint64_t members = 0;
-    for (unsigned i = 0; first >= 0 && of->zones[first] && i < of->count; i++)
-        if (of->zones[i] == of->zones[first])
+    for (unsigned i = 0; first >= 0 && gpus->zones[first] && i < gpus->count; i++)
+        if (gpus->zones[i] == gpus->zones[first])
             members |= bit(i);
     return members && gt_bit_first(members) == (unsigned)first && *rest == '-' &&
                    says_count(rest + 1, members)
@@ -145,15 +145,15 @@ static uint64_t find_zone(const struct gt_composite_gpus *of, const char *text)
                : 0;
 }
 
-uint64_t gt_composite_find(const struct gt_composite_gpus *of, const char *name)
+uint64_t gt_composite_find(const struct gt_composite_gpus *gpus, const char *name)
 {
     enum gt_composite_type type;
     const char *rest = rest_of(name, &type);
-    if (!rest || of->count < 2 || of->count > GT_COMPOSITE_GPUS_MAX)
+    if (!rest || gpus->count < 2 || gpus->count > GT_COMPOSITE_GPUS_MAX)
         return 0;
-    uint64_t all = bit(of->count) - 1;
-    return type == GT_COMPOSITE_PAIR   ? find_pair(of, rest)
-           : type == GT_COMPOSITE_ZONE ? find_zone(of, rest)
+    uint64_t all = bit(gpus->count) - 1;
+    return type == GT_COMPOSITE_PAIR   ? find_pair(gpus, rest)
+           : type == GT_COMPOSITE_ZONE ? find_zone(gpus, rest)
            : says_count(rest, all)     ? all
                                        : 0;
 }

@@ -37,5 +37,5 @@ struct gt_composite_gpus {
     const uint8_t *zones;
 };
 /* The GPUs of the composite with this name, as a mask; 0: there is no such composite. */
-uint64_t gt_composite_find(const struct gt_composite_gpus *of, const char *name);
+uint64_t gt_composite_find(const struct gt_composite_gpus *gpus, const char *name);
 uint64_t gt_composite_of_node(const struct gt_node *node, const char *name);

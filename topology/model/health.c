@@ -287,18 +287,18 @@ void gt_health_history(const struct gt_health_entry *entry, struct gt_health_his
         ret->signals |= entry->tracks[signal].faulty ? 1U << signal : 0;
 }
 
-void gt_health_restore(struct gt_health *health, const struct gt_health_history *past, uint64_t now_s)
+void gt_health_restore(struct gt_health *health, const struct gt_health_history *history, uint64_t now_s)
 {
-    if (health_find(health, past->bdf))
+    if (health_find(health, history->bdf))
         return;
     struct gt_health_entry *entry = health_find_place(health);
-    health_begin(entry, past->bdf, past->uuid);
-    gt_text_copy(entry->reason, sizeof(entry->reason), past->reason);
+    health_begin(entry, history->bdf, history->uuid);
+    gt_text_copy(entry->reason, sizeof(entry->reason), history->reason);
     entry->unhealthy = true;
-    entry->flapping.level = past->level;
-    entry->flapping.hold_s = past->hold_s;
+    entry->flapping.level = history->level;
+    entry->flapping.hold_s = history->hold_s;
     for (enum gt_signal signal = GT_SIGNALS; signal-- > 0;) {
-        if (!(past->signals >> signal & 1))
+        if (!(history->signals >> signal & 1))
             continue;
         entry->cause = signal;
         entry->tracks[signal].faulty = true;

@@ -97,7 +97,7 @@ struct gt_health_history {
 void gt_health_history(const struct gt_health_entry *entry, struct gt_health_history *ret);
 /* Adds a GPU that is unhealthy until checks have shown, by the fault table, that it is healthy. A GPU that
  * has an entry already is left unchanged. */
-void gt_health_restore(struct gt_health *health, const struct gt_health_history *past, uint64_t now_s);
+void gt_health_restore(struct gt_health *health, const struct gt_health_history *history, uint64_t now_s);
 
 /* The start of the reason of a GPU that is unhealthy only because it is held back. */
 #define GT_HELD_BACK "became unhealthy again and again"

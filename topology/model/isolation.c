@@ -125,50 +125,50 @@ static struct gt_isolation_damped *damper_find(struct gt_isolation_damper *dampe
 }
 
 /* Notes what is told. What takes nothing out of use is not held. */
-static void damper_note(struct gt_isolation_damper *damper, const struct gt_isolations *told)
+static void damper_note(struct gt_isolation_damper *damper, const struct gt_isolations *isolations)
 {
-    for (unsigned i = 0; i < told->count; i++) {
-        struct gt_isolation_damped *one = damper_find(damper, &told->of[i]);
-        if (!one && !told->of[i].grade && damper->count < GT_ISOLATIONS_MAX) {
+    for (unsigned i = 0; i < isolations->count; i++) {
+        struct gt_isolation_damped *one = damper_find(damper, &isolations->of[i]);
+        if (!one && !isolations->of[i].grade && damper->count < GT_ISOLATIONS_MAX) {
             one = &damper->of[damper->count++];
             *one = (struct gt_isolation_damped){.is_held = false};
         }
         if (one)
-            one->last = told->of[i];
+            one->last = isolations->of[i];
     }
 }
 
-static void damper_hold(const struct gt_isolation_damped *one, struct gt_isolations *to)
+static void damper_hold(const struct gt_isolation_damped *damped, struct gt_isolations *to)
 {
     if (to->count == GT_ISOLATIONS_MAX)
         return;
     struct gt_isolation *held = &to->of[to->count++];
     char text[2 * GT_ISOLATION_REASON_SIZE];
-    *held = one->last;
+    *held = damped->last;
     held->until_s = 0;
-    held->hold_s = one->flapping.hold_s;
-    if (strncmp(one->last.reason, CAME_AGAIN, strlen(CAME_AGAIN)) == 0)
+    held->hold_s = damped->flapping.hold_s;
+    if (strncmp(damped->last.reason, CAME_AGAIN, strlen(CAME_AGAIN)) == 0)
         return; /* of the process before, which has said it */
     snprintf(text, sizeof(text), CAME_AGAIN ", has to be away for %llu s; last: %s",
-             (unsigned long long)one->flapping.hold_s, one->last.reason);
+             (unsigned long long)damped->flapping.hold_s, damped->last.reason);
     gt_text_shorten(held->reason, sizeof(held->reason), text);
 }
 
 void gt_isolations_damp(struct gt_isolation_damper *damper, const struct gt_flapping_rule *rule,
-                        const struct gt_isolations *told, uint64_t now_s, struct gt_isolations *ret)
+                        const struct gt_isolations *isolations, uint64_t now_s, struct gt_isolations *ret)
 {
     unsigned kept = 0;
-    *ret = *told;
-    damper_note(damper, told);
+    *ret = *isolations;
+    damper_note(damper, isolations);
     for (unsigned i = 0; i < damper->count; i++) {
         struct gt_isolation_damped *one = &damper->of[i];
         struct gt_flapping *flapping = &one->flapping;
         bool is_told = false;
-        for (unsigned j = 0; j < told->count; j++)
-            is_told = is_told || damper_is_same(&told->of[j], &one->last);
+        for (unsigned j = 0; j < isolations->count; j++)
+            is_told = is_told || damper_is_same(&isolations->of[j], &one->last);
         one->is_held = gt_flapping_settle(flapping, rule, one->is_held, is_told, false, now_s);
-        for (unsigned j = 0; j < told->count; j++)
-            if (damper_is_same(&told->of[j], &one->last))
+        for (unsigned j = 0; j < isolations->count; j++)
+            if (damper_is_same(&isolations->of[j], &one->last))
                 ret->of[j].hold_s = flapping->hold_s;
         if (one->is_held && !is_told)
             damper_hold(one, ret);

@@ -58,9 +58,9 @@ struct gt_isolation_damper {
 };
 
 /* What is told, and what was taken back and is held by the rule: what takes GPUs or links out of use. Sets
- * `hold_s`. `ret` may not be `told`. */
+ * `hold_s`. `ret` may not be `isolations`. */
 void gt_isolations_damp(struct gt_isolation_damper *damper, const struct gt_flapping_rule *rule,
-                        const struct gt_isolations *told, uint64_t now_s, struct gt_isolations *ret);
+                        const struct gt_isolations *isolations, uint64_t now_s, struct gt_isolations *ret);
 
 /* Holds those that have `hold_s`, of the process before, until they have been away for as long. Begin with
  * zeros. */

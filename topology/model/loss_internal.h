@@ -112,7 +112,7 @@ void gt_parts_make(const struct gt_loss_query *query, struct gt_parts *ret);
 /* Improves *best, a valid set, until it is the best of all; false if the deadline came first or memory was
  * too small. */
 bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *parts,
-                     struct gt_loss_option *best);
+                     struct gt_loss_option *option);
 
 /* Runs the search, for which a valid set must exist; *ret_exact as in struct gt_choice. */
 void gt_search(const struct gt_loss_query *query, struct gt_loss_option *ret, bool *ret_exact);

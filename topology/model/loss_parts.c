@@ -21,10 +21,10 @@ enum {
     MODULE_WAYS = 65536, /* and its count vectors, at most */
 };
 
-static void keep_better(struct gt_loss_option *best, bool first, const struct gt_loss_option *other)
+static void keep_better(struct gt_loss_option *option, bool first, const struct gt_loss_option *other)
 {
-    if (first || gt_option_before(other, best))
-        *best = *other;
+    if (first || gt_option_before(other, option))
+        *option = *other;
 }
 
 /* The last part moves to the place of part j. */
@@ -121,28 +121,28 @@ struct trial {
 };
 
 /* Tries every count of member `at` and those behind it. */
-static void try_all(struct trial *t, unsigned at, unsigned sum, struct gt_loss_option option)
+static void try_all(struct trial *trial, unsigned at, unsigned sum, struct gt_loss_option option)
 {
     const struct gt_loss_part *part;
     uint32_t towards = 0;
 
-    if (at == t->count) {
-        keep_better(&t->joined.option[sum], !t->filled[sum], &option);
-        t->filled[sum] = true;
+    if (at == trial->count) {
+        keep_better(&trial->joined.option[sum], !trial->filled[sum], &option);
+        trial->filled[sum] = true;
         return;
     }
-    part = t->parts->part[t->member[at]];
+    part = trial->parts->part[trial->member[at]];
     for (unsigned i = 0; i < at; i++)
-        towards += t->taken[i] * t->parts->w[t->member[at]][t->member[i]];
-    for (unsigned a = part->lo; a <= part->hi && sum + a <= t->k; a++) {
+        towards += trial->taken[i] * trial->parts->w[trial->member[at]][trial->member[i]];
+    for (unsigned a = part->lo; a <= part->hi && sum + a <= trial->k; a++) {
         struct gt_loss_option next = {
             .score = option.score + part->option[a].score + towards * a,
             .deg = option.deg + part->option[a].deg,
             .mask = option.mask | part->option[a].mask,
         };
 
-        t->taken[at] = a;
-        try_all(t, at + 1, sum + a, next);
+        trial->taken[at] = a;
+        try_all(trial, at + 1, sum + a, next);
     }
 }
 

@@ -35,14 +35,14 @@ struct search {
         reach[]; /* [t][c][s]: the most weight one GPU of c can have towards s GPUs of others from t on */
 };
 
-static uint32_t *reach_of(struct search *s, unsigned t, unsigned c)
+static uint32_t *reach_of(struct search *search, unsigned t, unsigned c)
 {
-    return s->reach + ((size_t)t * s->count + c) * s->k;
+    return search->reach + ((size_t)t * search->count + c) * search->k;
 }
 
 /* Parts that must give GPUs come first, then parts with high weights: leaving one of these out lowers the
  * bound most. */
-static void order_parts(struct search *s, const struct gt_parts *parts)
+static void order_parts(struct search *search, const struct gt_parts *parts)
 {
     uint64_t rank[GT_GPUS_MAX];
     unsigned order[GT_GPUS_MAX] = {0};
@@ -61,19 +61,19 @@ static void order_parts(struct search *s, const struct gt_parts *parts)
             order[at] = order[at - 1];
         order[at] = i;
     }
-    for (unsigned i = 0; i < s->count; i++) {
-        s->part[i] = parts->part[order[i]];
-        for (unsigned j = 0; j < s->count; j++)
-            s->w[i][j] = parts->w[order[i]][order[j]];
+    for (unsigned i = 0; i < search->count; i++) {
+        search->part[i] = parts->part[order[i]];
+        for (unsigned j = 0; j < search->count; j++)
+            search->w[i][j] = parts->w[order[i]][order[j]];
     }
 }
 
-static void fill_least_deg(struct search *s, unsigned t, const uint32_t deg[static GT_GPUS_MAX])
+static void fill_least_deg(struct search *search, unsigned t, const uint32_t deg[static GT_GPUS_MAX])
 {
     uint32_t sorted[GT_GPUS_MAX];
     unsigned count = 0;
 
-    for (uint64_t rest = s->all[t]; rest; rest &= rest - 1) {
+    for (uint64_t rest = search->all[t]; rest; rest &= rest - 1) {
         uint32_t value = deg[gt_bit_first(rest)];
         unsigned at = count++;
 
@@ -82,64 +82,64 @@ static void fill_least_deg(struct search *s, unsigned t, const uint32_t deg[stat
         sorted[at] = value;
     }
     for (unsigned r = 0; r < count; r++)
-        s->least_deg[t][r + 1] = s->least_deg[t][r] + sorted[r];
+        search->least_deg[t][r + 1] = search->least_deg[t][r] + sorted[r];
 }
 
-static void fill_reach(struct search *s, unsigned c)
+static void fill_reach(struct search *search, unsigned c)
 {
     unsigned heavy[GT_GPUS_MAX] = {0};
 
-    for (unsigned d = 0; d < s->count; d++) {
+    for (unsigned d = 0; d < search->count; d++) {
         unsigned at = d;
 
-        for (; at && s->w[c][heavy[at - 1]] < s->w[c][d]; at--)
+        for (; at && search->w[c][heavy[at - 1]] < search->w[c][d]; at--)
             heavy[at] = heavy[at - 1];
         heavy[at] = d;
     }
     for (unsigned t = 0; t <= c; t++) {
-        uint32_t *reach = reach_of(s, t, c), sum = 0;
+        uint32_t *reach = reach_of(search, t, c), sum = 0;
         unsigned taken = 0;
 
-        for (unsigned i = 0; i < s->count; i++) {
+        for (unsigned i = 0; i < search->count; i++) {
             unsigned d = heavy[i];
 
             if (d < t || d == c)
                 continue;
-            for (unsigned a = 0; a < s->part[d]->hi && taken < s->k; a++) {
+            for (unsigned a = 0; a < search->part[d]->hi && taken < search->k; a++) {
                 reach[taken++] = sum;
-                sum += s->w[c][d];
+                sum += search->w[c][d];
             }
         }
-        while (taken < s->k)
+        while (taken < search->k)
             reach[taken++] = sum;
     }
 }
 
-static void loss_bound_prepare(struct search *s, const struct gt_loss_query *query,
+static void loss_bound_prepare(struct search *search, const struct gt_loss_query *query,
                                const struct gt_parts *parts)
 {
-    order_parts(s, parts);
-    for (unsigned t = s->count; t-- > 0;) {
-        s->lo[t] = s->lo[t + 1] + s->part[t]->lo;
-        s->hi[t] = s->hi[t + 1] + s->part[t]->hi;
-        s->all[t] = s->all[t + 1] | s->part[t]->all;
-        fill_least_deg(s, t, query->deg);
+    order_parts(search, parts);
+    for (unsigned t = search->count; t-- > 0;) {
+        search->lo[t] = search->lo[t + 1] + search->part[t]->lo;
+        search->hi[t] = search->hi[t + 1] + search->part[t]->hi;
+        search->all[t] = search->all[t + 1] | search->part[t]->all;
+        fill_least_deg(search, t, query->deg);
     }
-    for (unsigned c = 0; c < s->count; c++)
-        fill_reach(s, c);
+    for (unsigned c = 0; c < search->count; c++)
+        fill_reach(search, c);
 }
 
 /* The highest twofold worth of one GPU of part c where r are still to take from t on, rounded up. */
-static uint32_t worth(struct search *s, unsigned t, unsigned c, unsigned r)
+static uint32_t worth(struct search *search, unsigned t, unsigned c, unsigned r)
 {
-    const struct gt_loss_part *part = s->part[c];
-    const uint32_t *reach = reach_of(s, t, c);
+    const struct gt_loss_part *part = search->part[c];
+    const uint32_t *reach = reach_of(search, t, c);
     uint32_t most = 0;
 
     if (part->hi == 1)
-        return 2 * s->towards[t][c] + reach[r - 1];
+        return 2 * search->towards[t][c] + reach[r - 1];
     for (unsigned a = part->lo ? part->lo : 1; a <= part->hi && a <= r; a++) {
-        uint32_t value = (2 * part->option[a].score + a - 1) / a + 2 * s->towards[t][c] + reach[r - a];
+        uint32_t value = (2 * part->option[a].score + a - 1) / a + 2 * search->towards[t][c] + reach[r - a];
 
         if (value > most)
             most = value;
@@ -196,57 +196,58 @@ static uint64_t highest(struct lot *lots, unsigned count, unsigned r)
 }
 
 /* Whether there may be a better set than the best below this node of the search. */
-static bool promising(struct search *s, unsigned t, unsigned r, const struct gt_loss_option *taken)
+static bool promising(struct search *search, unsigned t, unsigned r, const struct gt_loss_option *taken)
 {
     struct lot lots[GT_GPUS_MAX] = {{0, 0}};
     uint64_t bound;
     uint32_t deg;
 
-    for (unsigned c = t; c < s->count; c++)
-        lots[c - t] = (struct lot){worth(s, t, c, r), s->part[c]->hi};
-    bound = taken->score + highest(lots, s->count - t, r) / 2;
-    if (bound != s->best->score)
-        return bound > s->best->score;
-    deg = taken->deg + s->least_deg[t][r];
-    if (deg != s->best->deg)
-        return deg < s->best->deg;
-    return (taken->mask | gt_lowest(s->all[t], r)) < s->best->mask;
+    for (unsigned c = t; c < search->count; c++)
+        lots[c - t] = (struct lot){worth(search, t, c, r), search->part[c]->hi};
+    bound = taken->score + highest(lots, search->count - t, r) / 2;
+    if (bound != search->best->score)
+        return bound > search->best->score;
+    deg = taken->deg + search->least_deg[t][r];
+    if (deg != search->best->deg)
+        return deg < search->best->deg;
+    return (taken->mask | gt_lowest(search->all[t], r)) < search->best->mask;
 }
 
-static void loss_bound_visit(struct search *s, unsigned t, unsigned r, const struct gt_loss_option *taken)
+static void loss_bound_visit(struct search *search, unsigned t, unsigned r,
+                             const struct gt_loss_option *taken)
 {
     const struct gt_loss_part *part;
     unsigned lo, hi;
 
     if (!r) {
-        if (gt_option_before(taken, s->best))
-            *s->best = *taken;
+        if (gt_option_before(taken, search->best))
+            *search->best = *taken;
         return;
     }
-    if (++s->nodes % NODES_PER_CLOCK == 0 && gt_clock_ns() > s->deadline_ns)
-        s->late = true;
-    if (s->late || !promising(s, t, r, taken))
+    if (++search->nodes % NODES_PER_CLOCK == 0 && gt_clock_ns() > search->deadline_ns)
+        search->late = true;
+    if (search->late || !promising(search, t, r, taken))
         return;
-    part = s->part[t];
+    part = search->part[t];
     lo = part->lo;
-    if (r > s->hi[t + 1] && lo < r - s->hi[t + 1])
-        lo = r - s->hi[t + 1];
-    hi = part->hi < r - s->lo[t + 1] ? part->hi : r - s->lo[t + 1];
-    for (unsigned a = hi + 1; a-- > lo && !s->late;) {
+    if (r > search->hi[t + 1] && lo < r - search->hi[t + 1])
+        lo = r - search->hi[t + 1];
+    hi = part->hi < r - search->lo[t + 1] ? part->hi : r - search->lo[t + 1];
+    for (unsigned a = hi + 1; a-- > lo && !search->late;) {
         struct gt_loss_option next = {
-            .score = taken->score + part->option[a].score + s->towards[t][t] * a,
+            .score = taken->score + part->option[a].score + search->towards[t][t] * a,
             .deg = taken->deg + part->option[a].deg,
             .mask = taken->mask | part->option[a].mask,
         };
 
-        for (unsigned c = t + 1; c < s->count; c++)
-            s->towards[t + 1][c] = s->towards[t][c] + s->w[t][c] * a;
-        loss_bound_visit(s, t + 1, r - a, &next);
+        for (unsigned c = t + 1; c < search->count; c++)
+            search->towards[t + 1][c] = search->towards[t][c] + search->w[t][c] * a;
+        loss_bound_visit(search, t + 1, r - a, &next);
     }
 }
 
 bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *parts,
-                     struct gt_loss_option *best)
+                     struct gt_loss_option *option)
 {
     size_t reach = (size_t)parts->count * parts->count * query->k;
     gt_auto_free struct search *s = malloc(sizeof(*s) + reach * sizeof(s->reach[0]));
@@ -256,7 +257,7 @@ bool gt_parts_search(const struct gt_loss_query *query, const struct gt_parts *p
     memset(s, 0, sizeof(*s));
     s->count = parts->count;
     s->k = query->k;
-    s->best = best;
+    s->best = option;
     s->deadline_ns = query->deadline_ns;
     loss_bound_prepare(s, query, parts);
     loss_bound_visit(s, 0, s->k, &(struct gt_loss_option){0, 0, 0});

@@ -19,7 +19,8 @@ struct node_reader {
 };
 
 /* Reads the member `i` of a list, an object at this place. */
-typedef int node_member_reader(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json);
+typedef int node_member_reader(struct node_reader *reader, const struct gt_at *at, unsigned i,
+                               const cJSON *json);
 
 static int read_kind(const struct gt_at *at, const char *key, const cJSON *value, enum gt_link_kind *ret)
 {
@@ -54,8 +55,8 @@ static int need_object(const struct gt_at *at, const cJSON *json)
     return cJSON_IsObject(json) ? 0 : gt_at_fail(at, "", "expected an object, is %s", gt_json_type(json));
 }
 
-static int read_members(struct node_reader *r, const struct gt_at *at, const cJSON *object, const char *key,
-                        unsigned max, node_member_reader *read)
+static int read_members(struct node_reader *reader, const struct gt_at *at, const cJSON *object,
+                        const char *key, unsigned max, node_member_reader *read)
 {
     const cJSON *array;
     unsigned count, i = 0;
@@ -65,7 +66,7 @@ static int read_members(struct node_reader *r, const struct gt_at *at, const cJS
         snprintf(path, sizeof(path), "%s[%u]", key, i);
         const struct gt_at below = {at->source, path, at->err};
         GT_TRY(need_object(&below, item));
-        GT_TRY(read(r, &below, i, item));
+        GT_TRY(read(reader, &below, i, item));
     }
     return 0;
 }
@@ -161,11 +162,12 @@ static int read_grade(const struct gt_at *at, const cJSON *json, struct gt_gpu *
 }
 
 /* gpu->index is the file's index until the GPUs are sorted. */
-static int node_json_read_gpu(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
+static int node_json_read_gpu(struct node_reader *reader, const struct gt_at *at, unsigned i,
+                              const cJSON *json)
 {
-    struct gt_gpu *gpu = &r->node->gpus[i];
+    struct gt_gpu *gpu = &reader->node->gpus[i];
     unsigned mode = gpu->mode;
-    GT_TRY(gt_get_unsigned(at, json, "index", r->node->gpu_count - 1, &gpu->index));
+    GT_TRY(gt_get_unsigned(at, json, "index", reader->node->gpu_count - 1, &gpu->index));
     GT_TRY(gt_get_int(at, json, "vendorIndex", GT_SMALL_INDEX_MAX, &gpu->vendor_index));
     GT_TRY(gt_get_text(at, json, "uuid", gpu->uuid, sizeof(gpu->uuid)));
     GT_TRY(gt_get_bdf(at, json, "bdf", gpu->bdf));
@@ -194,7 +196,7 @@ static int node_json_read_gpu(struct node_reader *r, const struct gt_at *at, uns
     }
 
     for (unsigned j = 0; j < i; j++) {
-        const struct gt_gpu *other = &r->node->gpus[j];
+        const struct gt_gpu *other = &reader->node->gpus[j];
         if (other->index == gpu->index)
             return gt_at_fail(at, "index", "%u is that of gpus[%u] too", gpu->index, j);
         if (!strcmp(other->bdf, gpu->bdf))
@@ -205,33 +207,33 @@ static int node_json_read_gpu(struct node_reader *r, const struct gt_at *at, uns
     return 0;
 }
 
-static int node_json_read_gpus(struct node_reader *r, const struct gt_at *at, const cJSON *json)
+static int node_json_read_gpus(struct node_reader *reader, const struct gt_at *at, const cJSON *json)
 {
     unsigned i, file_index[GT_GPUS_MAX];
-    GT_TRY(read_members(r, at, json, "gpus", GT_GPUS_MAX, node_json_read_gpu));
+    GT_TRY(read_members(reader, at, json, "gpus", GT_GPUS_MAX, node_json_read_gpu));
     /* Sorting sets the index again: find each GPU again by its BDF, which is unique. */
     char bdfs[GT_GPUS_MAX][GT_BDF_SIZE];
-    for (i = 0; i < r->node->gpu_count; i++) {
-        file_index[i] = r->node->gpus[i].index;
-        memcpy(bdfs[i], r->node->gpus[i].bdf, sizeof(bdfs[i]));
+    for (i = 0; i < reader->node->gpu_count; i++) {
+        file_index[i] = reader->node->gpus[i].index;
+        memcpy(bdfs[i], reader->node->gpus[i].bdf, sizeof(bdfs[i]));
     }
-    gt_node_sort(r->node);
-    for (i = 0; i < r->node->gpu_count; i++)
-        for (unsigned j = 0; j < r->node->gpu_count; j++)
-            if (!strcmp(bdfs[i], r->node->gpus[j].bdf))
-                r->bit_of[file_index[i]] = j;
+    gt_node_sort(reader->node);
+    for (i = 0; i < reader->node->gpu_count; i++)
+        for (unsigned j = 0; j < reader->node->gpu_count; j++)
+            if (!strcmp(bdfs[i], reader->node->gpus[j].bdf))
+                reader->bit_of[file_index[i]] = j;
     return 0;
 }
 
-static int read_nic(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
+static int read_nic(struct node_reader *reader, const struct gt_at *at, unsigned i, const cJSON *json)
 {
-    struct gt_nic *nic = &r->node->nics[i];
+    struct gt_nic *nic = &reader->node->nics[i];
     GT_TRY(gt_get_text(at, json, "name", nic->name, sizeof(nic->name)));
     GT_TRY(gt_get_bdf(at, json, "bdf", nic->bdf));
     if (!nic->name[0])
         return gt_at_fail(at, "name", "is missing");
     for (unsigned j = 0; j < i; j++)
-        if (!strcmp(r->node->nics[j].name, nic->name))
+        if (!strcmp(reader->node->nics[j].name, nic->name))
             return gt_at_fail(at, "name", "%s is that of nics[%u] too", nic->name, j);
     GT_TRY(gt_get_int(at, json, "numaNode", GT_NUMA_MAX, &nic->numa_node));
     GT_TRY(read_path(at, json, &nic->path));
@@ -239,8 +241,8 @@ static int read_nic(struct node_reader *r, const struct gt_at *at, unsigned i, c
     const cJSON *array;
     unsigned count, g = 0;
     GT_TRY(gt_get_array(at, json, "locality", GT_GPUS_MAX, &array, &count));
-    if (array && count != r->node->gpu_count)
-        return gt_at_fail(at, "locality", "%u members for %u GPUs", count, r->node->gpu_count);
+    if (array && count != reader->node->gpu_count)
+        return gt_at_fail(at, "locality", "%u members for %u GPUs", count, reader->node->gpu_count);
     for (const cJSON *item = array ? array->child : NULL; item; item = item->next, g++) {
         char key[32];
         enum gt_link_kind kind = GT_LINK_UNKNOWN;
@@ -248,27 +250,28 @@ static int read_nic(struct node_reader *r, const struct gt_at *at, unsigned i, c
         GT_TRY(read_kind(at, key, item, &kind));
         if (kind == GT_LINK_MX)
             return gt_at_fail(at, key, "a NIC has no MX link");
-        nic->kind[r->bit_of[g]] = kind;
+        nic->kind[reader->bit_of[g]] = kind;
     }
     return 0;
 }
 
 /* Where the port of a NIC goes. */
-static int read_network(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
+static int read_network(struct node_reader *reader, const struct gt_at *at, unsigned i, const cJSON *json)
 {
-    char name[sizeof(r->node->nics->name)] = "";
+    char name[sizeof(reader->node->nics->name)] = "";
     (void)i;
     GT_TRY(gt_get_text(at, json, "port", name, sizeof(name)));
-    struct gt_nic *nic = GT_FIND(r->node->nics, r->node->nic_count, name, name);
+    struct gt_nic *nic = GT_FIND(reader->node->nics, reader->node->nic_count, name, name);
     if (!nic)
         return gt_at_fail(at, "port", "there is no NIC \"%s\"", name);
     GT_TRY(gt_get_text(at, json, "switch", nic->peer, sizeof(nic->peer)));
     return gt_get_text(at, json, "switchPort", nic->peer_port, sizeof(nic->peer_port));
 }
 
-static int node_json_read_link(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
+static int node_json_read_link(struct node_reader *reader, const struct gt_at *at, unsigned i,
+                               const cJSON *json)
 {
-    unsigned n = r->node->gpu_count, a = UINT32_MAX, b = UINT32_MAX, state;
+    unsigned n = reader->node->gpu_count, a = UINT32_MAX, b = UINT32_MAX, state;
     (void)i;
     if (n < 2)
         return gt_at_fail(at, "", "a link on a node with %u GPUs", n);
@@ -278,10 +281,10 @@ static int node_json_read_link(struct node_reader *r, const struct gt_at *at, un
         return gt_at_fail(at, a == UINT32_MAX ? "a" : "b", "is missing");
     if (a >= b)
         return gt_at_fail(at, "", "expected a < b, but a is %u and b is %u", a, b);
-    struct gt_link *link = gt_node_link(r->node, r->bit_of[a], r->bit_of[b]);
-    if (r->linked[link - r->node->links])
+    struct gt_link *link = gt_node_link(reader->node, reader->bit_of[a], reader->bit_of[b]);
+    if (reader->linked[link - reader->node->links])
         return gt_at_fail(at, "", "the pair %u, %u is there twice", a, b);
-    r->linked[link - r->node->links] = true;
+    reader->linked[link - reader->node->links] = true;
 
     GT_TRY(get_kind(at, json, "kind", &link->kind));
     GT_TRY(get_kind(at, json, "pathKind", &link->path_kind));
@@ -303,58 +306,60 @@ static int node_json_read_link(struct node_reader *r, const struct gt_at *at, un
     return 0;
 }
 
-static int read_missing(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
+static int read_missing(struct node_reader *reader, const struct gt_at *at, unsigned i, const cJSON *json)
 {
-    struct gt_missing *entry = &r->node->missing[i];
+    struct gt_missing *entry = &reader->node->missing[i];
     GT_TRY(gt_get_text(at, json, "what", entry->what, sizeof(entry->what)));
     GT_TRY(gt_get_text(at, json, "why", entry->why, sizeof(entry->why)));
-    r->node->missing_count = i + 1;
+    reader->node->missing_count = i + 1;
     return 0;
 }
 
-static int node_json_read_lists(struct node_reader *r, const struct gt_at *at, const cJSON *json)
+static int node_json_read_lists(struct node_reader *reader, const struct gt_at *at, const cJSON *json)
 {
     const cJSON *array, *supernode;
     unsigned count;
-    GT_TRY(read_members(r, at, json, "links", GT_COUNT(r->linked), node_json_read_link));
+    GT_TRY(read_members(reader, at, json, "links", GT_COUNT(reader->linked), node_json_read_link));
     GT_TRY(gt_get_object(at, json, "supernode", &supernode));
     if (supernode) {
         const struct gt_at below = {at->source, "supernode", at->err};
-        GT_TRY(gt_get_text(&below, supernode, "uuid", r->node->server_uuid, sizeof(r->node->server_uuid)));
+        GT_TRY(gt_get_text(&below, supernode, "uuid", reader->node->server_uuid,
+                           sizeof(reader->node->server_uuid)));
         GT_TRY(gt_get_array(&below, supernode, "remote", GT_REMOTES_MAX, &array, &count));
         for (const cJSON *item = array ? array->child : NULL; item; item = item->next) {
             char key[32];
-            snprintf(key, sizeof(key), "remote[%u]", r->node->remote_count);
-            GT_TRY(gt_read_text(&below, key, item, r->node->remotes[r->node->remote_count], GT_ID_SIZE));
-            r->node->remote_count++;
+            snprintf(key, sizeof(key), "remote[%u]", reader->node->remote_count);
+            GT_TRY(gt_read_text(&below, key, item, reader->node->remotes[reader->node->remote_count],
+                                GT_ID_SIZE));
+            reader->node->remote_count++;
         }
     }
-    return read_members(r, at, json, "missing", GT_MISSING_MAX, read_missing);
+    return read_members(reader, at, json, "missing", GT_MISSING_MAX, read_missing);
 }
 
-static int read_numa_node(struct node_reader *r, const struct gt_at *at, unsigned i, const cJSON *json)
+static int read_numa_node(struct node_reader *reader, const struct gt_at *at, unsigned i, const cJSON *json)
 {
-    struct gt_numa_node *to = &r->node->numa_nodes[i];
-    r->node->numa_node_count = i + 1;
+    struct gt_numa_node *to = &reader->node->numa_nodes[i];
+    reader->node->numa_node_count = i + 1;
     GT_TRY(gt_get_unsigned(at, json, "id", GT_NUMA_MAX, &to->id));
     GT_TRY(gt_get_text(at, json, "cpus", to->cpus, sizeof(to->cpus)));
     return gt_get_integer(at, json, "memoryBytes", GT_EXACT_MAX, &to->memory_bytes);
 }
 
-static int node_json_read_kubelet(struct node_reader *r, const struct gt_at *at, const cJSON *json)
+static int node_json_read_kubelet(struct node_reader *reader, const struct gt_at *at, const cJSON *json)
 {
     const cJSON *object;
     GT_TRY(gt_get_object(at, json, "kubelet", &object));
     if (object) {
         const struct gt_at below = {at->source, "kubelet", at->err};
-        struct gt_kubelet *to = &r->node->kubelet;
+        struct gt_kubelet *to = &reader->node->kubelet;
         GT_TRY(gt_get_text(&below, object, "topologyManagerPolicy", to->policy, sizeof(to->policy)));
         GT_TRY(gt_get_text(&below, object, "topologyManagerScope", to->scope, sizeof(to->scope)));
         GT_TRY(gt_get_text(&below, object, "cpuManagerPolicy", to->cpu_policy, sizeof(to->cpu_policy)));
         GT_TRY(gt_get_text(&below, object, "source", to->source, sizeof(to->source)));
         GT_TRY(gt_get_text(&below, object, "unknown", to->unknown, sizeof(to->unknown)));
     }
-    return read_members(r, at, json, "numaNodes", GT_NUMA_NODES_MAX, read_numa_node);
+    return read_members(reader, at, json, "numaNodes", GT_NUMA_NODES_MAX, read_numa_node);
 }
 
 static int read_reported_time(const struct gt_at *at, const cJSON *json, int64_t *ret)

@@ -20,13 +20,13 @@ static const char *const path_colors[] = {
     [GT_LINK_SYS] = "#ebeff4",  [GT_LINK_UNKNOWN] = "#f6f8fa",
 };
 
-static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struct gt_link *link, int x, int y,
-                      int cell)
+static void draw_cell(struct gt_buf *to, const struct svg_layout *layout, const struct gt_link *link, int x,
+                      int y, int cell)
 {
     char color[8];
     bool up = svg_is_up(link), down = gt_link_is_down(link);
     if (up)
-        svg_weight_color(link->weight, l->links.low, l->links.high, color);
+        svg_weight_color(link->weight, layout->links.low, layout->links.high, color);
     int inner = cell - 2;
     svg_rect(to, &(struct svg_box){x, y, inner, inner}, 4,
              up     ? color
@@ -43,15 +43,16 @@ static void draw_cell(struct gt_buf *to, const struct svg_layout *l, const struc
 }
 
 /* Cells without numbers, as one path for each run of a colour: 64 GPUs have 4,032 of them. */
-static void draw_small_row(struct gt_buf *to, const struct svg_layout *l, unsigned row, struct svg_box at)
+static void draw_small_row(struct gt_buf *to, const struct svg_layout *layout, unsigned row,
+                           struct svg_box at)
 {
     char last[8] = "", color[8];
-    for (unsigned column = 0; column < l->node->gpu_count; column++, at.x += at.width) {
+    for (unsigned column = 0; column < layout->node->gpu_count; column++, at.x += at.width) {
         if (column == row)
             continue;
-        const struct gt_link *link = gt_node_link(l->node, row, column);
+        const struct gt_link *link = gt_node_link(layout->node, row, column);
         if (svg_is_up(link))
-            svg_weight_color(link->weight, l->links.low, l->links.high, color);
+            svg_weight_color(link->weight, layout->links.low, layout->links.high, color);
         else
             snprintf(color, sizeof(color), "%s", gt_link_is_down(link) ? SVG_BAD : path_colors[link->kind]);
         if (strcmp(color, last)) {
@@ -64,10 +65,10 @@ static void draw_small_row(struct gt_buf *to, const struct svg_layout *l, unsign
     gt_buf_puts(to, "\"/>\n");
 }
 
-static void draw_heat_map(struct gt_buf *to, const struct svg_layout *l, int left, int top, int *ret_width,
-                          int *ret_height)
+static void draw_heat_map(struct gt_buf *to, const struct svg_layout *layout, int left, int top,
+                          int *ret_width, int *ret_height)
 {
-    unsigned n = l->node->gpu_count;
+    unsigned n = layout->node->gpu_count;
     int cell = n <= 8 ? 34 : n <= 16 ? 26 : n <= 32 ? 15 : 9;
     int x0 = left + 28, y0 = top + 40;
     svg_text(to, (struct svg_text){left, top + 4, 14, NULL, bold}, "Pair weight, GB/s");
@@ -80,12 +81,12 @@ static void draw_heat_map(struct gt_buf *to, const struct svg_layout *l, int lef
     }
     for (unsigned row = 0; row < n; row++) {
         if (cell < 26) {
-            draw_small_row(to, l, row, (struct svg_box){x0, y0 + (int)row * cell, cell, cell});
+            draw_small_row(to, layout, row, (struct svg_box){x0, y0 + (int)row * cell, cell, cell});
             continue;
         }
         for (unsigned column = 0; column < n; column++)
             if (row != column)
-                draw_cell(to, l, gt_node_link(l->node, row, column), x0 + (int)column * cell,
+                draw_cell(to, layout, gt_node_link(layout->node, row, column), x0 + (int)column * cell,
                           y0 + (int)row * cell, cell);
     }
     *ret_width = 28 + (int)n * cell;
@@ -117,13 +118,13 @@ static void legend_chip(struct svg_pen *pen, const char *fill, const char *edge,
     legend_label(pen, text);
 }
 
-static void legend_weights(struct svg_pen *pen, const struct svg_layout *l)
+static void legend_weights(struct svg_pen *pen, const struct svg_layout *layout)
 {
     /* Up to four weights by name, else the two ends of the scale. */
     uint32_t weights[5];
     unsigned count = 0;
-    for (unsigned i = 0; i < l->node->link_count && count < GT_COUNT(weights); i++) {
-        const struct gt_link *link = &l->node->links[i];
+    for (unsigned i = 0; i < layout->node->link_count && count < GT_COUNT(weights); i++) {
+        const struct gt_link *link = &layout->node->links[i];
         if (!svg_is_up(link))
             continue;
         unsigned at = 0;
@@ -136,42 +137,42 @@ static void legend_weights(struct svg_pen *pen, const struct svg_layout *l)
         weights[at] = link->weight;
     }
     if (count == GT_COUNT(weights)) {
-        weights[0] = l->links.high;
-        weights[1] = l->links.low;
+        weights[0] = layout->links.high;
+        weights[1] = layout->links.low;
         count = 2;
     }
     for (unsigned i = 0; i < count; i++) {
         char color[8], text[64];
-        svg_weight_color(weights[i], l->links.low, l->links.high, color);
+        svg_weight_color(weights[i], layout->links.low, layout->links.high, color);
         snprintf(text, sizeof(text), "direct link, %u GB/s", weights[i]);
         legend_stroke(pen, color, false, text);
     }
 }
 
-static void svg_below_draw_legend(struct svg_pen *pen, const struct svg_layout *l)
+static void svg_below_draw_legend(struct svg_pen *pen, const struct svg_layout *layout)
 {
     bool host = false, bridges = false, degraded = false;
-    for (unsigned i = 1; i < l->tree.count; i++) {
-        host |= l->tree.items[i].type == GT_TREE_HOST;
-        bridges |= l->tree.items[i].type == GT_TREE_SWITCH;
+    for (unsigned i = 1; i < layout->tree.count; i++) {
+        host |= layout->tree.items[i].type == GT_TREE_HOST;
+        bridges |= layout->tree.items[i].type == GT_TREE_SWITCH;
     }
-    for (unsigned i = 0; i < l->node->gpu_count; i++)
-        degraded |= gt_pcie_degraded(&l->node->gpus[i]);
+    for (unsigned i = 0; i < layout->node->gpu_count; i++)
+        degraded |= gt_pcie_degraded(&layout->node->gpus[i]);
     svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 14, NULL, bold}, "Legend");
     pen->y += 28;
-    legend_weights(pen, l);
-    if (l->links.has_down)
+    legend_weights(pen, layout);
+    if (layout->links.has_down)
         legend_stroke(pen, SVG_BAD, true, "direct link that is down");
-    if (l->links.has_gaps)
+    if (layout->links.has_gaps)
         legend_stroke(pen, SVG_MUTED, true, "no direct link");
     for (enum gt_gpu_health health = GT_GPU_HEALTH_UNKNOWN; health <= GT_GPU_UNHEALTHY; health++) {
         const struct svg_health *style = svg_health(health);
         char text[32];
         snprintf(text, sizeof(text), "GPU, %s", style->word);
-        if (gt_node_with_health(l->node, health))
+        if (gt_node_with_health(layout->node, health))
             legend_chip(pen, style->screen, style->edge, text);
     }
-    if (l->node->nic_count)
+    if (layout->node->nic_count)
         legend_chip(pen, SVG_NIC, SVG_NIC_EDGE, "NIC");
     if (bridges)
         legend_chip(pen, SVG_SWITCH, NULL, "PCIe switch");
@@ -227,13 +228,13 @@ static void add_note(struct svg_pen *pen, unsigned *count, int width, const char
 }
 
 /* The pairs of a bus that have no direct link, in one line. */
-static void svg_note_gaps(struct svg_pen *pen, const struct svg_layout *l, unsigned *notes, int width)
+static void svg_note_gaps(struct svg_pen *pen, const struct svg_layout *layout, unsigned *notes, int width)
 {
     gt_auto_buf struct gt_buf text = GT_BUF(NOTE_GAPS * 32);
     unsigned count = 0;
-    for (unsigned i = 0; i < l->node->link_count; i++) {
-        const struct gt_link *link = &l->node->links[i];
-        if (!svg_is_on_bus(l, link) || link->kind == GT_LINK_MX || count++ >= NOTE_GAPS)
+    for (unsigned i = 0; i < layout->node->link_count; i++) {
+        const struct gt_link *link = &layout->node->links[i];
+        if (!svg_is_on_bus(layout, link) || link->kind == GT_LINK_MX || count++ >= NOTE_GAPS)
             continue;
         gt_buf_printf(&text, "%s%u-%u %s", count > 1 ? ", " : "", link->a, link->b,
                       gt_link_kind_name(link->kind));
@@ -244,9 +245,9 @@ static void svg_note_gaps(struct svg_pen *pen, const struct svg_layout *l, unsig
         add_note(pen, notes, width, SVG_WARN, "Not linked: %s", text.data ? text.data : "");
 }
 
-static void svg_below_draw_notes(struct svg_pen *pen, const struct svg_layout *l, int width)
+static void svg_below_draw_notes(struct svg_pen *pen, const struct svg_layout *layout, int width)
 {
-    const struct gt_node *node = l->node;
+    const struct gt_node *node = layout->node;
     unsigned count = 0;
     svg_text(pen->to, (struct svg_text){pen->x, pen->y + 4, 14, NULL, bold}, "Notes");
     pen->y += 28;
@@ -260,7 +261,7 @@ static void svg_below_draw_notes(struct svg_pen *pen, const struct svg_layout *l
         if (gt_link_is_down(&node->links[i]))
             add_note(pen, &count, width, SVG_BAD, "The link of GPU %u and GPU %u is down, PCIe (%s) remains",
                      node->links[i].a, node->links[i].b, gt_link_kind_name(node->links[i].path_kind));
-    svg_note_gaps(pen, l, &count, width);
+    svg_note_gaps(pen, layout, &count, width);
     for (unsigned i = 0; i < node->gpu_count; i++) {
         char now[48], max[48];
         gt_pcie_link_text(&node->gpus[i].pci.now, now, sizeof(now));
@@ -285,25 +286,25 @@ static void svg_below_draw_notes(struct svg_pen *pen, const struct svg_layout *l
         add_note(pen, &count, width, SVG_MUTED, "None.");
 }
 
-int svg_draw_below(struct gt_buf *to, const struct svg_layout *l)
+int svg_draw_below(struct gt_buf *to, const struct svg_layout *layout)
 {
-    int x = SVG_MARGIN, width, height, bottom = l->below_top;
-    if (l->node->gpu_count >= 2) {
-        draw_heat_map(to, l, x, l->below_top, &width, &height);
+    int x = SVG_MARGIN, width, height, bottom = layout->below_top;
+    if (layout->node->gpu_count >= 2) {
+        draw_heat_map(to, layout, x, layout->below_top, &width, &height);
         x += width + 48;
         bottom += height;
     }
-    struct svg_pen pen = {to, x, l->below_top};
-    if (l->tree.count > 1) {
-        svg_below_draw_legend(&pen, l);
+    struct svg_pen pen = {to, x, layout->below_top};
+    if (layout->tree.count > 1) {
+        svg_below_draw_legend(&pen, layout);
         x += 300;
         bottom = pen.y > bottom ? pen.y : bottom;
     }
     /* The notes stand beside the legend where there is room for their lines, else below it. */
-    if (l->width - SVG_MARGIN - x >= 330)
-        pen = (struct svg_pen){to, x, l->below_top};
+    if (layout->width - SVG_MARGIN - x >= 330)
+        pen = (struct svg_pen){to, x, layout->below_top};
     else
         pen.y += 20;
-    svg_below_draw_notes(&pen, l, l->width - SVG_MARGIN - pen.x);
+    svg_below_draw_notes(&pen, layout, layout->width - SVG_MARGIN - pen.x);
     return pen.y > bottom ? pen.y : bottom;
 }

@@ -4,9 +4,9 @@
 #include "topology/model/render.h"
 #include "topology/model/svg.h"
 
-static void draw_head(struct gt_buf *to, const struct svg_layout *l)
+static void draw_head(struct gt_buf *to, const struct svg_layout *layout)
 {
-    const struct gt_node *node = l->node;
+    const struct gt_node *node = layout->node;
     char name[128], products[192];
     gt_shorten(node->name[0] ? node->name : "Node", 52, name, sizeof(name));
     svg_text(to, (struct svg_text){SVG_MARGIN, 48, 26, NULL, "font-weight=\"700\""}, "%s", name);
@@ -73,82 +73,83 @@ enum {
     WIDE = 1800, /* wider panels stand below each other */
 };
 
-static void choose_sizes(struct svg_layout *l)
+static void choose_sizes(struct svg_layout *layout)
 {
-    unsigned n = l->node->gpu_count;
-    l->card.width = n <= 8 ? 136 : n <= 16 ? 100 : n <= 32 ? 58 : 42;
-    l->card.height = n <= 8 ? 116 : n <= 16 ? 100 : n <= 32 ? 60 : 44;
-    l->gap = n <= 8 ? 14 : n <= 16 ? 10 : 6;
-    l->nic.width = n <= 16 ? 84 : 56;
-    l->nic.height =
-        l->card.height >= 100 ? (l->card.height - 2 * NIC_STEP_GAP) / NIC_STACK : (l->card.height - 6) / 2;
-    l->bar_height = 24;
+    unsigned n = layout->node->gpu_count;
+    layout->card.width = n <= 8 ? 136 : n <= 16 ? 100 : n <= 32 ? 58 : 42;
+    layout->card.height = n <= 8 ? 116 : n <= 16 ? 100 : n <= 32 ? 60 : 44;
+    layout->gap = n <= 8 ? 14 : n <= 16 ? 10 : 6;
+    layout->nic.width = n <= 16 ? 84 : 56;
+    layout->nic.height = layout->card.height >= 100 ? (layout->card.height - 2 * NIC_STEP_GAP) / NIC_STACK
+                                                    : (layout->card.height - 6) / 2;
+    layout->bar_height = 24;
 }
 
 /* Gives the children of an item their x from `x` on; returns the width of all. */
-static int svg_layout_place(struct svg_layout *l, unsigned parent, int x)
+static int svg_layout_place(struct svg_layout *layout, unsigned parent, int x)
 {
     int begin = x;
-    unsigned nics = 0, stack = l->card.height >= 100 ? NIC_STACK : 2;
+    unsigned nics = 0, stack = layout->card.height >= 100 ? NIC_STACK : 2;
     enum gt_tree_type before = GT_TREE_TOP;
-    for (unsigned i = l->tree.items[parent].first_child; i; i = l->tree.items[i].next) {
-        const struct gt_tree_item *item = &l->tree.items[i];
-        struct svg_box *box = &l->boxes[i];
+    for (unsigned i = layout->tree.items[parent].first_child; i; i = layout->tree.items[i].next) {
+        const struct gt_tree_item *item = &layout->tree.items[i];
+        struct svg_box *box = &layout->boxes[i];
         bool new_column = item->type != GT_TREE_NIC || nics % stack == 0;
         if (before != GT_TREE_TOP && new_column)
-            x += item->type >= GT_TREE_GPU ? l->gap : GROUP_GAP;
+            x += item->type >= GT_TREE_GPU ? layout->gap : GROUP_GAP;
         before = item->type;
         if (item->type == GT_TREE_GPU) {
-            *box = (struct svg_box){.x = x, .width = l->card.width, .height = l->card.height};
+            *box = (struct svg_box){.x = x, .width = layout->card.width, .height = layout->card.height};
             x += box->width;
         } else if (item->type == GT_TREE_NIC) {
             if (new_column)
-                x += l->nic.width;
-            *box = (struct svg_box){.x = x - l->nic.width, .width = l->nic.width, .height = l->nic.height};
-            box->y = (int)(nics % stack) * (l->nic.height + (stack == NIC_STACK ? NIC_STEP_GAP : 6));
+                x += layout->nic.width;
+            *box = (struct svg_box){
+                .x = x - layout->nic.width, .width = layout->nic.width, .height = layout->nic.height};
+            box->y = (int)(nics % stack) * (layout->nic.height + (stack == NIC_STACK ? NIC_STEP_GAP : 6));
             nics++;
         } else {
-            int width = svg_layout_place(l, i, x);
-            *box = (struct svg_box){.x = x, .width = width, .height = l->bar_height};
+            int width = svg_layout_place(layout, i, x);
+            *box = (struct svg_box){.x = x, .width = width, .height = layout->bar_height};
             x += width;
         }
     }
     return x - begin;
 }
 
-static int place_panels(struct svg_layout *l)
+static int place_panels(struct svg_layout *layout)
 {
     int x = SVG_MARGIN;
-    for (unsigned i = l->tree.items[0].first_child; i; i = l->tree.items[i].next) {
+    for (unsigned i = layout->tree.items[0].first_child; i; i = layout->tree.items[i].next) {
         if (x > SVG_MARGIN)
             x += PANEL_GAP;
-        int width = svg_layout_place(l, i, x + SVG_PANEL_PADDING) + 2 * SVG_PANEL_PADDING;
+        int width = svg_layout_place(layout, i, x + SVG_PANEL_PADDING) + 2 * SVG_PANEL_PADDING;
         if (width < 190) { /* the caption needs room; what stands inside goes to the middle */
-            svg_layout_place(l, i, x + SVG_PANEL_PADDING + (190 - width) / 2);
+            svg_layout_place(layout, i, x + SVG_PANEL_PADDING + (190 - width) / 2);
             width = 190;
         }
-        l->boxes[i] = (struct svg_box){.x = x, .width = width};
+        layout->boxes[i] = (struct svg_box){.x = x, .width = width};
         x += width;
     }
     return x - SVG_MARGIN;
 }
 
-static void set_rows(struct svg_layout *l)
+static void set_rows(struct svg_layout *layout)
 {
     int host_row = 0;
-    for (unsigned i = 1; i < l->tree.count; i++)
-        if (l->tree.items[i].type == GT_TREE_HOST)
+    for (unsigned i = 1; i < layout->tree.count; i++)
+        if (layout->tree.items[i].type == GT_TREE_HOST)
             host_row = 1;
-    int step = l->bar_height + BAR_STEP_GAP;
-    int first_bar = l->panels_top + CAPTION + 6;
-    int devices = first_bar + (host_row + (int)l->tree.levels) * step;
-    l->panels_bottom = devices + l->card.height + SVG_PANEL_PADDING;
-    for (unsigned i = 1; i < l->tree.count; i++) {
-        const struct gt_tree_item *item = &l->tree.items[i];
-        struct svg_box *box = &l->boxes[i];
+    int step = layout->bar_height + BAR_STEP_GAP;
+    int first_bar = layout->panels_top + CAPTION + 6;
+    int devices = first_bar + (host_row + (int)layout->tree.levels) * step;
+    layout->panels_bottom = devices + layout->card.height + SVG_PANEL_PADDING;
+    for (unsigned i = 1; i < layout->tree.count; i++) {
+        const struct gt_tree_item *item = &layout->tree.items[i];
+        struct svg_box *box = &layout->boxes[i];
         if (item->type == GT_TREE_NUMA) {
-            box->y = l->panels_top;
-            box->height = l->panels_bottom - l->panels_top;
+            box->y = layout->panels_top;
+            box->height = layout->panels_bottom - layout->panels_top;
         } else if (item->type == GT_TREE_HOST)
             box->y = first_bar;
         else if (item->type == GT_TREE_SWITCH)
@@ -156,7 +157,7 @@ static void set_rows(struct svg_layout *l)
         else
             box->y += devices;
         if (item->type == GT_TREE_GPU)
-            l->gpus[item->number] = *box;
+            layout->gpus[item->number] = *box;
     }
 }
 
@@ -172,82 +173,83 @@ static bool is_bus(const struct gt_node *node, const struct gt_zone_facts *facts
 }
 
 /* Returns how many pairs the buses leave out. */
-static unsigned find_buses(struct svg_layout *l)
+static unsigned find_buses(struct svg_layout *layout)
 {
     struct gt_zone_facts facts;
     unsigned gaps = 0;
-    for (unsigned zone = 1; zone <= GT_GPUS_MAX && gt_zone_facts(l->node, zone, &facts); zone++)
-        if (is_bus(l->node, &facts)) {
-            l->on_bus |= facts.members;
+    for (unsigned zone = 1; zone <= GT_GPUS_MAX && gt_zone_facts(layout->node, zone, &facts); zone++)
+        if (is_bus(layout->node, &facts)) {
+            layout->on_bus |= facts.members;
             gaps += facts.gpus * (facts.gpus - 1) / 2 - facts.links;
         }
     return gaps;
 }
 
-static void measure_links(struct svg_layout *l)
+static void measure_links(struct svg_layout *layout)
 {
-    const struct gt_node *node = l->node;
+    const struct gt_node *node = layout->node;
     bool arcs = false;
-    l->links.low = UINT32_MAX;
+    layout->links.low = UINT32_MAX;
     for (unsigned i = 0; i < node->link_count; i++) {
         const struct gt_link *link = &node->links[i];
-        l->links.has_down |= gt_link_is_down(link);
-        arcs |= svg_is_arc(l, link);
-        l->links.has_gaps |= svg_is_arc(l, link) && link->kind != GT_LINK_MX;
+        layout->links.has_down |= gt_link_is_down(link);
+        arcs |= svg_is_arc(layout, link);
+        layout->links.has_gaps |= svg_is_arc(layout, link) && link->kind != GT_LINK_MX;
         if (!svg_is_up(link))
             continue;
-        l->links.has_up = true;
-        l->links.low = link->weight < l->links.low ? link->weight : l->links.low;
-        l->links.high = link->weight > l->links.high ? link->weight : l->links.high;
+        layout->links.has_up = true;
+        layout->links.low = link->weight < layout->links.low ? link->weight : layout->links.low;
+        layout->links.high = link->weight > layout->links.high ? link->weight : layout->links.high;
     }
     if (arcs)
-        l->arcs_depth = node->gpu_count <= 2    ? 70
-                        : node->gpu_count <= 4  ? 130
-                        : node->gpu_count <= 16 ? 190
-                                                : 260;
-    else if (l->links.has_up)
-        l->arcs_depth = BUS_DEPTH;
+        layout->arcs_depth = node->gpu_count <= 2    ? 70
+                             : node->gpu_count <= 4  ? 130
+                             : node->gpu_count <= 16 ? 190
+                                                     : 260;
+    else if (layout->links.has_up)
+        layout->arcs_depth = BUS_DEPTH;
 }
 
-static unsigned panel_of(const struct svg_layout *l, unsigned item)
+static unsigned panel_of(const struct svg_layout *layout, unsigned item)
 {
-    while (l->tree.items[item].parent)
-        item = l->tree.items[item].parent;
+    while (layout->tree.items[item].parent)
+        item = layout->tree.items[item].parent;
     return item;
 }
 
 /* Whether no arc goes from one panel to another. */
-static bool may_wrap(const struct svg_layout *l)
+static bool may_wrap(const struct svg_layout *layout)
 {
     unsigned panel[GT_GPUS_MAX] = {0};
-    for (unsigned i = 1; i < l->tree.count; i++)
-        if (l->tree.items[i].type == GT_TREE_GPU)
-            panel[l->tree.items[i].number] = panel_of(l, i);
-    for (unsigned i = 0; i < l->node->link_count; i++) {
-        const struct gt_link *link = &l->node->links[i];
-        if (svg_is_arc(l, link) && panel[link->a] != panel[link->b])
+    for (unsigned i = 1; i < layout->tree.count; i++)
+        if (layout->tree.items[i].type == GT_TREE_GPU)
+            panel[layout->tree.items[i].number] = panel_of(layout, i);
+    for (unsigned i = 0; i < layout->node->link_count; i++) {
+        const struct gt_link *link = &layout->node->links[i];
+        if (svg_is_arc(layout, link) && panel[link->a] != panel[link->b])
             return false;
     }
     return true;
 }
 
 /* Each panel in a row of its own. Returns the width of the widest. */
-static int wrap_panels(struct svg_layout *l)
+static int wrap_panels(struct svg_layout *layout)
 {
     int widest = 0, row = 0;
-    l->row_height = l->zones_bottom - l->panels_top + PANEL_GAP;
-    for (unsigned panel = l->tree.items[0].first_child; panel; panel = l->tree.items[panel].next, row++) {
-        int back = l->boxes[panel].x - SVG_MARGIN;
-        widest = l->boxes[panel].width > widest ? l->boxes[panel].width : widest;
-        for (unsigned i = 1; i < l->tree.count; i++)
-            if (panel_of(l, i) == panel) {
-                l->boxes[i].x -= back;
-                l->boxes[i].y += row * l->row_height;
-                if (l->tree.items[i].type == GT_TREE_GPU)
-                    l->gpus[l->tree.items[i].number] = l->boxes[i];
+    layout->row_height = layout->zones_bottom - layout->panels_top + PANEL_GAP;
+    for (unsigned panel = layout->tree.items[0].first_child; panel;
+         panel = layout->tree.items[panel].next, row++) {
+        int back = layout->boxes[panel].x - SVG_MARGIN;
+        widest = layout->boxes[panel].width > widest ? layout->boxes[panel].width : widest;
+        for (unsigned i = 1; i < layout->tree.count; i++)
+            if (panel_of(layout, i) == panel) {
+                layout->boxes[i].x -= back;
+                layout->boxes[i].y += row * layout->row_height;
+                if (layout->tree.items[i].type == GT_TREE_GPU)
+                    layout->gpus[layout->tree.items[i].number] = layout->boxes[i];
             }
     }
-    l->below_top += (row - 1) * l->row_height;
+    layout->below_top += (row - 1) * layout->row_height;
     return widest;
 }
 

@@ -6,15 +6,15 @@
 
 /* The direct links, as arcs below the cards. */
 
-static int center(const struct svg_layout *l, unsigned gpu)
+static int center(const struct svg_layout *layout, unsigned gpu)
 {
-    return l->gpus[gpu].x + l->gpus[gpu].width / 2;
+    return layout->gpus[gpu].x + layout->gpus[gpu].width / 2;
 }
 
 /* How far the row of panels with this GPU is below the first one. */
-static int row_shift(const struct svg_layout *l, unsigned gpu)
+static int row_shift(const struct svg_layout *layout, unsigned gpu)
 {
-    return l->gpus[gpu].y - l->cards_top;
+    return layout->gpus[gpu].y - layout->cards_top;
 }
 
 /*
@@ -22,36 +22,37 @@ static int row_shift(const struct svg_layout *l, unsigned gpu)
  * first, then those to the right, the farthest first; so arcs of one card lie inside each other and do not
  * cross.
  */
-static int port(const struct svg_layout *l, unsigned gpu, unsigned other)
+static int port(const struct svg_layout *layout, unsigned gpu, unsigned other)
 {
     unsigned count = 0, before = 0;
-    int here = center(l, gpu), there = center(l, other);
-    for (unsigned i = 0; i < l->node->gpu_count; i++) {
-        if (i == gpu || !svg_is_arc(l, gt_node_link(l->node, gpu, i)))
+    int here = center(layout, gpu), there = center(layout, other);
+    for (unsigned i = 0; i < layout->node->gpu_count; i++) {
+        if (i == gpu || !svg_is_arc(layout, gt_node_link(layout->node, gpu, i)))
             continue;
         count++;
-        int x = center(l, i);
+        int x = center(layout, i);
         bool left = x < here, other_left = there < here;
         if (i != other && (left != other_left ? left : x > there))
             before++;
     }
-    int span = l->card.width * 3 / 4;
+    int span = layout->card.width * 3 / 4;
     return here - span / 2 + (int)(span * (2 * before + 1) / (2 * (count ? count : 1)));
 }
 
-static void draw_arc(struct gt_buf *to, const struct svg_layout *l, const struct gt_link *link, int longest)
+static void draw_arc(struct gt_buf *to, const struct svg_layout *layout, const struct gt_link *link,
+                     int longest)
 {
-    unsigned left = center(l, link->a) < center(l, link->b) ? link->a : link->b;
+    unsigned left = center(layout, link->a) < center(layout, link->b) ? link->a : link->b;
     unsigned right = left == link->a ? link->b : link->a;
-    int x1 = port(l, left, right), x2 = port(l, right, left);
-    int y = l->gpus[left].y + l->gpus[left].height;
-    int padding = l->panels_bottom + row_shift(l, left) - y;
-    int depth =
-        padding + l->arcs_depth / 5 +
-        (l->arcs_depth - l->arcs_depth / 5) * (center(l, right) - center(l, left)) / (longest ? longest : 1);
+    int x1 = port(layout, left, right), x2 = port(layout, right, left);
+    int y = layout->gpus[left].y + layout->gpus[left].height;
+    int padding = layout->panels_bottom + row_shift(layout, left) - y;
+    int depth = padding + layout->arcs_depth / 5 +
+                (layout->arcs_depth - layout->arcs_depth / 5) *
+                    (center(layout, right) - center(layout, left)) / (longest ? longest : 1);
     int pull = depth * 4 / 3; /* a cubic comes three quarters of the way to its control points */
     char color[8];
-    unsigned n = l->node->gpu_count;
+    unsigned n = layout->node->gpu_count;
     if (!svg_is_up(link)) {
         bool down = gt_link_is_down(link);
         gt_buf_printf(to,
@@ -62,7 +63,7 @@ static void draw_arc(struct gt_buf *to, const struct svg_layout *l, const struct
                       gt_link_kind_name(down ? link->path_kind : link->kind), down ? " remains" : "");
         return;
     }
-    svg_weight_color(link->weight, l->links.low, l->links.high, color);
+    svg_weight_color(link->weight, layout->links.low, layout->links.high, color);
     gt_buf_printf(to,
                   "<path d=\"M%d %dC%d %d %d %d %d %d\" stroke=\"%s\" stroke-width=\"%s\" "
                   "stroke-opacity=\"%s\"><title>GPU %u - GPU %u: %u GB/s</title></path>\n",
@@ -78,13 +79,15 @@ static void draw_arc(struct gt_buf *to, const struct svg_layout *l, const struct
 
 /* The first and the last x of the members in the row of panels that is `shift` below the first one. False:
  * there are none. */
-static bool extent(const struct svg_layout *l, uint64_t members, int shift, int *ret_left, int *ret_right)
+static bool extent(const struct svg_layout *layout, uint64_t members, int shift, int *ret_left,
+                   int *ret_right)
 {
-    int left = l->width, right = 0;
-    for (unsigned i = 0; i < l->node->gpu_count; i++)
-        if (members >> i & 1 && row_shift(l, i) == shift) {
-            left = l->gpus[i].x < left ? l->gpus[i].x : left;
-            right = l->gpus[i].x + l->card.width > right ? l->gpus[i].x + l->card.width : right;
+    int left = layout->width, right = 0;
+    for (unsigned i = 0; i < layout->node->gpu_count; i++)
+        if (members >> i & 1 && row_shift(layout, i) == shift) {
+            left = layout->gpus[i].x < left ? layout->gpus[i].x : left;
+            right = layout->gpus[i].x + layout->card.width > right ? layout->gpus[i].x + layout->card.width
+                                                                   : right;
         }
     *ret_left = left;
     *ret_right = right;
@@ -92,23 +95,23 @@ static bool extent(const struct svg_layout *l, uint64_t members, int shift, int 
 }
 
 /* A zone gets a panel of its own where none of another zone's GPUs stands between its GPUs. */
-static void draw_zone(struct gt_buf *to, const struct svg_layout *l, unsigned zone,
+static void draw_zone(struct gt_buf *to, const struct svg_layout *layout, unsigned zone,
                       const struct gt_zone_facts *facts, int shift)
 {
     int left, right;
-    if (!extent(l, facts->members, shift, &left, &right))
+    if (!extent(layout, facts->members, shift, &left, &right))
         return;
-    for (unsigned i = 0; i < l->node->gpu_count; i++)
-        if (l->node->gpus[i].zone && l->node->gpus[i].zone != zone && row_shift(l, i) == shift &&
-            l->gpus[i].x > left && l->gpus[i].x < right)
+    for (unsigned i = 0; i < layout->node->gpu_count; i++)
+        if (layout->node->gpus[i].zone && layout->node->gpus[i].zone != zone &&
+            row_shift(layout, i) == shift && layout->gpus[i].x > left && layout->gpus[i].x < right)
             return;
     char text[96];
     gt_zone_text(facts, text, sizeof(text));
     svg_rect(to,
-             &(struct svg_box){left, l->panels_bottom + shift + 8, right - left,
-                               l->zones_bottom - l->panels_bottom - 8},
+             &(struct svg_box){left, layout->panels_bottom + shift + 8, right - left,
+                               layout->zones_bottom - layout->panels_bottom - 8},
              14, SVG_ZONE, SVG_ZONE_EDGE);
-    struct svg_text style = {(left + right) / 2, l->zones_bottom + shift - 10, 12, "#1e40af",
+    struct svg_text style = {(left + right) / 2, layout->zones_bottom + shift - 10, 12, "#1e40af",
                              "text-anchor=\"middle\""};
     if (right - left > 280)
         svg_text(to, style, "Zone %u: %u GPUs, %s", zone, facts->gpus, text);
@@ -119,63 +122,67 @@ static void draw_zone(struct gt_buf *to, const struct svg_layout *l, unsigned zo
 enum { BUS_DROP = 26, BUS_HEIGHT = 10, SPINE_X = SVG_MARGIN / 2 };
 
 /* One bar below the cards that each member is joined to; bars of several rows are joined on the left. */
-static void draw_bus(struct gt_buf *to, const struct svg_layout *l, const struct gt_zone_facts *facts)
+static void draw_bus(struct gt_buf *to, const struct svg_layout *layout, const struct gt_zone_facts *facts)
 {
     char color[8], text[96];
     int left, right, rows = 0, first = 0, last = 0;
-    svg_weight_color(facts->weakest, l->links.low, l->links.high, color);
+    svg_weight_color(facts->weakest, layout->links.low, layout->links.high, color);
     gt_zone_text(facts, text, sizeof(text));
     gt_buf_printf(to, "<g><title>%u GPUs, %s</title>\n<path d=\"", facts->gpus, text);
-    for (unsigned i = 0; i < l->node->gpu_count; i++)
+    for (unsigned i = 0; i < layout->node->gpu_count; i++)
         if (facts->members >> i & 1)
-            gt_buf_printf(to, "M%d %dV%d", center(l, i), l->gpus[i].y + l->card.height,
-                          l->panels_bottom + row_shift(l, i) + BUS_DROP);
-    for (int shift = 0; shift < l->below_top; shift += l->row_height ? l->row_height : l->below_top)
-        if (extent(l, facts->members, shift, &left, &right)) {
-            last = l->panels_bottom + shift + BUS_DROP + BUS_HEIGHT / 2;
+            gt_buf_printf(to, "M%d %dV%d", center(layout, i), layout->gpus[i].y + layout->card.height,
+                          layout->panels_bottom + row_shift(layout, i) + BUS_DROP);
+    for (int shift = 0; shift < layout->below_top;
+         shift += layout->row_height ? layout->row_height : layout->below_top)
+        if (extent(layout, facts->members, shift, &left, &right)) {
+            last = layout->panels_bottom + shift + BUS_DROP + BUS_HEIGHT / 2;
             first = rows++ ? first : last;
         }
     if (rows > 1)
         gt_buf_printf(to, "M%d %dV%d", SPINE_X, first, last);
     gt_buf_printf(to, "\" stroke=\"%s\" stroke-width=\"%d\" fill=\"none\"/>\n", color,
-                  l->node->gpu_count <= 16 ? 4 : 3);
-    for (int shift = 0; shift < l->below_top; shift += l->row_height ? l->row_height : l->below_top)
-        if (extent(l, facts->members, shift, &left, &right)) {
+                  layout->node->gpu_count <= 16 ? 4 : 3);
+    for (int shift = 0; shift < layout->below_top;
+         shift += layout->row_height ? layout->row_height : layout->below_top)
+        if (extent(layout, facts->members, shift, &left, &right)) {
             left = rows > 1 ? SPINE_X - 2 : left;
-            svg_rect(to,
-                     &(struct svg_box){left, l->panels_bottom + shift + BUS_DROP, right - left, BUS_HEIGHT},
-                     5, color, NULL);
+            svg_rect(
+                to,
+                &(struct svg_box){left, layout->panels_bottom + shift + BUS_DROP, right - left, BUS_HEIGHT},
+                5, color, NULL);
         }
     gt_buf_puts(to, "</g>\n");
 }
 
-static void draw_zones(struct gt_buf *to, const struct svg_layout *l)
+static void draw_zones(struct gt_buf *to, const struct svg_layout *layout)
 {
     struct gt_zone_facts facts;
-    for (unsigned zone = 1; zone <= GT_GPUS_MAX && gt_zone_facts(l->node, zone, &facts); zone++) {
-        for (int shift = 0; shift < l->below_top; shift += l->row_height ? l->row_height : l->below_top)
-            draw_zone(to, l, zone, &facts, shift);
-        if (l->on_bus & facts.members)
-            draw_bus(to, l, &facts);
+    for (unsigned zone = 1; zone <= GT_GPUS_MAX && gt_zone_facts(layout->node, zone, &facts); zone++) {
+        for (int shift = 0; shift < layout->below_top;
+             shift += layout->row_height ? layout->row_height : layout->below_top)
+            draw_zone(to, layout, zone, &facts, shift);
+        if (layout->on_bus & facts.members)
+            draw_bus(to, layout, &facts);
     }
 }
 
-void svg_draw_arcs(struct gt_buf *to, const struct svg_layout *l)
+void svg_draw_arcs(struct gt_buf *to, const struct svg_layout *layout)
 {
     int longest = 1;
-    for (unsigned i = 0; i < l->node->link_count; i++) {
-        const struct gt_link *link = &l->node->links[i];
-        int span = center(l, link->a) - center(l, link->b);
-        if (svg_is_arc(l, link) && (span < 0 ? -span : span) > longest)
+    for (unsigned i = 0; i < layout->node->link_count; i++) {
+        const struct gt_link *link = &layout->node->links[i];
+        int span = center(layout, link->a) - center(layout, link->b);
+        if (svg_is_arc(layout, link) && (span < 0 ? -span : span) > longest)
             longest = span < 0 ? -span : span;
     }
-    draw_zones(to, l);
+    draw_zones(to, layout);
     gt_buf_puts(to, "<g fill=\"none\" stroke-linecap=\"round\">\n");
     for (unsigned down = 0; down <= 1; down++) /* dead ones on top */
-        for (unsigned i = 0; i < l->node->link_count; i++) {
-            const struct gt_link *link = &l->node->links[i];
-            if (svg_is_arc(l, link) && gt_link_is_down(link) == down)
-                draw_arc(to, l, link, longest);
+        for (unsigned i = 0; i < layout->node->link_count; i++) {
+            const struct gt_link *link = &layout->node->links[i];
+            if (svg_is_arc(layout, link) && gt_link_is_down(link) == down)
+                draw_arc(to, layout, link, longest);
         }
     gt_buf_puts(to, "</g>\n");
 }
@@ -185,14 +192,14 @@ void svg_draw_arcs(struct gt_buf *to, const struct svg_layout *l)
 static const char mono[] = "font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\"";
 static const char middle[] = "text-anchor=\"middle\"";
 
-static void draw_panel(struct gt_buf *to, const struct svg_layout *l, unsigned i)
+static void draw_panel(struct gt_buf *to, const struct svg_layout *layout, unsigned i)
 {
-    const struct svg_box *box = &l->boxes[i];
-    int numa = l->tree.items[i].number;
+    const struct svg_box *box = &layout->boxes[i];
+    int numa = layout->tree.items[i].number;
     const char *cpus = "";
-    for (unsigned g = 0; g < l->node->gpu_count && !cpus[0]; g++)
-        if (l->node->gpus[g].numa_node == numa)
-            cpus = l->node->gpus[g].cpu_set;
+    for (unsigned g = 0; g < layout->node->gpu_count && !cpus[0]; g++)
+        if (layout->node->gpus[g].numa_node == numa)
+            cpus = layout->node->gpus[g].cpu_set;
     svg_rect(to, box, 14, SVG_PANEL, SVG_PANEL_EDGE);
     struct svg_text style = {box->x + SVG_PANEL_PADDING, box->y + 23, 13, NULL, "font-weight=\"600\""};
     if (numa >= 0)
@@ -209,10 +216,10 @@ static void draw_panel(struct gt_buf *to, const struct svg_layout *l, unsigned i
     }
 }
 
-static void svg_tree_draw_bar(struct gt_buf *to, const struct svg_layout *l, unsigned i)
+static void svg_tree_draw_bar(struct gt_buf *to, const struct svg_layout *layout, unsigned i)
 {
-    const struct svg_box *box = &l->boxes[i];
-    const struct gt_tree_item *item = &l->tree.items[i];
+    const struct svg_box *box = &layout->boxes[i];
+    const struct gt_tree_item *item = &layout->tree.items[i];
     bool host = item->type == GT_TREE_HOST;
     svg_rect(to, box, 7, host ? SVG_HOST : SVG_SWITCH, NULL);
     struct svg_text style = {box->x + box->width / 2, box->y + 16, 11, host ? "#475569" : SVG_SWITCH_INK,
@@ -263,15 +270,15 @@ static void draw_card_text(struct gt_buf *to, const struct gt_gpu *gpu, const st
                  text);
 }
 
-static void draw_dot(struct gt_buf *to, int x, int y, int radius, const struct svg_health *style)
+static void draw_dot(struct gt_buf *to, int x, int y, int radius, const struct svg_health *health)
 {
     gt_buf_printf(to, "<circle cx=\"%d\" cy=\"%d\" r=\"%d\" fill=\"%s\" stroke=\"%s\"/>\n", x, y, radius,
-                  style->dot, style->dot_edge);
+                  health->dot, health->dot_edge);
 }
 
-static void draw_gpu(struct gt_buf *to, const struct svg_layout *l, const struct gt_gpu *gpu)
+static void draw_gpu(struct gt_buf *to, const struct svg_layout *layout, const struct gt_gpu *gpu)
 {
-    const struct svg_box *box = &l->gpus[gpu->index];
+    const struct svg_box *box = &layout->gpus[gpu->index];
     const struct svg_health *style = svg_health(gpu->health);
     char memory[32], link[48];
     gt_memory_text(gpu->memory_bytes, memory, sizeof(memory));
@@ -304,10 +311,10 @@ static void draw_gpu(struct gt_buf *to, const struct svg_layout *l, const struct
     gt_buf_puts(to, "</g>\n");
 }
 
-static void draw_nic(struct gt_buf *to, const struct svg_layout *l, unsigned i)
+static void draw_nic(struct gt_buf *to, const struct svg_layout *layout, unsigned i)
 {
-    const struct svg_box *box = &l->boxes[i];
-    const struct gt_nic *nic = &l->node->nics[l->tree.items[i].number];
+    const struct svg_box *box = &layout->boxes[i];
+    const struct gt_nic *nic = &layout->node->nics[layout->tree.items[i].number];
     char text[64];
     gt_buf_puts(to, "<g><title>");
     svg_escape(to, nic->name);
@@ -321,31 +328,31 @@ static void draw_nic(struct gt_buf *to, const struct svg_layout *l, unsigned i)
 }
 
 /* From the bar above; that of a lower NIC runs behind the ones on top of it. */
-static void draw_wire(struct gt_buf *to, const struct svg_layout *l, unsigned i)
+static void draw_wire(struct gt_buf *to, const struct svg_layout *layout, unsigned i)
 {
-    const struct gt_tree_item *item = &l->tree.items[i];
-    const struct svg_box *box = &l->boxes[i], *above = &l->boxes[item->parent];
-    enum gt_tree_type type = l->tree.items[item->parent].type;
+    const struct gt_tree_item *item = &layout->tree.items[i];
+    const struct svg_box *box = &layout->boxes[i], *above = &layout->boxes[item->parent];
+    enum gt_tree_type type = layout->tree.items[item->parent].type;
     if (type != GT_TREE_HOST && type != GT_TREE_SWITCH)
         return;
     int x = box->x + box->width / 2;
     svg_line(to, x, above->y + above->height, x, box->y);
 }
 
-void svg_draw_tree(struct gt_buf *to, const struct svg_layout *l)
+void svg_draw_tree(struct gt_buf *to, const struct svg_layout *layout)
 {
-    for (unsigned i = 1; i < l->tree.count; i++)
-        if (l->tree.items[i].type == GT_TREE_NUMA)
-            draw_panel(to, l, i);
-    for (unsigned i = 1; i < l->tree.count; i++)
-        draw_wire(to, l, i);
-    for (unsigned i = 1; i < l->tree.count; i++) {
-        enum gt_tree_type type = l->tree.items[i].type;
+    for (unsigned i = 1; i < layout->tree.count; i++)
+        if (layout->tree.items[i].type == GT_TREE_NUMA)
+            draw_panel(to, layout, i);
+    for (unsigned i = 1; i < layout->tree.count; i++)
+        draw_wire(to, layout, i);
+    for (unsigned i = 1; i < layout->tree.count; i++) {
+        enum gt_tree_type type = layout->tree.items[i].type;
         if (type == GT_TREE_HOST || type == GT_TREE_SWITCH)
-            svg_tree_draw_bar(to, l, i);
+            svg_tree_draw_bar(to, layout, i);
         else if (type == GT_TREE_GPU)
-            draw_gpu(to, l, &l->node->gpus[l->tree.items[i].number]);
+            draw_gpu(to, layout, &layout->node->gpus[layout->tree.items[i].number]);
         else if (type == GT_TREE_NIC)
-            draw_nic(to, l, i);
+            draw_nic(to, layout, i);
     }
 }

@@ -27,7 +27,7 @@ struct wiring {
 };
 
 static void read_level(struct gt_reading *reading, const struct gt_answer *answer, unsigned a,
-                       struct wiring *w)
+                       struct wiring *wiring)
 {
     uint64_t level;
     if (answer->arg_count != 2 || answer->args[1] >= GT_VENDOR_DEVICES ||
@@ -35,7 +35,7 @@ static void read_level(struct gt_reading *reading, const struct gt_answer *answe
         return;
     unsigned b = (unsigned)reading->gpu_of[answer->args[1]];
     if (gt_json_is_unsigned(answer->value, LEVEL_LAST, &level))
-        w->level[a][b] = (unsigned char)level;
+        wiring->level[a][b] = (unsigned char)level;
     else
         gt_node_missing(reading->node, "vendor library, topology", "GPUs %u and %u: an unknown level",
                         answer->args[0], answer->args[1]);
@@ -62,22 +62,23 @@ static int find_peer(const struct gt_reading *reading, const struct gt_answer *a
 }
 
 static void read_remote(struct gt_reading *reading, const struct gt_answer *answer, unsigned gpu,
-                        struct wiring *w)
+                        struct wiring *wiring)
 {
     if (answer->arg_count != 2 || answer->args[1] >= GT_VENDOR_LINK_NUMBERS)
         return;
     unsigned number = answer->args[1];
-    w->refused[number] = w->refused[number] || (!answer->why && answer->code != 0 && answer->code != 2);
+    wiring->refused[number] =
+        wiring->refused[number] || (!answer->why && answer->code != 0 && answer->code != 2);
     if (!answer->why && (answer->code == 0 || answer->code == 2))
-        w->reported_peers[gpu] = true;
+        wiring->reported_peers[gpu] = true;
     if (!answer->value)
         return;
-    w->there[number] = true;
+    wiring->there[number] = true;
     int peer = find_peer(reading, answer);
-    w->peer[gpu][number] = peer == (int)gpu ? PEER_NONE : (signed char)peer;
+    wiring->peer[gpu][number] = peer == (int)gpu ? PEER_NONE : (signed char)peer;
 }
 
-static void read_port_links(const struct gt_answer *answer, unsigned gpu, struct wiring *w)
+static void read_port_links(const struct gt_answer *answer, unsigned gpu, struct wiring *wiring)
 {
     const cJSON *port;
     unsigned i = 0;
@@ -88,14 +89,14 @@ static void read_port_links(const struct gt_answer *answer, unsigned gpu, struct
         if (i == GT_VENDOR_PORTS)
             return;
         if (cJSON_IsNumber(speed) && speed->valuedouble > 0 && speed->valuedouble <= GT_LINK_SPEED_MAX)
-            w->speed[gpu][i] = speed->valuedouble;
+            wiring->speed[gpu][i] = speed->valuedouble;
         if (gt_json_is_unsigned(gt_get(port, "width"), GT_LINK_WIDTH_MAX, &width))
-            w->width[gpu][i] = (unsigned)width;
+            wiring->width[gpu][i] = (unsigned)width;
         i++;
     }
 }
 
-static void read_port_states(const struct gt_answer *answer, unsigned gpu, struct wiring *w)
+static void read_port_states(const struct gt_answer *answer, unsigned gpu, struct wiring *wiring)
 {
     const cJSON *state;
     unsigned i = 0;
@@ -105,13 +106,13 @@ static void read_port_states(const struct gt_answer *answer, unsigned gpu, struc
         if (i == GT_VENDOR_PORTS)
             return;
         if (gt_json_is_unsigned(state, 5, &value))
-            w->state[gpu][i] = (signed char)value;
+            wiring->state[gpu][i] = (signed char)value;
         i++;
     }
 }
 
 static void read_link_state(struct gt_reading *reading, const struct gt_answer *answer, unsigned gpu,
-                            struct wiring *w)
+                            struct wiring *wiring)
 {
     static const char *const texts[] = {
         [1] = "disabled by a tool",
@@ -125,17 +126,17 @@ static void read_link_state(struct gt_reading *reading, const struct gt_answer *
                         answer->args[0]);
         return;
     }
-    w->link_state[gpu] = (unsigned)code;
+    wiring->link_state[gpu] = (unsigned)code;
     if (code)
         gt_node_missing(reading->node, "MetaXLink", "GPU %u: %s", answer->args[0], texts[code]);
 }
 
-static void read_wiring(struct gt_reading *reading, struct wiring *w)
+static void read_wiring(struct gt_reading *reading, struct wiring *wiring)
 {
-    memset(w, 0, sizeof(*w));
-    memset(w->level, LEVEL_UNKNOWN, sizeof(w->level));
-    memset(w->peer, PEER_NONE, sizeof(w->peer));
-    memset(w->state, STATE_UNKNOWN, sizeof(w->state));
+    memset(wiring, 0, sizeof(*wiring));
+    memset(wiring->level, LEVEL_UNKNOWN, sizeof(wiring->level));
+    memset(wiring->peer, PEER_NONE, sizeof(wiring->peer));
+    memset(wiring->state, STATE_UNKNOWN, sizeof(wiring->state));
     for (unsigned i = 0; i < reading->answers->count; i++) {
         const struct gt_answer *answer = &reading->answers->calls[i];
         const struct gt_gpu *known = gt_reading_gpu(reading, answer);
@@ -143,16 +144,16 @@ static void read_wiring(struct gt_reading *reading, struct wiring *w)
             continue;
         unsigned gpu = (unsigned)(known - reading->node->gpus);
         if (strcmp(answer->call, "mxSmlGetMetaXLinkRemoteInfo") == 0)
-            read_remote(reading, answer, gpu, w);
+            read_remote(reading, answer, gpu, wiring);
         else if (gt_answer_is(answer, "mxSmlGetDeviceTopology"))
-            read_level(reading, answer, gpu, w);
+            read_level(reading, answer, gpu, wiring);
         else if (gt_answer_is(answer, "mxSmlGetMetaXLinkInfo") ||
                  gt_answer_is(answer, "mxSmlGetMetaXLinkInfo_v2"))
-            read_port_links(answer, gpu, w);
+            read_port_links(answer, gpu, wiring);
         else if (gt_answer_is(answer, "mxSmlGetMetaXLinkPortState"))
-            read_port_states(answer, gpu, w);
+            read_port_states(answer, gpu, wiring);
         else if (gt_answer_is(answer, "mxSmlGetMetaXLinkState"))
-            read_link_state(reading, answer, gpu, w);
+            read_link_state(reading, answer, gpu, wiring);
     }
 }
 
@@ -161,20 +162,20 @@ static void read_wiring(struct gt_reading *reading, struct wiring *w)
  * or a link 7 that exists; else the base under which more links fall on ports that have a speed and a width;
  * else a number that was refused outright; else 0.
  */
-static unsigned find_base(const struct wiring *w, unsigned gpus)
+static unsigned find_base(const struct wiring *wiring, unsigned gpus)
 {
     unsigned matches[2] = {0, 0};
-    if (w->there[0])
+    if (wiring->there[0])
         return 0;
-    if (w->there[GT_VENDOR_PORTS])
+    if (wiring->there[GT_VENDOR_PORTS])
         return 1;
     for (unsigned gpu = 0; gpu < gpus; gpu++)
         for (unsigned number = 1; number < GT_VENDOR_PORTS; number++)
-            for (unsigned base = 0; base < 2 && w->peer[gpu][number] != PEER_NONE; base++)
-                matches[base] += w->width[gpu][number - base] && w->speed[gpu][number - base] > 0;
+            for (unsigned base = 0; base < 2 && wiring->peer[gpu][number] != PEER_NONE; base++)
+                matches[base] += wiring->width[gpu][number - base] && wiring->speed[gpu][number - base] > 0;
     if (matches[0] != matches[1])
         return matches[1] > matches[0];
-    return w->refused[0] && !w->refused[GT_VENDOR_PORTS];
+    return wiring->refused[0] && !wiring->refused[GT_VENDOR_PORTS];
 }
 
 /* The ports of one GPU that name another one. */
@@ -184,25 +185,25 @@ struct bundle {
     double speed;
 };
 
-static struct bundle bundle_to(const struct wiring *w, unsigned from, unsigned to)
+static struct bundle bundle_to(const struct wiring *wiring, unsigned from, unsigned to)
 {
     struct bundle bundle = {0};
-    for (unsigned number = w->base; number < w->base + GT_VENDOR_PORTS && number < GT_VENDOR_LINK_NUMBERS;
-         number++) {
-        unsigned port = number - w->base;
-        if (w->peer[from][number] != (int)to)
+    for (unsigned number = wiring->base;
+         number < wiring->base + GT_VENDOR_PORTS && number < GT_VENDOR_LINK_NUMBERS; number++) {
+        unsigned port = number - wiring->base;
+        if (wiring->peer[from][number] != (int)to)
             continue;
-        int state = w->state[from][port];
+        int state = wiring->state[from][port];
         bool down = state >= 2 && state <= 4;
         bundle.ports++;
         bundle.up += state == STATE_UP;
         bundle.down += down;
         if (down)
             continue;
-        if (w->width[from][port] && (!bundle.width || w->width[from][port] < bundle.width))
-            bundle.width = w->width[from][port];
-        if (w->speed[from][port] > 0 && (bundle.speed == 0 || w->speed[from][port] < bundle.speed))
-            bundle.speed = w->speed[from][port];
+        if (wiring->width[from][port] && (!bundle.width || wiring->width[from][port] < bundle.width))
+            bundle.width = wiring->width[from][port];
+        if (wiring->speed[from][port] > 0 && (bundle.speed == 0 || wiring->speed[from][port] < bundle.speed))
+            bundle.speed = wiring->speed[from][port];
     }
     return bundle;
 }
@@ -213,12 +214,12 @@ static unsigned least(unsigned a, unsigned b)
 }
 
 /* What both ends agree on; an end that reported no port does not count. */
-static struct bundle bundle_of(const struct wiring *w, unsigned a, unsigned b)
+static struct bundle bundle_of(const struct wiring *wiring, unsigned a, unsigned b)
 {
-    struct bundle from = bundle_to(w, a, b), to = bundle_to(w, b, a);
-    if (!w->reported_peers[a])
+    struct bundle from = bundle_to(wiring, a, b), to = bundle_to(wiring, b, a);
+    if (!wiring->reported_peers[a])
         return to;
-    if (!w->reported_peers[b])
+    if (!wiring->reported_peers[b])
         return from;
     struct bundle both = {.ports = least(from.ports, to.ports), .up = least(from.up, to.up)};
     bool all_down = (from.ports && from.down == from.ports) || (to.ports && to.down == to.ports);
@@ -230,10 +231,10 @@ static struct bundle bundle_of(const struct wiring *w, unsigned a, unsigned b)
 }
 
 /* The level of a pair, LEVEL_UNKNOWN where there is none or the two directions contradict each other. */
-static unsigned answers_links_level_of(struct gt_reading *reading, const struct wiring *w,
+static unsigned answers_links_level_of(struct gt_reading *reading, const struct wiring *wiring,
                                        const struct gt_link *link, bool *ret_contradictory)
 {
-    unsigned forth = w->level[link->a][link->b], back = w->level[link->b][link->a];
+    unsigned forth = wiring->level[link->a][link->b], back = wiring->level[link->b][link->a];
     if (forth == back)
         return forth;
     if (forth == LEVEL_UNKNOWN || back == LEVEL_UNKNOWN)
@@ -265,12 +266,13 @@ static void set_direct(struct gt_link *link, const struct bundle *bundle, enum g
     link->speed = bundle->speed;
 }
 
-static void answers_links_read_link(struct gt_reading *reading, const struct wiring *w, struct gt_link *link)
+static void answers_links_read_link(struct gt_reading *reading, const struct wiring *wiring,
+                                    struct gt_link *link)
 {
     const struct gt_gpu *a = &reading->node->gpus[link->a], *b = &reading->node->gpus[link->b];
-    struct bundle bundle = bundle_of(w, link->a, link->b);
+    struct bundle bundle = bundle_of(wiring, link->a, link->b);
     bool contradictory = false;
-    unsigned level = answers_links_level_of(reading, w, link, &contradictory);
+    unsigned level = answers_links_level_of(reading, wiring, link, &contradictory);
     bool all_down = bundle.ports && bundle.down == bundle.ports;
 
     /* The PCIe path from the kernel has priority over the library's level. */
@@ -280,7 +282,7 @@ static void answers_links_read_link(struct gt_reading *reading, const struct wir
     /* If the library has no level for the pair, ports that name each other and are up are a direct link. */
     if (level == LEVEL_MX || (level == LEVEL_UNKNOWN && !contradictory && bundle.up)) {
         enum gt_link_state state = bundle.up ? GT_LINK_STATE_UP : GT_LINK_STATE_UNKNOWN;
-        if (all_down || (!bundle.up && (w->link_state[link->a] || w->link_state[link->b])))
+        if (all_down || (!bundle.up && (wiring->link_state[link->a] || wiring->link_state[link->b])))
             state = GT_LINK_STATE_DOWN;
         set_direct(link, &bundle, state);
         if (state == GT_LINK_STATE_UP && bundle.up < bundle.ports)

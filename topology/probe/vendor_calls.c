@@ -179,42 +179,43 @@ static void add_list(struct gt_buf *to, const struct gt_vendor_shape *shape, con
 }
 
 /* All calls that fill a struct or a number of one device, or of one and another number. */
-static void run_shape(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_shape(const struct gt_vendor_query *query, struct gt_buf *to)
 {
-    const struct gt_vendor_shape *shape = q->call->shape;
+    const struct gt_vendor_shape *shape = query->call->shape;
     unsigned char *filled = fresh(shape->size);
-    uint32_t code = q->call->args == 1 ? ((mx_fill *)q->function)(q->args[0], filled)
-                                       : ((mx_fill_of *)q->function)(q->args[0], q->args[1], filled);
+    uint32_t code = query->call->args == 1
+                        ? ((mx_fill *)query->function)(query->args[0], filled)
+                        : ((mx_fill_of *)query->function)(query->args[0], query->args[1], filled);
     if (vendor_calls_begin(to, code))
         add_shape(to, "value", shape, filled);
 }
 
-static void run_init(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_init(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     fresh(0);
-    vendor_calls_begin(to, ((mx_init *)q->function)());
+    vendor_calls_begin(to, ((mx_init *)query->function)());
 }
 
-static void run_count(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_count(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     fresh(0);
     gt_json_add_unsigned(to, "rc", 0);
-    gt_json_add_unsigned(to, "value", ((mx_count *)q->function)());
+    gt_json_add_unsigned(to, "value", ((mx_count *)query->function)());
 }
 
 /* All calls that fill a text: with 0, 1 or 2 arguments before it. Asks again where it wants more room. */
-static void run_text(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_text(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     uint32_t code = MX_INSUFFICIENT_SIZE, capacity = 64;
     for (unsigned attempt = 0; attempt < 2 && code == MX_INSUFFICIENT_SIZE; attempt++) {
         uint32_t size = capacity;
         char *text = fresh(capacity);
-        if (q->call->args == 0)
-            code = ((mx_text *)q->function)(text, &size);
-        else if (q->call->args == 1)
-            code = ((mx_device_text *)q->function)(q->args[0], text, &size);
+        if (query->call->args == 0)
+            code = ((mx_text *)query->function)(text, &size);
+        else if (query->call->args == 1)
+            code = ((mx_device_text *)query->function)(query->args[0], text, &size);
         else
-            code = ((mx_unit_text *)q->function)(q->args[0], q->args[1], text, &size);
+            code = ((mx_unit_text *)query->function)(query->args[0], query->args[1], text, &size);
         if (code != MX_INSUFFICIENT_SIZE || size <= capacity || size > TEXT_LIMIT)
             break;
         capacity = size;
@@ -226,10 +227,10 @@ static void run_text(const struct gt_vendor_query *q, struct gt_buf *to)
     gt_json_end(to, '}');
 }
 
-static void run_ids(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_ids(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     struct mx_id_list *list = fresh(sizeof(*list));
-    if (!vendor_calls_begin(to, ((mx_get_ids *)q->function)(list)))
+    if (!vendor_calls_begin(to, ((mx_get_ids *)query->function)(list)))
         return;
     gt_json_printf(to, "'value': {'number': %d, 'deviceId': [", list->number);
     for (int32_t i = 0; i < list->number && i < MX_LIMITED_MAX; i++)
@@ -237,39 +238,39 @@ static void run_ids(const struct gt_vendor_query *q, struct gt_buf *to)
     gt_buf_puts(to, "]}");
 }
 
-static void run_mask(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_mask(const struct gt_vendor_query *query, struct gt_buf *to)
 {
-    uint32_t words = q->args[1] < WORDS_MAX ? q->args[1] : WORDS_MAX;
+    uint32_t words = query->args[1] < WORDS_MAX ? query->args[1] : WORDS_MAX;
     uint32_t *mask = fresh(words * sizeof(*mask));
-    if (vendor_calls_begin(to, ((mx_get_mask *)q->function)(q->args[0], words, mask)))
+    if (vendor_calls_begin(to, ((mx_get_mask *)query->function)(query->args[0], words, mask)))
         add_list(to, &an_unsigned, mask, words, words);
 }
 
-static void run_port_links(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_port_links(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     struct mx_port_links *links = fresh(sizeof(*links));
     struct mx_link all[MX_PORTS];
-    uint32_t code = ((mx_get_port_links *)q->function)(q->args[0], links);
+    uint32_t code = ((mx_get_port_links *)query->function)(query->args[0], links);
     for (unsigned i = 0; i < MX_PORTS; i++)
         all[i] = (struct mx_link){links->speed[i], links->width[i]};
     if (vendor_calls_begin(to, code))
         add_list(to, &one_link, all, MX_PORTS, MX_PORTS);
 }
 
-static void run_port_links_v2(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_port_links_v2(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     uint32_t size = MX_PORTS;
     struct mx_link *links = fresh(PORT_SLOTS * sizeof(*links));
-    if (vendor_calls_begin(to, ((mx_get_port_links_v2 *)q->function)(q->args[0], &size, links)))
+    if (vendor_calls_begin(to, ((mx_get_port_links_v2 *)query->function)(query->args[0], &size, links)))
         add_list(to, &one_link, links, size, MX_PORTS);
 }
 
-static void run_link_state(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_link_state(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     enum { CAPACITY = 128 };
     uint32_t state = 0, size = CAPACITY;
     char *text = fresh(CAPACITY);
-    if (!vendor_calls_begin(to, ((mx_get_link_state *)q->function)(q->args[0], &state, text, &size)))
+    if (!vendor_calls_begin(to, ((mx_get_link_state *)query->function)(query->args[0], &state, text, &size)))
         return;
     gt_json_begin(to, "value", '{');
     gt_json_add_unsigned(to, "code", state);
@@ -277,33 +278,34 @@ static void run_link_state(const struct gt_vendor_query *q, struct gt_buf *to)
     gt_json_end(to, '}');
 }
 
-static void run_port_states(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_port_states(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     /* Whether the size counts ports or bytes is not written down: asked for ports first, then as it wants. */
     uint32_t size = MX_PORTS;
     uint32_t *states = fresh(PORT_SLOTS * sizeof(*states));
-    uint32_t code = ((mx_get_port_states *)q->function)(q->args[0], states, &size);
+    uint32_t code = ((mx_get_port_states *)query->function)(query->args[0], states, &size);
     if (code == MX_INSUFFICIENT_SIZE && size > MX_PORTS && size <= PORT_SLOTS) {
         states = fresh(PORT_SLOTS * sizeof(*states));
-        code = ((mx_get_port_states *)q->function)(q->args[0], states, &size);
+        code = ((mx_get_port_states *)query->function)(query->args[0], states, &size);
     }
     if (vendor_calls_begin(to, code))
         add_list(to, &an_unsigned, states, size, MX_PORTS);
 }
 
-static void run_pci_events(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_pci_events(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     uint32_t size = PCI_EVENTS;
     struct mx_pci_event *events = fresh(PCI_EVENTS * sizeof(*events));
-    if (vendor_calls_begin(to, ((mx_get_pci_events *)q->function)(q->args[0], q->args[1], events, &size)))
+    if (vendor_calls_begin(
+            to, ((mx_get_pci_events *)query->function)(query->args[0], query->args[1], events, &size)))
         add_list(to, &pci_event, events, size, PCI_EVENTS);
 }
 
-static void run_remote_server(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_remote_server(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     uint32_t size = REMOTE_CAPACITY;
     char *texts = fresh((size_t)2 * REMOTE_TEXT);
-    if (!vendor_calls_begin(to, ((mx_get_remote_server *)q->function)(texts, texts + REMOTE_TEXT, &size)))
+    if (!vendor_calls_begin(to, ((mx_get_remote_server *)query->function)(texts, texts + REMOTE_TEXT, &size)))
         return;
     gt_json_begin(to, "value", '{');
     vendor_calls_add_text(to, "local", texts, REMOTE_TEXT);
@@ -311,14 +313,14 @@ static void run_remote_server(const struct gt_vendor_query *q, struct gt_buf *to
     gt_json_end(to, '}');
 }
 
-static void run_remote_servers(const struct gt_vendor_query *q, struct gt_buf *to)
+static void run_remote_servers(const struct gt_vendor_query *query, struct gt_buf *to)
 {
     static char *remotes[REMOTES];
     uint32_t count = REMOTES, size = REMOTE_CAPACITY;
     char *texts = fresh((size_t)(1 + REMOTES) * REMOTE_TEXT);
     for (unsigned i = 0; i < REMOTES; i++)
         remotes[i] = texts + (size_t)(1 + i) * REMOTE_TEXT;
-    if (!vendor_calls_begin(to, ((mx_get_remote_servers *)q->function)(texts, remotes, &count, &size)))
+    if (!vendor_calls_begin(to, ((mx_get_remote_servers *)query->function)(texts, remotes, &count, &size)))
         return;
     gt_json_begin(to, "value", '{');
     vendor_calls_add_text(to, "local", texts, REMOTE_TEXT);

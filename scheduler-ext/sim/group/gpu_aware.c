@@ -54,18 +54,18 @@ static void gpu_aware_came(void *p, const struct gt_sim_job *job)
 }
 
 /* As gt_node_values() of the companion. */
-static uint32_t best_node(struct aware *state, unsigned gpus)
+static uint32_t best_node(struct aware *aware, unsigned gpus)
 {
-    uint32_t nodes = gt_cluster_nodes(state->cluster);
-    const uint8_t *available = gt_cluster_available(state->cluster);
+    uint32_t nodes = gt_cluster_nodes(aware->cluster);
+    const uint8_t *available = gt_cluster_available(aware->cluster);
     const struct gt_mix_amounts pod = {.gpus = gpus};
-    gt_score_all(state->cluster, gpus, state->values);
+    gt_score_all(aware->cluster, gpus, aware->values);
     for (uint32_t n = 0; n < nodes; n++) {
         struct gt_mix_amounts left = {.gpus = available[n], .of = {INT64_MAX, INT64_MAX}};
-        if (!isnan(state->values[n]))
-            state->values[n] = gt_score_strand(state->cluster, state->mix, &left, &pod, state->values[n]);
+        if (!isnan(aware->values[n]))
+            aware->values[n] = gt_score_strand(aware->cluster, aware->mix, &left, &pod, aware->values[n]);
     }
-    return gt_score_first(state->cluster, state->values, state->ids, nodes);
+    return gt_score_first(aware->cluster, aware->values, aware->ids, nodes);
 }
 
 static void gpu_aware_changed(void *p, const struct gt_world *world, uint32_t node)

@@ -66,15 +66,15 @@ int gt_loop_add_timer(struct gt_loop *loop, gt_timer_callback *callback, void *a
     return 0;
 }
 
-void gt_source_arm(struct gt_source *timer, uint64_t milliseconds)
+void gt_source_arm(struct gt_source *source, uint64_t milliseconds)
 {
     (void)milliseconds;
-    timer->armed = true;
+    source->armed = true;
 }
 
-void gt_source_disarm(struct gt_source *timer)
+void gt_source_disarm(struct gt_source *source)
 {
-    timer->armed = false;
+    source->armed = false;
 }
 
 void gt_source_free(struct gt_source *source)
@@ -190,10 +190,10 @@ int gt_other_plugins_new(struct gt_rpc *rpc, struct gt_mailbox *mailbox, const s
     return 0;
 }
 
-void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *offer)
+void gt_other_plugins_query(struct gt_other_plugins *others, struct gt_pod_answer *answer)
 {
     (void)others;
-    (void)offer;
+    (void)answer;
     w.others_queried++;
     if (!w.others_late)
         w.on_result(w.result_arg, w.listed ? "other.sock" : NULL, w.listed);
@@ -349,10 +349,10 @@ static void on_failed(void *arg, const char *why, unsigned retry_ms)
     snprintf(w.why, sizeof(w.why), "%s", why);
 }
 
-static bool on_lacks(void *arg, const struct gt_device_uses *offered)
+static bool on_lacks(void *arg, const struct gt_device_uses *uses)
 {
     (void)arg;
-    (void)offered;
+    (void)uses;
     return w.lacks;
 }
 

@@ -12,10 +12,10 @@
 
 static unsigned changes;
 
-static void count_change(void *arg, const struct gt_usage *before, const struct gt_usage *now)
+static void count_change(void *arg, const struct gt_usage *before, const struct gt_usage *usage)
 {
     (void)arg;
-    assert_int_equal(now->generation, before->generation + 1);
+    assert_int_equal(usage->generation, before->generation + 1);
     changes++;
 }
 

@@ -97,27 +97,27 @@ static struct gt_mix_amounts amounts_of(unsigned gpus, uint32_t cpu_milli, uint3
 
 /* The values of the nodes that fit and have so many whole GPUs free; NAN for others. */
 static void set_values(struct pod_core *state, const struct gt_pod_world *world,
-                       const struct gt_mix_amounts *pod, const bool *fits)
+                       const struct gt_mix_amounts *amounts, const bool *fits)
 {
     uint32_t nodes = world->all->count;
     const uint8_t *available = gt_cluster_available(state->cluster);
-    if (pod->gpus)
-        gt_score_all(state->cluster, pod->gpus, state->values);
+    if (amounts->gpus)
+        gt_score_all(state->cluster, amounts->gpus, state->values);
     for (uint32_t n = 0; n < nodes; n++) {
         const struct gt_pod_node *node = &world->nodes[n];
-        double value = pod->gpus ? state->values[n] : 0;
+        double value = amounts->gpus ? state->values[n] : 0;
         struct gt_mix_amounts left = amounts_of(node->gpus ? available[n] : 0, node->cpu, node->memory);
         state->values[n] = !fits[n] || isnan(value)
                                ? (double)NAN
-                               : gt_score_strand(state->cluster, state->mix, &left, pod, value);
+                               : gt_score_strand(state->cluster, state->mix, &left, amounts, value);
     }
 }
 
 /* The core's choice among the nodes that fit; GT_NONE where no node has so many whole GPUs free. */
 static uint32_t choose_whole(struct pod_core *state, const struct gt_pod_world *world,
-                             const struct gt_mix_amounts *pod, const bool *fits)
+                             const struct gt_mix_amounts *amounts, const bool *fits)
 {
-    set_values(state, world, pod, fits);
+    set_values(state, world, amounts, fits);
     return gt_score_first(state->cluster, state->values, state->ids, world->all->count);
 }
 
