@@ -75,9 +75,7 @@ struct gt_placement_options {
     /* --brake: pods are evicted by themselves from at most so many percent of the nodes at once; 10. Lower in
      * a large cluster whose network is not trusted. */
     uint64_t brake_percent;
-    /* --taint-unhealthy: a Node gets a taint if so many percent of its GPUs are bad; 50. */
-    enum gt_node_taints taints;
-    uint64_t taint_percent;
+    enum gt_node_taints taints; /* --taint-unhealthy: a Node gets a taint if half of its GPUs are bad */
     struct {
         /* How long nodes are reserved for a waiting job; 10 min. Higher where pods run for
          * longer, so that the nodes become empty in that time. */
