@@ -9,6 +9,7 @@
 #include "api/meta.h"
 #include "api/names.h"
 #include "api/resources.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/time_text.h"

@@ -10,6 +10,7 @@
 #include "api/names.h"
 #include "api/pod_claim.h"
 #include "api/resources.h"
+#include "base/err.h"
 #include "base/json_get.h"
 #include "base/text.h"
 #include "base/time_text.h"

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json_get.h"
 /* NULL where it is not there. */
 static struct gt_amount *api_resources_find(struct gt_resources *resources, const char *name)

@@ -7,7 +7,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "base/err.h"
+struct gt_err;
+
 /* Amounts of resources: what pods ask for, and what nodes have. */
 #define GT_RESOURCE_CPU    "cpu"    /* in thousandths */
 #define GT_RESOURCE_MEMORY "memory" /* in bytes */

@@ -30,11 +30,11 @@ struct scanner {
     struct gt_err **err;
 };
 
-__attribute__((format(printf, 3, 4))) static int fail_at(struct scanner *s, const char *where,
+__attribute__((format(printf, 3, 4))) static int fail_at(struct scanner *scanner, const char *where,
                                                          const char *format, ...)
 {
     unsigned line = 1, column = 1;
-    for (const char *q = s->start; q < where; q++) {
+    for (const char *q = scanner->start; q < where; q++) {
         if (*q == '\n') {
             line++;
             column = 1;
@@ -43,7 +43,7 @@ __attribute__((format(printf, 3, 4))) static int fail_at(struct scanner *s, cons
     }
     char text[160];
     GT_TEXT_OF_ARGS(text, format);
-    return gt_fail(s->err, EINVAL, "%s: line %u, column %u: %s", s->source, line, column, text);
+    return gt_fail(scanner->err, EINVAL, "%s: line %u, column %u: %s", scanner->source, line, column, text);
 }
 
 /* "expected what, found ..." */

@@ -142,7 +142,7 @@ extern const char gt_tls_priorities[];
  * when it starts; its sessions get their certificates by gt_tls_dress(). */
 void *gt_tls_no_certificate(void);
 
-/* Copies `files`; fails if they do not load. */
+/* Copies `tls`; fails if they do not load. */
 int gt_tls_new(const struct gt_http_tls *files, struct gt_tls **ret, struct gt_err **err);
 void gt_tls_free(struct gt_tls *tls);
 GT_DEFINE_CLEANUP(struct gt_tls *, gt_tls_free)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/names.h"
+#include "base/err.h"
 #include "base/json_get.h"
 #include "scheduler-ext/cache/cache_peer_work.h"
 

@@ -344,7 +344,6 @@ static void set_defaults(struct gt_placement *placement)
     set_default(&options->unschedulable_ms, 60000);
     set_default(&options->node_loss_ms, 300000);
     set_default(&options->brake_percent, GT_BRAKE_PERCENT);
-    set_default(&options->taint_percent, 50);
     set_default(&options->moves_a_day, 10);
     set_default(&options->moves_at_once, 2);
     set_default(&options->reserve.coming_ms, 1800000);

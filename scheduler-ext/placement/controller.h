@@ -55,8 +55,8 @@ struct gt_placement_options {
     enum gt_unhealthy_gpu unhealthy_gpu;
     enum gt_rebalance rebalance; /* --rebalance */
     bool preempt;                /* --preempt: pods of lower priority are evicted for jobs that wait */
-    /* --moves-a-day, --moves-at-once: of units and single pods, by themselves; 10 and 2. Higher where pods
-     * lose little by a restart. */
+    /* --moves-a-day: of units and single pods, by themselves; 10, and 2 at once. Higher where pods lose
+     * little by a restart. */
     uint64_t moves_a_day, moves_at_once;
     /* --claims: to be set where agents allocate GPUs by claims. */
     enum gt_claims claims;
@@ -75,17 +75,12 @@ struct gt_placement_options {
     /* --brake: pods are evicted by themselves from at most so many percent of the nodes at once; 10. Lower in
      * a large cluster whose network is not trusted. */
     uint64_t brake_percent;
-    /* --taint-unhealthy: a Node gets a taint if so many percent of its GPUs are bad (--taint-unhealthy-above;
-     * 50). */
-    enum gt_node_taints taints;
-    uint64_t taint_percent;
+    enum gt_node_taints taints; /* --taint-unhealthy: a Node gets a taint if half of its GPUs are bad */
     struct {
         /* How long nodes are reserved for a waiting job; 10 min. Higher where pods run for
          * longer, so that the nodes become empty in that time. */
         uint64_t waiting_ms;
-        /* --reserve-waiting-percent: the most of the cluster's GPUs that these nodes may have (one node is
-         * always allowed); 50. Higher where a job that needs most of the cluster must start among smaller
-         * ones. */
+        /* The most of the cluster's GPUs that these nodes may have (one node is always allowed); 50. */
         uint64_t waiting_percent;
         /* --reserve: where pods are created one by one, how long places are reserved after the last new pod;
          * 30 min. Higher where it takes longer until a pod is ready and the next one is created. */

@@ -154,7 +154,7 @@ void gt_placement_taint(struct gt_placement *placement)
             cached.outlived)
             continue;
         unsigned all = gt_bit_count(node.all), bad = gt_bit_count(node.all & ~node.healthy);
-        bool wants = bad && (uint64_t)bad * 100 >= all * options->taint_percent;
+        bool wants = bad && 2 * bad >= all;
         if ((wants ? options->taints : GT_NODE_TAINT_NONE) == cached.taint)
             continue;
         if (wants && !cached.taint && (braked || !taint_is_let(placement, id, node.name)))

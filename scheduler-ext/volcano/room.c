@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "scheduler-ext/decide/decide.h"
 #include "scheduler-ext/decide/node_values.h"
 #include "scheduler-ext/volcano/engine.h"

@@ -35,17 +35,27 @@ PLACED = ("placement.enabled=true", "placement.certificates.mode=existing")
 NODE_PROFILE = ("placement.enabled=false", "scheduler.options.only={supernodes,extender,ui}")  # what Kubernetes 1.26 can have
 STRICT = tuple(f"{who}.seccompProfile.{what}" for who in ("agent", "scheduler") for what in ("type=Localhost", "localhostProfile=gputopo.json"))
 SECCOMP = ({"type": "RuntimeDefault"}, {"type": "Localhost", "localhostProfile": "gputopo.json"})
-OPTIONS = {  # each option of the programs, another value than the default
-    "agent": ("root=/host", "dev-root=/host/dev", "kubelet-dir=/var/lib/k0s/kubelet", "resource=example.com/gpu", "device-strategy=both",
-              "cdi-dir=/etc/cdi", "vendor=1ed5",
-              "http=:19400", "rescan-interval=86400", "stale-links=600", "health-interval=0",
-              "log-level=debug", "log-format=text", "honour-plan=false", "heartbeat=60"),
-    "scheduler": ("only={supernodes,ui}", "http=[::]:19401", "extender-clients={mine,scheduler.example}", "weight=2.5", "score-weight=0", "loss-weight=1", "chain={8,24,72}", "patience=5",
-                  "unschedulable=10", "reserve=60", "reserve-yield=7", "reserve-waiting-percent=80", "reserve-gpus=64", "supernode-label=example.com/rack",
-                  "supernodes-config=racks", "network=fabric", "network-labels={example.com/leaf,example.com/spine}", "project={hypernodes,nodefeatures}", "leader-elect=false", "log-level=error",
-                  "log-format=text"),
+# Each option that the chart has, with another value than the default (tests/integration/test_chart.py compares them): those that work
+# without the placement, and those that mean something only with it
+OPTIONS = {
+    "agent": ("root=/host", "dev-root=/host/dev", "kubelet-dir=/var/lib/k0s/kubelet", "kubelet-config=/etc/kubelet.yaml", "kubelet-configz=true",
+              "resource=example.com/gpu", "device-strategy=both", "cdi-dir=/etc/cdi", "vendor=1ed5", "http=:19400", "health=:19402",
+              "rescan-interval=86400", "stale-links=600", "health-interval=0", "log-level=debug", "log-format=text", "honour-plan=false",
+              "heartbeat=60", "admit-after-check=all", "fault-conditions=KernelDeadlock=report"),
+    "scheduler": ("only={supernodes,ui}", "http=[::]:19401", "health=:19403", "extender-clients={mine,scheduler.example}", "weight=2.5",
+                  "loss-weight=1", "closeness-weight=2", "unannotated=prefer", "chain={8,24,72}", "close=prefer",
+                  "supernode-label=example.com/rack", "supernodes-config=racks", "network=fabric",
+                  "network-labels={example.com/leaf,example.com/spine}", "project={hypernodes,nodefeatures}", "leader-elect=false",
+                  "log-level=error", "log-format=text"),
 }
-OPTION_SETS = tuple(f"{who}.options.{one}" for who, all_of in OPTIONS.items() for one in all_of)
+PLACED_OPTIONS = {
+    "agent": ("advertise=dra", "dra-taint=NoSchedule", "dra-composites=true", "no-publish=false"),
+    "scheduler": ("webhook-clients={apiserver}", "ui-access=checked", "ui-clients={operator}", "on-lost-plan=recreate", "claims=groups", "patience=5",
+                  "unschedulable=10", "node-loss-after=600", "brake=20", "on-unhealthy-gpu=evict", "taint-unhealthy=NoSchedule", "rebalance=evict",
+                  "preempt=true", "moves-a-day=20", "spare-nodes=1", "reserve=60", "reserve-yield=7", "reserve-gpus=64"),
+}
+OPTION_SETS, PLACED_OPTION_SETS = (tuple(f"{who}.options.{one}" for who, all_of in options.items() for one in all_of)
+                                   for options in (OPTIONS, PLACED_OPTIONS))
 
 SETS = {  # name: values
     "as it is": (),
@@ -73,6 +83,7 @@ SETS = {  # name: values
     "pods made again": ("scheduler.options.on-lost-plan=recreate",),
     "HyperNodes and NodeFeatures": ("scheduler.options.project={hypernodes,nodefeatures}",),
     "every option": ("placement.enabled=false", "scheduler.replicas=1", *OPTION_SETS),
+    "every option of the placement": (*PLACED, *PLACED_OPTION_SETS),
     "an image by its digest": ("image.repository=registry.example.com/gputopo", f"image.digest=sha256:{'0' * 64}",
                                "image.pullSecrets[0].name=registry"),
     "the neighbours of ports": ("agent.lldp=true",),

@@ -3,6 +3,7 @@
 """daemonset/chart without Helm: test_chart.py BUILD_DIR VERSION [unittest arguments]
 
 Values, their comments and their schema against the programs' options. What Helm makes of it: tests/e2e/cases_chart.py."""
+import ast
 import json
 import pathlib
 import re
@@ -38,6 +39,24 @@ class Chart(unittest.TestCase):
     def test_versions(self):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
         self.assertEqual((chart["version"], chart["appVersion"]), (VERSION, VERSION))
+
+    def test_end_to_end_sets_every_option(self):
+        """The two sets of options in cases_chart.py, which Helm renders there, have all that the chart has."""
+        tree = ast.parse((CHART.parents[1] / "tests/e2e/cases_chart.py").read_text())
+        sets = {node.targets[0].id: ast.literal_eval(node.value) for node in tree.body
+                if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) in ("OPTIONS", "PLACED_OPTIONS")}
+        for part in PROGRAMS:
+            self.assertEqual(sorted(one.partition("=")[0] for options in sets.values() for one in options[part]),
+                             sorted(self.values[part]["options"]))
+
+    def test_options_without_a_value_get_none(self):
+        """The chart writes --NAME=true but for those that its template names, and a program refuses that for the others."""
+        template = (CHART / "templates/_helpers.tpl").read_text().partition('define "gputopo.options"')[2].partition("{{- end }}")[0]
+        for part, name in PROGRAMS.items():
+            text = subprocess.run([BUILD / "bin" / name, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+            for option in re.findall(r"^  --([a-z-]+)(?: {2,}|$)", text, re.M):
+                if option in self.values[part]["options"] and not option.startswith("no-"):
+                    self.assertIn(f'"{option}"', template)
 
     def test_every_option_is_a_value(self):
         """Or the comment tells who sets it; and the comment of a null tells the program's own default."""

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """No two files of the product call each other in a circle.
 
-A room is X.c with its headers X.h, X_internal.h and X_private.h, or a header that has no such .c. Room A depends on room B if a
+A module is X.c with its headers X.h, X_internal.h and X_private.h, or a header that has no such .c. Module A depends on module B if a
 function body or a table of A names a function or variable that only B defines, itself or through a macro. The source is formatted
 by clang-format, so that a definition is recognised by its shape."""
 import collections
@@ -23,7 +23,7 @@ def strip_comments(text):
                   lambda m: "\n" * m.group(0).count("\n") or '""', text, flags=re.S)
 
 
-def room_of(path, sources):
+def module_of(path, sources):
     stem = path[:-2]
     for suffix in ("", "_internal", "_private"):
         if stem.endswith(suffix) and stem[:len(stem) - len(suffix)] + ".c" in sources:
@@ -32,9 +32,9 @@ def room_of(path, sources):
 
 
 def arrows(texts):
-    """{room: {room: names that the first takes from the second}}"""
+    """{module: {module: names that the first takes from the second}}"""
     sources = set(texts)
-    room = {path: room_of(path, sources) for path in texts}
+    module = {path: module_of(path, sources) for path in texts}
     homes = collections.defaultdict(set)
     macros = {}
     own = collections.defaultdict(set)  # the functions of a file that are its own
@@ -43,14 +43,14 @@ def arrows(texts):
             if path.endswith(".c") and head.startswith("static "):
                 own[path].add(name)
             else:
-                homes[name].add(room[path])
+                homes[name].add(module[path])
         if path.endswith(".c"):
             for name in VARIABLE.findall(text):
-                homes[name].add(room[path])
+                homes[name].add(module[path])
         else:
             macros.update({name: set(WORD.findall(body)) for name, body in MACRO.findall(text)})
-    home = {name: next(iter(rooms)) for name, rooms in homes.items()
-            if len(rooms) == 1 and name not in ("main", "__attribute__")}
+    home = {name: next(iter(modules)) for name, modules in homes.items()
+            if len(modules) == 1 and name not in ("main", "__attribute__")}
     ties = collections.defaultdict(lambda: collections.defaultdict(set))
     for path, text in texts.items():
         # A header declares what others define: only its functions call.
@@ -59,13 +59,13 @@ def arrows(texts):
         for name in list(names):
             names |= macros.get(name, set())
         for name in names:
-            if name in home and home[name] != room[path]:
-                ties[room[path]][home[name]].add(name)
+            if name in home and home[name] != module[path]:
+                ties[module[path]][home[name]].add(name)
     return ties
 
 
 def circles(ties):
-    """The strongly connected sets of rooms with more than one room, by Tarjan's way."""
+    """The strongly connected sets of modules with more than one module, by Tarjan's way."""
     order, low, stack, found = {}, {}, [], []
 
     def visit(at):
@@ -83,9 +83,9 @@ def circles(ties):
             if len(group) > 1:
                 found.append(set(group))
 
-    for room in sorted(ties):
-        if room not in order:
-            visit(room)
+    for module in sorted(ties):
+        if module not in order:
+            visit(module)
     return found
 
 

@@ -15,6 +15,10 @@ import check_names
 STRUCT = re.compile(r"^(?:typedef )?struct\s+(\w+)\s*\{(.*?)^\}", re.M | re.S)
 NESTED = re.compile(r"\b(?:struct|union|enum)\b\s*\w*\s*\{[^{}]*\}")
 FUNCTION_POINTER = re.compile(r".*?\(\s*\*\s*(?:const )?(\w+)[^)]*\)\s*\(")
+POINTER = re.compile(r"(?:const )?struct (\w+)(?: const)? (?:const )?\*+(?:const )?(?:\*const )*(\w+)$")
+ROLES = set("ret to from at into out old new before after previous next first second a b x y left right source target other arg own".split())
+# A list of something, a text and what other libraries define are called after what is in them
+CONTAINERS = set("gt_buf gt_err gt_node_set gt_table cJSON dirent msghdr sockaddr sockaddr_storage sockaddr_un stat timespec utsname".split())
 WRITE = re.compile(r"\bGT_KUBE_(?:CREATE|UPDATE|APPLY|MERGE_PATCH|DELETE)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The walk: who follows gpu-group-size from a PyTorchJob and its first pod to the patch that removes the gate reads the shortest
@@ -64,6 +68,23 @@ def members(body):
         yield from ((name, declaration) for name in names)
 
 
+def stems(name):
+    return {re.sub(r"s$", "", re.sub(r"(?<=ss)es$", "", re.sub(r"ies$", "y", word))) for word in name.lower().split("_")}
+
+
+def misnamed(parameters):
+    """(name of the struct, name of the parameter) of each pointer that has no word of its struct in its name, nor a role."""
+    for one in flat(parameters, r"\([^()]*\)|\[[^\[\]]*\]").split(","):
+        pointer = POINTER.match(" ".join(one.split()))
+        if not pointer:
+            continue
+        tag, name = pointer.groups()
+        if name in ROLES or name.startswith("ret_") or (tag in CONTAINERS and len(name) > 1 and name != "of"):
+            continue
+        if not stems(name) & (stems(tag) - {"gt"}):
+            yield tag, name
+
+
 def is_place(body):
     """A node, and GPUs of it as a mask."""
     named = dict(members(body))
@@ -82,11 +103,11 @@ def one_user(headers, raw):
 
 
 def walk(texts):
-    """(the rooms in the order in which one comes into them, the functions that are not there any more)"""
-    calls, room = {}, {}
+    """(the files in the order in which one comes into them, the functions that are not there any more)"""
+    calls, module = {}, {}
     for path, text in texts.items():
         for _, name, body in check_circles.DEFINITION.findall(text):
-            calls[name], room[name] = sorted(set(check_circles.WORD.findall(body))), check_circles.room_of(path, set(texts))
+            calls[name], module[name] = sorted(set(check_circles.WORD.findall(body))), check_circles.module_of(path, set(texts))
     stays, lost = [], []
     for line in WALK.split("\n"):
         names = line.split()
@@ -101,7 +122,7 @@ def walk(texts):
                         todo.append(name)
             chain, at = [], goal if goal in before else lost.append(f"{start} does not lead to {goal}")
             while at:
-                chain.append(room[at])
+                chain.append(module[at])
                 at = before[at]
             for at in reversed(chain):
                 if not stays or stays[-1] != at:
@@ -153,6 +174,8 @@ def main():
         " ".join(str(len(parts[name])) for name in JOB_PARTS))
     put("functions with more than 6 parameters",
         [f"{path}: {name}, {count}" for path, name, count in sorted(parameters, key=lambda c: -c[2]) if count > 6])
+    put("parameters that are not called as the struct that they point to",
+        [f"{path}: {name}: struct {tag} *{one}" for path, name, _, given, _ in functions for tag, one in misnamed(given)])
     put("headers that one file beside their own source includes", one_user([path for path in raw if path.endswith(".h")], raw))
     put("C files below 60 lines", [f"{path}: {count}" for path, count in lines.items() if path.endswith(".c") and count < 60])
     folders = sorted({path.split("/")[0] for path in lines})
@@ -163,4 +186,5 @@ def main():
     put(f"  {', '.join(TOGETHER)} together", [], sum(sums[part] for part in TOGETHER))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -80,7 +80,7 @@ tiers:
 {{- define "gputopo.options" -}}
 {{- range $name, $value := . -}}
 {{- if kindIs "invalid" $value -}}
-{{- else if and (kindIs "bool" $value) (hasPrefix "no-" $name) -}}
+{{- else if and (kindIs "bool" $value) (or (hasPrefix "no-" $name) (has $name (list "dra-composites" "kubelet-configz"))) -}}
 {{- if $value }}
 - --{{ $name }}
 {{- end -}}

@@ -10,6 +10,7 @@
 
 #include "api/resources.h"
 #include "base/cleanup.h"
+#include "base/err.h"
 
 static void test_good(void **state)
 {

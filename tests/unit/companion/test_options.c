@@ -49,11 +49,9 @@ static void test_values(void **state)
     assert_int_equal(parse(&options, NULL, "--http=none", "--only", "supernodes", "--supernode-label=none",
                            "--supernodes-config", "./x", "--project=hypernodes", "--project", "nodefeatures",
                            "--leader-elect=false", "--namespace=a-b", "--log-level=error",
-                           "--log-format=json", "--reserve=90", "--reserve-waiting-percent=80",
-                           "--reserve-gpus", "64", NULL),
+                           "--log-format=json", "--reserve=90", "--reserve-gpus", "64", NULL),
                      0);
     assert_int_equal(options.placement.reserve.coming_ms, 90000);
-    assert_int_equal(options.placement.reserve.waiting_percent, 80);
     assert_int_equal(options.placement.reserve.gpus, 64);
     assert_int_equal(options.placement.reserve.gpus_per_namespace, 64);
     assert_null(options.serve.http);
@@ -90,7 +88,6 @@ static void test_wrong(void **state)
         "--log-level=loud",
         "--reserve=0",
         "--reserve-gpus=0",
-        "--reserve-waiting-percent=101",
         "--reserve-gpus=1.5",
         "--supernodes-config=-",
         "--unknown",
@@ -129,6 +126,12 @@ static void test_gone(void **state)
 {
     static const char *const gone[][2] = {
         {"--reserve-waiting=60", "--reserve-waiting is gone: nodes are reserved for 600 seconds at a time"},
+        {"--reserve-waiting-percent=80",
+         "--reserve-waiting-percent is gone: at most half of the GPUs are reserved for a waiting job"},
+        {"--score-weight=2", "--score-weight is gone: divide --loss-weight and --closeness-weight by it"},
+        {"--taint-unhealthy-above=30",
+         "--taint-unhealthy-above is gone: a Node gets the taint where half of its GPUs are bad"},
+        {"--moves-at-once", "--moves-at-once is gone: two units or single pods move at the same time"},
         {"--lift-gates=false", "--lift-gates is gone: gputopo withdraw --gates removes the gates"},
         {"--kueue-reject-after",
          "--kueue-reject-after is gone: a unit larger than any supernode waits, and its message says so"},

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/err.h"
 #include "topology/model/render.h"
 
 static void full_path(const struct machine *machine, const char *path, char to[static 512])

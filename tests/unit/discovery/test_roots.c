@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "topology/discovery/facts.h"
 
 /* Machines as trees of files: what is read, and what happens where something is not there. */
