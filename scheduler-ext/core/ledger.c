@@ -208,9 +208,9 @@ void gt_promise_say(const struct gt_promise *promise, const char *whose, uint64_
     const char *unknown = words[promise->kind].unknown;
     bool ends = promise->until_ms && promise->until_ms != UINT64_MAX;
     uint64_t at_ms = ends ? promise->until_ms : unknown ? promise->since_ms : 0;
-    char at[GT_TIME_TEXT_SIZE];
     gt_buf_printf(to, "%s%s", words[promise->kind].what, !unknown ? "" : whose ? whose : unknown);
     if (at_ms) {
+        char at[GT_TIME_TEXT_SIZE];
         gt_time_text((int64_t)((at_ms + unix_ms) / 1000), at);
         gt_buf_printf(to, ends ? " until %s" : ", since %s", at);
     }
