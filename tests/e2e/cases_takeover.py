@@ -54,18 +54,22 @@ class TakeoverCases:
             return not lost or (False, lost)
         until("both to know what is promised", told)
 
+    def at_once(self, verb, nodes):
+        """One kubectl asks for three nodes a second at most."""
+        self.cluster.ask("control", "xargs", "-n", "5", "-P", "8", "kubectl", verb, data="\n".join(sorted(nodes)))
+
     def burst(self, process, promised):
         """Many jobs wait for nodes, which all come at once; the process is halted when it has made some of their plans. Returns who halts
         it, and those plans. Nodes that are promised stay open: a job that has not run is planned again where its node is cordoned."""
         nodes = {node_name(rack, number) for rack, count in self.placed.racks.items() for number in range(count)} - set(promised)
-        self.cluster.kubectl("cordon", *nodes)
+        self.at_once("cordon", nodes)
         template = pod_template(GPUS, group=GPUS * PODS, labels=dict([LABEL.split("=")]), schedulingGates=[{"name": GATE}])
         self.cluster.kubectl("create", "-f", "-", data={"apiVersion": "v1", "kind": "List", "items": [
             job(f"burst-{at}", PODS, template) for at in range(JOBS)]})
         until("the pods of the burst", lambda: len(self.placed.pods(LABEL)) == JOBS * PODS)
         self.placed.untouched(self.placed.pods(LABEL))
         with self.faults.signal_at_plan(LABEL, "STOP", process, JOBS * PODS // 8) as waits:
-            self.cluster.kubectl("uncordon", *nodes)
+            self.at_once("uncordon", nodes)
         return waits, {pod["metadata"]["uid"]: annotation(pod, "node")
                        for pod in self.placed.pods(LABEL).values() if annotation(pod, "node")}
 
