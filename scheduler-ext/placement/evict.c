@@ -273,12 +273,18 @@ bool gt_evict_may_all(struct reconcile *reconcile, uint32_t first, uint32_t end,
         gt_placement_due(reconcile->pjob, reconcile->now + reconcile->placement->times.retry_ms);
         return false;
     }
+    /* While some are refused only these are asked: what the others were allowed would be as old as that. */
+    bool refused = false;
+    for (uint32_t i = first; i < end; i++)
+        refused |= members[i].state == GT_MEMBER_MOVING && gt_evict_refusal(reconcile->pjob, members[i].pod);
     for (uint32_t i = first; i < end; i++) {
-        enum gt_evict_answer answer =
-            members[i].state == GT_MEMBER_MOVING ? gt_evict_try(reconcile, members[i].pod) : GT_EVICT_ALLOWED;
+        const struct gt_cache_pod *pod = members[i].state == GT_MEMBER_MOVING ? members[i].pod : NULL;
+        enum gt_evict_answer answer = GT_EVICT_ALLOWED;
+        if (pod && (!refused || gt_evict_refusal(reconcile->pjob, pod)))
+            answer = gt_evict_try(reconcile, pod);
         all = answer > all ? answer : all;
     }
-    return all == GT_EVICT_ALLOWED;
+    return !refused && all == GT_EVICT_ALLOWED;
 }
 
 void gt_evict_open(struct gt_placement *placement)

@@ -175,12 +175,17 @@ class Moves(RebalanceCase):
         """Nobody of the unit leaves before all may, at the same time."""
         self.begin(waiting=False)
         self.play()
-        self.api.budget = lambda name: "no disruptions" if name == "u-0" else None
+        allowed = threading.Event()
+
+        def budget(name):  # as soon as u-0 may leave, u-1 may not: what it was allowed before does not count
+            if name == "u-0":
+                return None if allowed.is_set() else "no disruptions"
+            return "not now" if allowed.is_set() else None
+        self.api.budget = budget
         moves = [(name, f"{self.other}-n{number}") for number, name in enumerate(self.names, 1)]
         self.ask(moves)
         self.assertTrue(wait_for(lambda: "no disruptions" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
-        time.sleep(2.5)
-        self.api.budget = lambda name: "not now" if name == "u-1" else None
+        allowed.set()
         self.assertTrue(wait_for(lambda: "not now" in self.host.job("ns/Job/u")["text"]), self.host.job("ns/Job/u"))
         self.assertEqual(self.api.evicted, [])
         self.api.budget = None
