@@ -206,15 +206,16 @@ static void refused(struct gt_publish *publish, enum gt_publish_lane which,
         node_missing(publish);
         return;
     }
-    if (answer->status == 404 && of_status && publish->passive) {
+    if (answer->status == 404 && of_status && publish->passive) { /* as expected */
         lane->was_sent = true;
         lane->sent = publish->digest;
+        lane->key.due_ms = lane->key.failures = 0;
         return;
     }
     if (answer->status == 409 && of_node && gt_kube_is_field_conflict(answer->object)) {
         lane->again = publish->source.conflict(publish->source.arg, which, answer->object);
         if (lane->again)
-            lane->key.due_ms = 0;
+            lane->key.due_ms = lane->key.failures = 0;
         else
             publish_fail_lane(publish, which, answer->error);
         return;
@@ -371,8 +372,11 @@ static bool publish_on_answer(struct gt_write_key *key, enum gt_write_outcome ou
 {
     struct gt_publish *publish = key->of;
     uint64_t next = gt_writer_now(publish->writer) + GT_PUBLISH_INTERVAL_MS;
-    (void)outcome;
-    publish_read_answer(publish, publish_lane_of(publish, key), answer);
+    if (outcome == GT_WRITE_REFUSED &&
+        !answer->status) /* it could not be sent: that tells nothing of others */
+        publish_fail_lane(publish, publish_lane_of(publish, key), answer->error);
+    else
+        publish_read_answer(publish, publish_lane_of(publish, key), answer);
     key->due_ms = key->due_ms > next ? key->due_ms : next;
     publish_wake(publish);
     return false;

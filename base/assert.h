@@ -4,7 +4,7 @@
 #include <assert.h>
 
 /* What a header promises or asks for. A build for debugging, with sanitizers or for fuzzing aborts where it
- * does not hold. It is gone from release builds, so `holds` must have no effects. */
+ * does not hold. It is gone from release builds, so `condition` must have no effects. */
 #ifdef NDEBUG
 #define GT_ASSERT(condition) ((void)(0 && (condition)))
 #else

@@ -90,6 +90,10 @@ static uint32_t find_wiring(struct cli_view *view, const struct gt_node *wired, 
     uint64_t digest = gt_digest_mix(gt_digest_keyed("wiring"), weights.n);
     for (unsigned i = 0; i < weights.n * weights.n; i++)
         digest = gt_digest_mix(digest, weights.w[i / weights.n][i % weights.n]);
+    const struct gt_numa *numa = &weights.numa; /* the kubelet's policy: others refuse other pods */
+    digest = gt_digest_mix(digest, numa->count * 4 + numa->single * 2 + numa->by_pod);
+    for (unsigned i = 0; i < numa->count; i++)
+        digest = gt_digest_mix(digest, numa->gpus[i]);
     for (uint32_t i = 0; i < view->wiring_count; i++)
         if (view->wirings[i] == digest)
             return i;

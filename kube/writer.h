@@ -16,7 +16,8 @@
  * - All lines together have one budget, GT_WRITER_PER_SECOND requests a second and GT_WRITER_BURST at once,
  *   since an API server serves others, too. Those that pods wait for (GT_WRITE_FIRST) do not stop when it is
  *   used up: they overdraw it, by GT_WRITER_FIRST_DEBT requests at most; what should not wait for texts
- *   (GT_WRITE_SOON) does by less. GT_WRITE_LAST gets what is left, and waits until all of it is paid back.
+ *   (GT_WRITE_SOON) does by less, and waits while more than that is overdrawn. GT_WRITE_LAST gets what is
+ *   left, and waits until all of it is paid back.
  * - A failed write is made again after a back-off with jitter, not before Retry-After. A failure is reported
  *   once, until a write of the key succeeds.
  * - Without a complete answer, or after a 5xx, it is not known whether the object was written: `is_unknown`
@@ -127,6 +128,7 @@ unsigned gt_write_count(const struct gt_write_line *line);
 void gt_write_add(struct gt_write_key *key);
 /* Adds a request that is sent as it is; its namespace, name and body are copied. It replaces the line's
  * request about the same object that waits, and follows the one in flight. False: no memory. */
+/* In place of one that waits it keeps that one's back-off. */
 bool gt_write_post(struct gt_write_line *line, const struct gt_kube_request *request, void *of);
 /* Of a posted key. */
 const struct gt_kube_request *gt_write_request(const struct gt_write_key *key);

@@ -250,7 +250,6 @@ int gt_claim_templates_new(const struct gt_part_env *env, struct gt_claim_templa
     templates->env = env;
     templates->index.max = GT_KUBE_OBJECTS_MAX;
     templates->line = (struct gt_write_line){.name = "claimtemplates",
-                                             .order = GT_WRITE_SOON,
                                              .running_max = TEMPLATES_RUNNING_MAX,
                                              .body_max = TEMPLATE_BODY_MAX,
                                              .retry_ms = TEMPLATE_RETRY_MS,

@@ -265,7 +265,7 @@ static const struct gt_option table[] = {
      gt_option_number, COMPANION_FIELD(placement.reserve.gpus_per_namespace), .min = 1, .max = 1000000},
     OPTION_GONE("reserve-waiting", "nodes are reserved for 600 seconds at a time"),
     OPTION_GONE("reserve-waiting-percent", "at most half of the GPUs are reserved for a waiting job"),
-    OPTION_GONE("score-weight", "divide --loss-weight and --closeness-weight by it"),
+    OPTION_GONE("score-weight", "divide --loss-weight and --closeness-weight by it, multiply --weight by it"),
     OPTION_GONE("taint-unhealthy-above", "a Node gets the taint where half of its GPUs are bad"),
     OPTION_GONE("moves-at-once", "two units or single pods move at the same time"),
     OPTION_GONE("kueue-reject-after", "a unit larger than any supernode waits, and its message says so"),

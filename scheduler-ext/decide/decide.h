@@ -136,7 +136,7 @@ struct gt_attempt {
 };
 
 /* Makes an attempt. Excludes nodes that the job's pods may not use or that its scheduler refused, and those
- * of `avoid` and `leave` (NULL: none). Call gt_attempt_done() in any case. */
+ * of `avoid` and `last_resort` (NULL: none). Call gt_attempt_done() in any case. */
 int gt_attempt_make(const struct gt_job_view *view, const struct gt_node_set *avoid,
                     const struct gt_node_set *last_resort, enum gt_cache_room room, struct gt_attempt *ret,
                     struct gt_err **err);

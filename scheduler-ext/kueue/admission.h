@@ -18,7 +18,7 @@
  * each time, at most 60 s. This verdict is not given before the Workload has had quota for QUOTA_GRACE_MS,
  * since pods that were preempted for it may still be ending.
  *
- * Rejected: it breaks a rule, and Kueue deactivates it. A unit that is larger than any supernode is Retry,
+ * Rejected: it breaks a rule, and Kueue deactivates it. A Workload that would never fit is Retry,
  * since hardware may come, and the text names the nodes that are missing.
  */
 struct gt_admission;

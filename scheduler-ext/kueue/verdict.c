@@ -202,12 +202,6 @@ static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload 
                                   &demands, err);
     if (r < 0)
         return r == -EINVAL ? GT_FIT_NEVER : GT_FIT_FAILED;
-    const struct gt_never_spec never = {&job->units, places->pods, &excluded, demands.list, demands.count};
-    if (gt_never_fits(spec->cache, &never, text)) {
-        gt_demands_text(spec->cache, &demands, &excluded, text);
-        say_absent_nodes(spec, text); /* with those it may fit: it asks again */
-        return GT_FIT_NO;
-    }
     if (exclude_reserved(spec, &excluded, &why, err) < 0)
         return GT_FIT_FAILED;
     const struct gt_plan_request request = {.units = job->units.units,
@@ -220,6 +214,16 @@ static enum gt_fit try(const struct gt_fit_spec *spec, const struct gt_workload 
                                             .within = job->sizes.within};
     struct gt_plan_failure failure, without;
     if (!gt_demands_plan(spec->cache, &demands, &request, &failure)) {
+        __attribute__((cleanup(gt_node_set_done))) struct gt_node_set unsuitable = {0};
+        const struct gt_never_spec never = {&job->units, places->pods, &unsuitable, demands.list,
+                                            demands.count};
+        if (exclude_unsuitable(spec, workload, &unsuitable, err) < 0)
+            return GT_FIT_FAILED;
+        if (gt_never_fits(spec->cache, &never, text)) {
+            gt_demands_text(spec->cache, &demands, &unsuitable, text);
+            say_absent_nodes(spec, text); /* with those it may fit: it asks again */
+            return GT_FIT_NO;
+        }
         if (demands.limit_count && gt_plan_job(cluster, &request, &without))
             failure.reason = GT_PLAN_TOO_FEW_RESOURCES;
         gt_plan_failure_text(cluster, &failure, text);

@@ -72,6 +72,22 @@ void gt_node_say_kept(struct gt_cache *cache, const struct gt_extender_pod *pod,
         gt_cache_say_reserved(cache, node, to);
 }
 
+/* As an Event of the pod has it: its namespace does not learn of others' jobs. */
+static void say_kept_to_pod(struct gt_cache *cache, const struct gt_extender_pod *pod, uint32_t node,
+                            struct gt_buf *to)
+{
+    const struct gt_promise *promise = kept_from(cache, pod, node);
+    const struct gt_cache_job *job =
+        promise && promise->owner ? gt_cache_numbered_job(cache, promise->owner) : NULL;
+    const char *namespace_ = pod->known ? pod->known->meta.namespace_ : pod->namespace_;
+    size_t len = namespace_ ? strlen(namespace_) : 0;
+    bool is_own = job && len && strncmp(job->key, namespace_, len) == 0 && job->key[len] == '/';
+    if (!promise || is_own || is_by_people(cache, pod, node))
+        gt_node_say_kept(cache, pod, node, to);
+    else
+        gt_promise_say(promise, NULL, gt_clock_wall_ms() - gt_clock_ms(), to);
+}
+
 void gt_feasibility_reason(struct gt_cache *cache, const struct gt_extender_pod *pod, uint32_t node,
                            enum gt_feasibility feasibility, struct gt_buf *to)
 {
@@ -86,7 +102,7 @@ void gt_feasibility_reason(struct gt_cache *cache, const struct gt_extender_pod 
         gt_buf_printf(to, "gputopo planned this pod for node %s", known.name);
     else if (feasibility == GT_NODE_RESERVED) {
         gt_buf_puts(to, "this node is ");
-        gt_node_say_kept(cache, pod, node, to);
+        say_kept_to_pod(cache, pod, node, to);
     } else if (feasibility == GT_NUMA_REFUSED && left < pod->gpus)
         gt_buf_printf(
             to,

@@ -145,6 +145,8 @@ class ClusterFile(Case):
             topologies[f"n{i}"] = node_status(f"n{i}", base, [("a", f"p-{i}", [0, 1])] if i % 3 else [], unhealthy)
             if i % 50 in (7, 9):
                 topologies[f"n{i}"]["gpus"][2].update(grade="slow" if i % 100 < 50 else "suspect", gradeReason="70 %")
+            if i % 50 == 11:
+                topologies[f"n{i}"]["kubelet"] = {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": "pod", "source": "config"}
         supernodes["s"] = supernode_status(list(topologies)[:1500])
         self.put(topologies, supernodes)
         with subprocess.Popen([f"{test_cli.BIN}/gputopo", "cluster", "--kubeconfig", self.config, "-o", "json"],
@@ -162,11 +164,13 @@ class ClusterFile(Case):
         jsonschema.validate(file, schema("cluster.schema.json"))
         self.assertEqual(len(file["nodes"]), 2000)
         whole = {n["name"]: n for n in file["nodes"] if "topology" in n}
-        self.assertEqual(len(whole), 3)
+        self.assertEqual(len(whole), 6)
         for n in file["nodes"]:
             like = n if "topology" in n else whole[n["like"]]
             weights = [link["weight"] for link in like["topology"]["links"]]
             self.assertEqual(weights, [link["weight"] for link in topologies[n["name"]]["links"]])
+            self.assertEqual(like["topology"].get("kubelet", {}).get("topologyManagerPolicy"),
+                             topologies[n["name"]].get("kubelet", {}).get("topologyManagerPolicy"))
             if "like" in n:
                 gpus = topologies[n["name"]]["gpus"]
                 self.assertEqual(n.get("unhealthy", []), [i for i, g in enumerate(gpus) if not g["healthy"]])

@@ -690,10 +690,13 @@ static void node_without_gpus(void **state)
         pass(w, 1000);
     }
     assert_int_equal(w->count, 1);
-    w->wanted = true; /* a GPU was added */
+    pass(w, UINT64_C(12) * HEARTBEAT);
+    w->wanted = true; /* a GPU was added; that there was no object before is no failure */
+    unsigned statuses = count_of(w, GT_PUBLISH_WIRING);
     gt_publish_changed(w->publish);
-    pass(w, 2000);
+    pass(w, 4000);
     assert_true(w->object_there);
+    assert_true(count_of(w, GT_PUBLISH_WIRING) > statuses);
     assert_int_equal(count_of(w, GT_PUBLISH_LABELS), 1);
 }
 

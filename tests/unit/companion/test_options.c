@@ -128,7 +128,8 @@ static void test_gone(void **state)
         {"--reserve-waiting=60", "--reserve-waiting is gone: nodes are reserved for 600 seconds at a time"},
         {"--reserve-waiting-percent=80",
          "--reserve-waiting-percent is gone: at most half of the GPUs are reserved for a waiting job"},
-        {"--score-weight=2", "--score-weight is gone: divide --loss-weight and --closeness-weight by it"},
+        {"--score-weight=2", "--score-weight is gone: divide --loss-weight and --closeness-weight by it, "
+                             "multiply --weight by it"},
         {"--taint-unhealthy-above=30",
          "--taint-unhealthy-above is gone: a Node gets the taint where half of its GPUs are bad"},
         {"--moves-at-once", "--moves-at-once is gone: two units or single pods move at the same time"},

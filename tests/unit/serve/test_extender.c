@@ -251,6 +251,30 @@ static void test_what_another_replica_reserves(void **state)
     uint32_t n1 = gt_cluster_find_node(cluster, "n1"), n3 = gt_cluster_find_node(cluster, "n3");
     gt_auto_buf struct gt_buf note = GT_BUF(1000);
     struct gt_promise_id id;
+    /* Of whose job it is only its own namespace learns: an Event has the text. */
+    give_pod(host->cache, POD(.name = "own", .gpus = 8));
+    cJSON *foreign = world_pod(POD(.name = "holder", .gpus = 8));
+    cJSON_ReplaceItemInObject(cJSON_GetObjectItem(foreign, "metadata"), "namespace",
+                              cJSON_CreateString("others"));
+    give_json_pod(host->cache, foreign);
+    cJSON_Delete(foreign);
+    static const struct {
+        const char *namespace_, *name, *said;
+    } holders[] = {{"others", "holder", "this node is reserved for another job until "},
+                   {"ns", "own", "this node is reserved for job ns/"}};
+    for (unsigned i = 0; i < GT_COUNT(holders); i++) {
+        const struct gt_promise held = {
+            .kind = GT_PROMISE_NODE,
+            .place = {gt_cluster_find_node(cluster, "n2"), UINT64_MAX},
+            .owner = gt_cache_find_pod(host->cache, holders[i].namespace_, holders[i].name)->job->number,
+            .until_ms = gt_clock_ms() + 60000};
+        assert_int_equal(gt_cluster_promise(cluster, &held, &id, NULL), 0);
+        answer = post(host, "/kube-scheduler/filter", ARGS("other", "4", "\"n2\""));
+        assert_non_null(strstr(failed_text(answer, "FailedNodes", "n2"), holders[i].said));
+        cJSON_Delete(answer);
+        gt_cluster_end_promise(cluster, id);
+    }
+    gt_cache_pod_deleted(host->cache, "others", "holder");
     assert_int_equal(gt_cluster_promise(cluster,
                                         &(struct gt_promise){GT_PROMISE_RESERVED, {n1, 0x30}, 1, 0, 0, 0},
                                         &id, NULL),
