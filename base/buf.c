@@ -77,6 +77,14 @@ void gt_buf_printf(struct gt_buf *buf, const char *format, ...)
     va_end(args);
 }
 
+void gt_buf_truncate(struct gt_buf *buf, size_t len)
+{
+    GT_ASSERT(len <= buf->len);
+    buf->len = len;
+    if (buf->data)
+        buf->data[len] = '\0';
+}
+
 void gt_buf_consume(struct gt_buf *buf, size_t n)
 {
     if (n > buf->len)

@@ -33,6 +33,8 @@ void gt_buf_printf(struct gt_buf *buf, const char *format, ...) __attribute__((f
 void gt_buf_vprintf(struct gt_buf *buf, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
+/* Leaves the first `len` bytes. */
+void gt_buf_truncate(struct gt_buf *buf, size_t len);
 /* Removes the first n bytes. */
 void gt_buf_consume(struct gt_buf *buf, size_t n);
 

@@ -176,14 +176,6 @@ static bool json_add_hole(struct gt_buf *to, const char **format, va_list *args)
     return filled;
 }
 
-static void json_cut(struct gt_buf *to, size_t len)
-{
-    if (to->failed || !to->data)
-        return;
-    to->len = len;
-    to->data[len] = '\0';
-}
-
 void gt_json_printf(struct gt_buf *to, const char *format, ...)
 {
     size_t begin = SIZE_MAX, len = 1; /* begin: of the member that may be left out */
@@ -201,7 +193,7 @@ void gt_json_printf(struct gt_buf *to, const char *format, ...)
             if (*format == ':')
                 continue;
             if (!filled && begin != SIZE_MAX)
-                json_cut(to, begin);
+                gt_buf_truncate(to, begin);
             begin = SIZE_MAX;
         } else if (*format == '\'') {
             len = strcspn(format + 1, "'") + 2;

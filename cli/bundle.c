@@ -150,7 +150,7 @@ static void bundle_shorten(struct gt_buf *text)
         memmove(text->data + len, line, next - at);
         len += next - at;
     }
-    text->len = len;
+    gt_buf_truncate(text, len);
 }
 
 /* A kubelet's settings, for instance, without what may be secret. */

@@ -164,7 +164,7 @@ static void view_table_add_node(const struct gt_picture *picture, const struct g
     if (!last)
         add_cell(to, screen, STYLE_BAD, node->note, columns->problems, true);
     while (to->len && to->data[to->len - 1] == ' ') /* nothing stood in the last columns */
-        to->data[--to->len] = '\0';
+        gt_buf_truncate(to, to->len - 1);
     gt_buf_puts(to, "\n");
 }
 

@@ -29,7 +29,7 @@ static void print_padded(struct gt_buf *to, const char *text, int width)
 static void render_matrix_end_row(struct gt_buf *to)
 {
     while (to->len && to->data[to->len - 1] == ' ')
-        to->data[--to->len] = '\0';
+        gt_buf_truncate(to, to->len - 1);
     gt_buf_puts(to, "\n");
 }
 
